@@ -1,0 +1,245 @@
+"""The measurements. Each returns rows: (what, samples, unit, target, how the target is compared, note).
+
+Wall times are medians with the least in brackets: on a busy machine the least is nearer the truth. Processor time is
+that of the gateway's process tree.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import client
+import procs
+from system import Mock, System, checked, mark, pal
+
+MS = 1e6
+
+
+class Row(NamedTuple):
+    what: str
+    samples: list[float]
+    unit: str
+    target: float | None = None
+    floor: bool = False  # the target is a least, not a most
+
+
+class Bench(NamedTuple):
+    """What measurements may use; the gateway is up unless they stop it."""
+
+    system: System
+    mock: Mock
+    quick: bool
+
+    def many(self, count: int) -> int:
+        return max(2, count // 5) if self.quick else count
+
+
+async def version(bench: Bench) -> list[Row]:
+    """`pal --version` against a bare interpreter, interleaved."""
+    bare = [sys.executable, "-c", "pass"]
+    plain, ours = [], []
+    for _ in range(bench.many(40)):
+        plain.append(procs.timed(bare, bench.system.env, bench.system.work)[0] * 1000)
+        ours.append(procs.timed([pal(), "--version"], bench.system.env, bench.system.work)[0] * 1000)
+    ratio = [min(ours) / min(plain)]
+    return [
+        Row("`python -c pass`", plain, "ms"),
+        Row("`pal --version`", ours, "ms"),
+        Row("`pal --version` / `python -c pass` (least of each)", ratio, "x", 2.0),
+    ]
+
+
+async def ready(bench: Bench) -> list[Row]:
+    """A gateway that has run before, started again; and its memory before it has done anything."""
+    took, memory, cpu = [], [], []
+    for _ in range(bench.many(8)):
+        bench.system.down()
+        took.append(await bench.system.up())
+        cpu.append(procs.cpu(bench.system.pid))
+        await asyncio.sleep(0.3)
+        memory.append(procs.rss(bench.system.pid))
+    return [
+        Row("gateway ready", took, "s", 0.5),
+        Row("… processor time until then", cpu, "s"),
+        Row("idle memory (RSS)", memory, "MB", 50.0),
+    ]
+
+
+async def request(bench: Bench) -> list[Row]:
+    """Message in to model request out, with 20 and with 2,000 messages of history."""
+    rows = []
+    bench.system.down()
+    for count in (20, 2000):
+        bench.system.seed(f"long{count}", count)
+    await bench.system.up()
+    for count, target in ((20, 10.0), (2000, 30.0)):
+        out, cpu = [], []
+        for n in range(bench.many(20) + 2):
+            ident, text = mark()
+            before = procs.cpu(bench.system.pid)
+            turn = checked(await bench.system.turn(f"long{count}", text), 20)
+            call = await answered(bench, ident, 1)
+            if n >= 2:  # the first loads the session and the lazy modules
+                out.append((call[0]["arrived"] - turn.sent) / MS)
+                cpu.append((procs.cpu(bench.system.pid) - before) * 1000)
+        rows.append(Row(f"message in to model request out, {count:,} messages of history", out, "ms", target))
+        rows.append(Row("… processor time of the whole turn", cpu, "ms"))
+    return rows
+
+
+async def stream(bench: Bench) -> list[Row]:
+    """2,000 one-token events to an SSE client: in one burst, and one every millisecond (each read wakes us)."""
+    tokens, rows = 2000, []
+    for title, delay, target in (("in a burst", 0, 30.0), ("1 ms apart", 1, None)):
+        each, rate, seen = [], [], []
+        for n in range(bench.many(10 if not delay else 5) + 1):
+            ident, text = mark(tokens, 1, delay=delay)
+            before = procs.cpu(bench.system.pid)
+            turn = checked(await bench.system.turn("stream", text), tokens)
+            spent = procs.cpu(bench.system.pid) - before
+            call = await answered(bench, ident, 1)
+            if n:
+                each.append(spent * 1e6 / tokens)
+                rate.append(tokens / ((turn.done - call[0]["sent0"]) / 1e9))
+                seen.append(float(turn.events))
+        rows.append(Row(f"streaming 2,000 chunks {title}, processor time a chunk, end to end", each, "us", target))
+        rows.append(Row("… events that reached the client (chunks that came together stay together)", seen, ""))
+        if not delay:
+            rows.append(Row("… tokens a second", rate, "/s"))
+    return rows
+
+
+async def tool(bench: Bench) -> list[Row]:
+    """Rounds of model, tool, model: the gap between two model calls."""
+    rows = []
+    for name, key, value, target in (("read", "path", "f%d.txt", 5.0), ("exec", "command", "echo+r%d", None)):
+        gaps, rounds = [], bench.many(20)
+        for n in range(3):
+            ident, text = mark(tools=rounds, tool=name, key=key, val=value)
+            checked(await bench.system.turn(f"tool-{name}-{n}", text), 20)
+            calls = await answered(bench, ident, rounds + 1)
+            if n:
+                gaps += [(after["arrived"] - before["sent1"]) / MS for before, after in pairwise(calls)]
+        rows.append(Row(f"a round with `{name}`", gaps, "ms", target))
+    return rows
+
+
+async def many(bench: Bench) -> list[Row]:
+    """200 sessions at once, 200 tokens each, 4 an event, 20 ms apart; and a bare client on the same server."""
+    count, bare, ours, cpu = 200, [], [], []
+
+    async def direct(text: str) -> client.Fetched:
+        return await client.fetch(
+            bench.mock.port, {}, {"stream": True, "messages": [{"role": "user", "content": text}]}
+        )
+
+    async def all_of(work: list[Coroutine[Any, Any, client.Fetched]]) -> float:
+        start = time.monotonic()
+        got = await asyncio.gather(*work)
+        took = time.monotonic() - start
+        for one in got:
+            checked(one.read(), 200)
+        return took
+
+    for n in range(2 if bench.quick else 4):
+        texts = [mark(200, 4, delay=20)[1] for _ in range(count)]
+        bare.append(await all_of([direct(text) for text in texts]))
+        before = procs.cpu(bench.system.pid)
+        ours.append(await all_of([bench.system.fetch(f"many-{n}-{i}", text) for i, text in enumerate(texts)]))
+        cpu.append((procs.cpu(bench.system.pid) - before) * 1000 / count)
+    return [
+        Row("200 sessions at once, bare client", bare, "s"),
+        Row("200 sessions at once, through the gateway", ours, "s"),
+        Row("… gateway / bare client (least of each)", [min(ours) / min(bare)], "x", 1.5),
+        Row("… processor time a session", cpu, "ms"),
+        Row("memory after all this (RSS)", [procs.rss(bench.system.pid)], "MB"),
+    ]
+
+
+async def decode(bench: Bench) -> list[Row]:
+    """The pure decoders alone: one event a feed, as they come from a socket."""
+    speech, script = import_module("palinurus.testing.speech"), import_module("palinurus.testing.script")
+    model, wires = import_module("palinurus.testing.model"), import_module("palinurus.providers").WIRES
+    turn = script.say(" w123" * 2000)
+    rows = []
+    for api in ("openai-completions", "anthropic-messages"):
+        module, _, name = wires[api].partition(":")
+        wire = getattr(import_module(module), name)
+        events = speech.STREAMED[api](turn, [], 5)
+        each = []
+        for _ in range(bench.many(20) + 1):
+            decoder = wire.decoder(model.ask("hi", model.info(api)))
+            gc.collect()
+            start = time.process_time()
+            for event in events:
+                decoder.feed(event)
+            decoder.close()
+            each.append((time.process_time() - start) * 1e6 / len(events))
+        rows.append(Row(f"decoding a chunk, {api}", each[1:], "us"))
+    return rows
+
+
+async def store(bench: Bench) -> list[Row]:
+    """Accepts a second on this disk, 64 at a time, each durable."""
+    open_store = import_module("palinurus.store.sqlite").open_store
+    port, clock = import_module("palinurus.store.port"), import_module("palinurus.clock").SystemClock()
+    new_id = import_module("palinurus.store.ids").new_id
+    total = 1000 if bench.quick else 5000
+    with tempfile.TemporaryDirectory(dir=bench.system.root) as folder:
+        opened = await open_store(folder, clock)
+
+        def item(n: int) -> Any:
+            key = f"agent:main:s{n % 50}"
+            return port.Item(new_id(clock.now()), f"bench:{n}", key, "main", b'{"text":"hello"}', clock.now())
+
+        async def worker(first: int) -> None:
+            for n in range(first, total, 64):
+                await opened.accept(item(n), claim=False)
+
+        start = time.monotonic()
+        await asyncio.gather(*(worker(n) for n in range(64)))
+        rate = total / (time.monotonic() - start)
+        alone = []
+        for n in range(bench.many(100)):
+            start = time.monotonic()
+            await opened.accept(item(total + n), claim=False)
+            alone.append((time.monotonic() - start) * 1000)
+        await opened.close()
+    return [Row("store: durable accepts, 64 at a time", [rate], "/s"), Row("… one alone", alone, "ms")]
+
+
+async def answered(bench: Bench, ident: str, count: int) -> list[dict[str, Any]]:
+    """The mock's record of a turn; its log may be a moment behind."""
+    for _ in range(500):
+        calls = bench.mock.calls(ident)
+        if len(calls) >= count:
+            return calls
+        await asyncio.sleep(0.002)
+    raise SystemExit(f"the model was asked {len(bench.mock.calls(ident))} times instead of {count}")
+
+
+# Name -> (measurement, does it need the gateway). In this order.
+ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
+    "version": (version, False),
+    "ready": (ready, True),
+    "request": (request, True),
+    "stream": (stream, True),
+    "tool": (tool, True),
+    "many": (many, True),
+    "decode": (decode, False),
+    "store": (store, False),
+}
+
+
+def load() -> float:
+    """How busy the machine is with everyone's work."""
+    return os.getloadavg()[0]

@@ -1,0 +1,93 @@
+"""The tools of one answer: in parallel unless one forbids it, results in the order of the calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from palinurus.agent.context import Context
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.ports import Ports
+from palinurus.agent.repeat import Repeats
+from palinurus.core.types.events import Event, ToolEnd, ToolStart, ToolUpdate
+from palinurus.core.types.messages import Text, ToolCall, ToolResult
+from palinurus.tools.call import call
+
+STOPPED = "stopped before it finished ({reason}); it may have been done in part"
+
+
+class Acting:
+    """`act` streams the events; afterwards `results` has one result per call, in their order."""
+
+    def __init__(self, plan: RunPlan, ports: Ports, repeats: Repeats) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._repeats = repeats
+        self._events: asyncio.Queue[Event | int] = asyncio.Queue()
+        self.results: list[ToolResult] = []
+
+    async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[Event]:
+        """ToolStart as each starts, ToolUpdate as it goes, ToolEnd in call order."""
+        taken = calls[: self._plan.limits.calls_per_turn]
+        tools = [self._plan.tools.get(c.name) for c in taken]
+        width = 1 if any(t and t.sequential for t in tools) else self._plan.limits.parallel
+        slots = asyncio.Semaphore(width)
+        tasks = [self._start(i, c, slots) for i, c in enumerate(taken)]
+        forget = self._ports.abort.on(lambda: [t.cancel() for t in tasks])
+        done: dict[int, ToolEnd] = {}
+        try:
+            for at in range(len(tasks)):
+                while at not in done:
+                    event = await self._events.get()
+                    if isinstance(event, int):
+                        done[event] = self._ended(taken[event], tasks[event])
+                    else:
+                        yield event
+                yield done[at]
+        finally:
+            forget()
+            for task in tasks:
+                task.cancel()
+        self.results = [done[i].result for i in range(len(tasks))] + [self._refused(c) for c in calls[len(taken) :]]
+
+    def _start(self, at: int, asked: ToolCall, slots: asyncio.Semaphore) -> asyncio.Task[tuple[ToolResult, int]]:
+        """The task's end puts its index among the events, also when it was cancelled before its first step."""
+        task = asyncio.ensure_future(self._one(asked, slots))
+        task.add_done_callback(lambda _: self._events.put_nowait(at))
+        return task
+
+    async def _one(self, asked: ToolCall, slots: asyncio.Semaphore) -> tuple[ToolResult, int]:
+        async with slots:
+            started = self._ports.clock.monotonic()
+            tool = self._plan.tools.get(asked.name)
+            summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
+            self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
+            self._ports.record.step("tool", f"{asked.name} {summary}".strip())
+            ctx = Context(self._plan, asked, self._ports.clock, self._show)
+            result = await call(asked, self._plan.tools, ctx, self._ports.hooks)
+            return result, int((self._ports.clock.monotonic() - started) * 1000)
+
+    def _show(self, asked: ToolCall, partial: str) -> None:
+        self._events.put_nowait(ToolUpdate(asked.id, asked.name, partial))
+
+    def _ended(self, asked: ToolCall, task: asyncio.Task[tuple[ToolResult, int]]) -> ToolEnd:
+        if task.cancelled():
+            result, took = self._error(asked, STOPPED.format(reason=self._ports.abort.reason or "cancelled")), 0
+        else:
+            result, took = task.result()
+            warning = self._repeats.note(asked, result)
+            if warning:
+                result = msgspec.structs.replace(result, content=(*result.content, Text(f"\n{warning}")))
+        self._ports.record.step("result", f"{asked.name} {'error' if result.isError else 'ok'} {took} ms")
+        return ToolEnd(asked.id, asked.name, result, result.isError, took)
+
+    def _refused(self, asked: ToolCall) -> ToolResult:
+        limit = self._plan.limits.calls_per_turn
+        return self._error(
+            asked, f"not run: at most {limit} tool calls are taken from one answer; ask again for this one"
+        )
+
+    def _error(self, asked: ToolCall, text: str) -> ToolResult:
+        return ToolResult(asked.id, asked.name, (Text(text),), True, timestamp=self._ports.clock.now())

@@ -1,0 +1,52 @@
+"""What a tool sees of the run it is called in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palinurus.agent.plan import RunPlan
+from palinurus.clock import Clock
+from palinurus.core.types.messages import ToolCall
+from palinurus.core.types.tool import ToolSettings
+
+
+class Context:
+    """Implements `core.types.tool.ToolContext`."""
+
+    __slots__ = ("_call", "_clock", "_plan", "_show")
+
+    def __init__(self, plan: RunPlan, call: ToolCall, clock: Clock, show: Callable[[ToolCall, str], None]) -> None:
+        self._plan = plan
+        self._call = call
+        self._clock = clock
+        self._show = show
+
+    @property
+    def workspace(self) -> str:
+        return self._plan.workspace
+
+    @property
+    def agent(self) -> str:
+        return self._plan.route.agent
+
+    @property
+    def session(self) -> str:
+        return str(self._plan.route.key)
+
+    @property
+    def run(self) -> str:
+        return self._plan.id
+
+    @property
+    def call(self) -> str:
+        return self._call.id
+
+    @property
+    def settings(self) -> ToolSettings:
+        return self._plan.settings
+
+    def now(self) -> int:
+        return self._clock.now()
+
+    def update(self, partial: str) -> None:
+        self._show(self._call, partial)

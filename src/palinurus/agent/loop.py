@@ -1,0 +1,118 @@
+"""Think, act, observe. Knows the order of things and when they must be on disk; knows no config, no vendor,
+no file. What it needs of the world comes through `Ports`; what it does is seen only in its events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from palinurus.agent.act import Acting
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.ports import Ports
+from palinurus.agent.repeat import Repeats
+from palinurus.agent.think import Thinker
+from palinurus.core.types.events import AgentEnd, AgentStart, End, Event, MessageEnd, MessageStart
+from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.core.types.model import Failure
+from palinurus.core.types.usage import Usage
+from palinurus.points import point
+
+
+async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
+    """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
+    run = _Run(plan, ports)
+    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started)
+    for message in plan.opening:
+        run.add(message)
+        if isinstance(message, User):
+            yield MessageStart(message)
+        yield MessageEnd(message)
+    for _ in range(plan.limits.max_turns):
+        for steered, item in ports.steering.take():
+            run.add(steered, absorb=(item,))
+            yield MessageStart(steered)
+            yield MessageEnd(steered)
+        await ports.record.flush()  # what the model is about to see is on disk
+        thinker = Thinker(plan, ports)
+        async for event in thinker.think(tuple(run.messages)):
+            yield event
+        reply = run.heard(thinker)
+        if run.over(reply):
+            break
+        if not reply.calls:
+            continue  # a steered message waits: it is part of this run
+        if any(plan.effect(call.name) != "pure" for call in reply.calls):
+            point("intent.before")
+            await ports.record.flush()  # the intent is on disk before anything happens
+            point("intent.after")
+        acting = Acting(plan, ports, run.repeats)
+        async for event in acting.act(reply.calls):
+            yield event
+        for result in acting.results:
+            run.add(result)
+            yield MessageEnd(result)
+        await ports.record.flush()
+        point("result.after")
+        if run.acted():
+            break
+    ports.steering.close()
+    yield run.ended()
+
+
+class _Run:
+    """The state of one loop: the conversation so far, and why it ended."""
+
+    def __init__(self, plan: RunPlan, ports: Ports) -> None:
+        self._plan = plan
+        self._ports = ports
+        self.messages: list[Message] = list(plan.history)
+        self.repeats = Repeats(plan.limits.loop_warn, plan.limits.loop_stop)
+        self._new: list[Message] = []
+        self._usage = Usage()
+        self._end: End = "max_turns"
+        self._failure: Failure | None = None
+
+    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+        self.messages.append(message)
+        self._new.append(message)
+        self._ports.record.add(message, absorb=absorb)
+
+    def heard(self, thinker: Thinker) -> Assistant:
+        """Take the model's answer. An answer that failed before a word of it came is not part of the history."""
+        reply = thinker.reply
+        self._usage = self._usage + thinker.usage
+        self._failure = thinker.failure
+        if reply.content:
+            self.add(reply)
+        return reply
+
+    def over(self, reply: Assistant) -> bool:
+        """Is this the end? If so, nobody may steer from here on."""
+        if reply.failed:
+            self._end = _aborted(self._ports.abort.reason) if reply.stopReason == "aborted" else "error"
+        elif reply.calls or self._ports.steering.waiting:
+            return False
+        else:
+            self._end = "length" if reply.stopReason == "length" else "stop"
+        self._ports.steering.close()
+        return True
+
+    def acted(self) -> bool:
+        """Have the tools, or somebody meanwhile, ended the run?"""
+        if self._ports.abort.reason is not None:
+            self._end = _aborted(self._ports.abort.reason)
+        elif self.repeats.stuck:
+            self._end = "tool_loop"
+            self._failure = Failure("refused", self.repeats.stuck)
+        else:
+            return False
+        return True
+
+    def ended(self) -> AgentEnd:
+        if self._end == "max_turns":
+            self._failure = Failure("refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn")
+        return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now())
+
+
+def _aborted(reason: str | None) -> End:
+    return "timeout" if reason == "timeout" else "aborted"

@@ -1,0 +1,51 @@
+"""The frozen plan of one run. Everything is decided here; below it nothing reads config."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.inbound import Inbound, Route
+from palinurus.core.types.messages import Message, ToolResult, User
+from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.core.types.tool import Effect, Tool, ToolSettings, ToolSpec
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """When a run stops by itself."""
+
+    timeout: float = 172_800.0  # seconds, whole run
+    max_turns: int = 200
+    calls_per_turn: int = 64  # tool calls taken from one answer
+    loop_warn: int = 3  # same call with the same arguments: the result carries a warning
+    loop_stop: int = 6  # … and the run ends
+    parallel: int = 8  # tools of one batch at the same time
+
+
+class RunPlan(msgspec.Struct, frozen=True):
+    id: str  # run id
+    item: str  # inbox id
+    route: Route
+    inbound: Inbound
+    session_id: str
+    transcript: str  # file, relative to home
+    model: ModelInfo
+    fallbacks: tuple[ModelInfo, ...]
+    level: str
+    fast: bool | None
+    sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
+    prompt: Prompt
+    history: tuple[Message, ...]  # repaired and limited; ends before `opening`
+    opening: tuple[User | ToolResult, ...]  # the new user message; in a resumed turn, results nobody will ever know
+    tools: dict[str, Tool]
+    specs: tuple[ToolSpec, ...]
+    settings: ToolSettings
+    limits: Limits
+    workspace: str
+    started: int
+
+    def effect(self, name: str) -> Effect:
+        """What may be repeated; a tool that does not exist changes nothing."""
+        tool = self.tools.get(name)
+        return tool.effect if tool else "pure"

@@ -1,0 +1,62 @@
+"""What a run has to remember: messages become transcript lines here, durable when `flush` returns.
+
+The loop decides when that must be; the last lines of a turn are left for `settle`, which writes them in the
+step that ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from palinurus.clock import Clock
+from palinurus.core.types.messages import Message
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import Claim, Line, Step, Store
+
+
+class Record:
+    """The open page of one run."""
+
+    def __init__(
+        self,
+        store: Store,
+        claim: Claim,
+        transcript: Transcript,
+        clock: Clock,
+        absorbed: Callable[[tuple[str, ...]], None],
+    ) -> None:
+        self._store = store
+        self._claim = claim
+        self._transcript = transcript
+        self._clock = clock
+        self._tell = absorbed
+        self._lines: list[Line] = []
+        self._absorbed: list[str] = []
+        self._steps: list[Step] = []
+
+    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+        """Remember a message, and that waiting messages became part of this run with it."""
+        self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
+        self._absorbed.extend(absorb)
+
+    def step(self, what: str, detail: str) -> None:
+        """A line for `pal trace`, written with the next flush."""
+        self._steps.append(Step(self._claim.id, self._clock.now(), what, detail))
+
+    async def flush(self) -> None:
+        """Return when all that was added is on disk. If it fails, nothing is forgotten: the next flush tries again."""
+        if not (self._lines or self._absorbed or self._steps):
+            return
+        lines, absorbed, steps = self._lines, self._absorbed, self._steps
+        self._lines, self._absorbed, self._steps = [], [], []
+        try:
+            await self._store.append(self._claim, lines, absorb=absorbed, steps=steps)
+        except BaseException:
+            self._lines[:0], self._absorbed[:0], self._steps[:0] = lines, absorbed, steps
+            raise
+        if absorbed:
+            self._tell(tuple(absorbed))
+
+    def rest(self) -> tuple[Line, ...]:
+        """The lines not yet on disk, for the settlement."""
+        return tuple(self._lines)

@@ -1,0 +1,127 @@
+"""The end of a turn as one value: outcome, last transcript lines, replies, session row, ledger. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.agent.plan import RunPlan
+from palinurus.core.stream.silent import silent
+from palinurus.core.types.events import AgentEnd, End
+from palinurus.core.types.messages import Assistant
+from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import Usage
+from palinurus.sessions.record import Record as SessionRecord
+from palinurus.store.port import Line, Outcome, Outgoing, SessionRow, Settlement, Spent
+
+OUTCOMES: dict[End, Outcome] = {
+    "stop": "answered",
+    "length": "answered",
+    "aborted": "aborted",
+    "timeout": "failed",
+    "max_turns": "failed",
+    "tool_loop": "failed",
+    "error": "failed",
+}
+
+
+def final_text(end: AgentEnd) -> str:
+    """All the model said in the turn, in order; "" for a chosen silence."""
+    texts = [m.text.strip() for m in end.messages if isinstance(m, Assistant)]
+    kept = [t for t in texts if t]
+    return "" if kept and silent(kept[-1]) else "\n\n".join(kept)
+
+
+def outcome(end: AgentEnd) -> Outcome:
+    """What became of the message."""
+    said = OUTCOMES[end.end]
+    return "silent" if said == "answered" and not final_text(end) else said
+
+
+def settlement(
+    plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[Line, ...]
+) -> Settlement:
+    """Everything `store.settle` needs, applied in one transaction."""
+    result = outcome(end)
+    note = final_text(end)
+    if result == "failed" and end.failure is not None:
+        note = end.failure.message
+    return Settlement(
+        result,
+        note,
+        lines,
+        tuple(outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
+        _session(plan, end, session),
+        tuple(_spent(plan, m) for m in end.messages if isinstance(m, Assistant) and m.usage != Usage()),
+    )
+
+
+def outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
+    """A reply as an outbox row; its id is its client id, so that a part can never be queued twice."""
+    target = reply.target
+    return Outgoing(
+        id=reply.client_id,
+        item=item,
+        channel=target.channel,
+        target=f"{target.account}/{target.to}/{target.thread}",
+        data=msgspec.json.encode(reply),
+        at=now,
+        seq=at,
+    )
+
+
+def _session(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
+    target = plan.inbound.target
+    last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
+    context = last.usage.input + last.usage.cacheRead + last.usage.cacheWrite + last.usage.output if last else 0
+    after = msgspec.structs.replace(
+        before,
+        updatedAt=end.ended,
+        lastInteractionAt=end.ended,
+        modelProvider=plan.model.ref.provider,
+        model=plan.model.ref.model,
+        contextTokens=plan.model.context_window,
+        inputTokens=(before.inputTokens or 0) + end.usage.input,
+        outputTokens=(before.outputTokens or 0) + end.usage.output,
+        cacheRead=(before.cacheRead or 0) + end.usage.cacheRead,
+        cacheWrite=(before.cacheWrite or 0) + end.usage.cacheWrite,
+        totalTokens=context or before.totalTokens,
+        abortedLastRun=end.end == "aborted",
+        channel=target.channel,
+        lastChannel=target.channel,
+        lastTo=target.to,
+        systemSent=True,
+    )
+    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, after.encode())
+
+
+def _spent(plan: RunPlan, message: Assistant) -> Spent:
+    return Spent(
+        item=plan.item,
+        run=plan.id,
+        session=str(plan.route.key),
+        agent=plan.route.agent,
+        provider=message.provider or plan.model.ref.provider,
+        model=message.model or plan.model.ref.model,
+        at=message.timestamp or plan.started,
+        input=message.usage.input,
+        output=message.usage.output,
+        cache_read=message.usage.cacheRead,
+        cache_write=message.usage.cacheWrite,
+        cost=cost(plan.model, message.usage),
+    )
+
+
+def cost(model: ModelInfo, usage: Usage) -> float | None:
+    """US dollars; None when no price is known."""
+    if usage.cost is not None:
+        return usage.cost.total
+    price = model.price
+    if price is None:
+        return None
+    return (
+        usage.input * price.input
+        + usage.output * price.output
+        + usage.cacheRead * price.cacheRead
+        + usage.cacheWrite * price.cacheWrite
+    ) / 1_000_000

@@ -1,0 +1,163 @@
+"""One claimed message from plan to settlement. Ends the claim in every case but the death of the process.
+
+What people see comes out through an `Audience` (live events) and the settlement (replies, on disk). The last
+event is shown only after the settlement is on disk: who has been told "done" will find it done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from palinurus.abort import Abort
+from palinurus.agent.loop import loop
+from palinurus.agent.ports import Ports
+from palinurus.agent.prepare import Prepared, Preparer, Unprepared
+from palinurus.agent.record import Record
+from palinurus.agent.settle import outgoing, settlement
+from palinurus.agent.steer import Mailbox
+from palinurus.clock import Clock
+from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.inbound import Inbound, Route
+from palinurus.core.types.keys import session_key
+from palinurus.core.types.model import Failure, Model
+from palinurus.core.types.outbound import Reply, Speaker
+from palinurus.core.types.usage import Usage
+from palinurus.errors import StateError
+from palinurus.plugins.hooks import Hooks
+from palinurus.points import point
+from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, Store
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3  # starts of the same message that ended with the death of the process
+
+
+class Audience(Protocol):
+    """Who watches this run."""
+
+    def show(self, event: Event) -> None: ...
+
+    def absorbed(self, items: tuple[str, ...]) -> None:
+        """These waiting messages are part of the run now."""
+        ...
+
+
+class Services(NamedTuple):
+    """What turns share."""
+
+    preparer: Preparer
+    store: Store
+    model: Model
+    hooks: Hooks
+    clock: Clock
+    speaker: Callable[[Inbound, str], Speaker]  # (message, inbox id) -> who speaks for its run
+    replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
+
+
+class Turns:
+    def __init__(self, services: Services) -> None:
+        self._s = services
+
+    async def turn(self, claim: Claim, inbound: Inbound, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+        """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
+        if claim.attempts > MAX_ATTEMPTS:
+            text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
+            await self._explain(claim, inbound, audience, Failure("refused", text), "dead")
+            return
+        key = session_key(claim.session)
+        assert key is not None, claim.session  # it was parsed when the message was accepted
+        prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
+        point("prepare.after")
+        if isinstance(prepared, Unprepared):
+            await self._explain(claim, inbound, audience, prepared.failure, "failed")
+        else:
+            await self._run(claim, prepared, abort, mailbox, audience)
+
+    async def _run(self, claim: Claim, prepared: Prepared, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+        s, plan = self._s, prepared.plan
+        if not prepared.stored:  # a resumed turn must find the same session
+            await s.store.save_session(_row(prepared))
+        record = Record(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
+        speaker = s.speaker(plan.inbound, claim.id)
+        timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
+        end: AgentEnd | None = None
+        try:
+            if prepared.finished is not None:
+                end = AgentEnd((prepared.finished,), "stop", Usage(), ended=s.clock.now())
+                speaker.feed(end)
+            else:
+                ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox)
+                async for event in loop(plan, ports):
+                    speaker.feed(event)
+                    if isinstance(event, AgentEnd):
+                        end = event
+                    else:
+                        audience.show(event)
+        except StateError as exc:
+            log.error("message %s: %s", claim.id, exc.message)
+            failure = Failure("config", f"the turn was stopped: {exc.message}")
+            end = AgentEnd((), "error", Usage(), failure, s.clock.now())
+            speaker.feed(end)
+        finally:
+            timer.cancel()
+        assert end is not None, "a loop ends with AgentEnd"
+        if abort.reason == "drain":
+            await record.flush()
+            await s.store.yield_back(claim)
+            return
+        replies = speaker.close()
+        settled = settlement(plan, end, prepared.session, replies, record.rest())
+        if not await self._settle(claim, settled, abort):
+            return
+        s.replied(replies)
+        s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
+        audience.show(end)
+
+    async def _settle(self, claim: Claim, end: Settlement, abort: Abort) -> bool:
+        """Try until it is on disk: a full disk may be emptied. False: the gateway stops first; the next start knows."""
+        wait = 0.5
+        while True:
+            try:
+                await self._s.store.settle(claim, end)
+            except StateError as exc:
+                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
+                if abort.reason == "drain":
+                    return False
+                await self._s.clock.sleep(wait)
+                wait = min(wait * 2, 30)
+            else:
+                return True
+
+    async def _explain(
+        self, claim: Claim, inbound: Inbound, audience: Audience, failure: Failure, outcome: Outcome
+    ) -> None:
+        """End a message that gets no run: the person is told why."""
+        now = self._s.clock.now()
+        end = AgentEnd((), "error", Usage(), failure, now)
+        speaker = self._s.speaker(inbound, claim.id)
+        speaker.feed(end)
+        replies = speaker.close()
+        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        if await self._settle(claim, Settlement(outcome, failure.message, (), rows), Abort()):
+            self._s.replied(replies)
+            audience.show(end)
+
+
+def _row(prepared: Prepared) -> SessionRow:
+    plan, session = prepared.plan, prepared.session
+    return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, session.encode())
+
+
+def _ended(run: str, end: AgentEnd, took: int) -> dict[str, object]:
+    return {
+        "runId": run,
+        "messages": [msgspec.to_builtins(m) for m in end.messages],
+        "success": end.failure is None,
+        "error": end.failure.message if end.failure else None,
+        "durationMs": took,
+    }

@@ -1,0 +1,173 @@
+"""The composition root: settings in, a wired App out. The only module that knows who plugs into whom.
+
+Start order is the list in `App.start`; stopping goes through it backwards.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from palinurus.agent.prepare import Preparer
+from palinurus.agent.turn import Services, Turns
+from palinurus.channels import channel
+from palinurus.clock import Clock
+from palinurus.config.load import Loaded
+from palinurus.config.settings import Settings
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.model import Model
+from palinurus.core.types.outbound import Channel, Reply
+from palinurus.errors import NotFound
+from palinurus.inbox.dispatch import Dispatcher
+from palinurus.outbox.blocks import Blocks
+from palinurus.outbox.deliver import Deliverer
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.cassette import wrap
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import probe_ollama
+from palinurus.providers.stream import Models
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Accepted, ItemRow, Store
+from palinurus.store.sqlite import open_store
+from palinurus.tools.collect import builtin
+from palinurus.tools.environ import child_env
+
+log = logging.getLogger(__name__)
+
+Sink = Callable[[Event], None]
+
+
+class App:
+    """A running Palinurus without faces. `gateway` and `cli` put faces on it; tests use it as it is."""
+
+    store: Store
+    dispatcher: Dispatcher
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        clock: Clock,
+        *,
+        model: Model | None = None,
+        channels: Mapping[str, Channel] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.hooks = Hooks()
+        self.catalog = Catalog(settings, environ)
+        self.channels: dict[str, Channel] = dict(channels or {})
+        self._environ = environ
+        self._given = model
+        self._models: Models | None = None
+        self._receivers: list[asyncio.Task[None]] = []
+        self._failing: list[str] = ["starting"]
+
+    async def start(self) -> None:
+        """Lock and open the store, look for models, wire the run, take up what a crash left, open the channels.
+
+        Raises StateError kinds, ConfigError.
+        """
+        self.store = await open_store(self.settings.home, self.clock)
+        for agent in self.settings.agents.values():
+            os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
+        if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
+            self.catalog.ollama = await probe_ollama()
+        self._channels()
+        self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock)
+        self.dispatcher = Dispatcher(self.settings, self.store, self._turns(), self.clock)
+        self.deliverer.start()
+        await self.dispatcher.resume()
+        self._receivers = [asyncio.ensure_future(self._receive(c)) for c in self.channels.values()]
+        self._failing.clear()
+        self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
+
+    def _channels(self) -> None:
+        for name, config in self.settings.channels.items():
+            made = channel(name, config)
+            if made is None:
+                log.warning("channels.%s: this channel is not built yet; it is left out", name)
+            else:
+                self.channels.setdefault(name, made)
+
+    def _turns(self) -> Turns:
+        model = self._given
+        if model is None:
+            self._models = Models(self.catalog, self.clock)
+            model = wrap(self._models, self._environ.get("PALINURUS_CASSETTE", ""))
+        transcripts = Transcripts(self.settings.home)
+        preparer = Preparer(
+            self.settings, self.catalog, builtin(), self.store, transcripts, self.clock, child_env(self._environ, {})
+        )
+        return Turns(Services(preparer, self.store, model, self.hooks, self.clock, Blocks, self._replied))
+
+    def _replied(self, replies: tuple[Reply, ...]) -> None:
+        for name in {reply.target.channel for reply in replies}:
+            self.deliverer.wake(name)
+
+    async def _receive(self, source: Channel) -> None:
+        """Keep a channel's receiver running; a channel that breaks is started again and stops nobody else."""
+        wait = 1.0
+        while True:
+            try:
+                await source.run(self._submitted)
+                return
+            except Exception:  # task boundary: logged; the rest goes on
+                log.exception("channel %s: receiving failed; again in %g s", source.name, wait)
+            await self.clock.sleep(wait)
+            wait = min(wait * 2, 60)
+
+    async def _submitted(self, inbound: Inbound) -> str:
+        return (await self.submit(inbound)).id
+
+    async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
+        """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
+
+        Raises Draining, QueueFull, BadRequest, DiskFull.
+        """
+        self.hooks.observe("message_received", {"from": inbound.sender.id, "content": inbound.text})
+        return await self.dispatcher.submit(inbound, sink)
+
+    def watch(self, item: str, sink: Sink) -> Callable[[], None]:
+        """See a message's run events from now on. Returns the function that ends it."""
+        return self.dispatcher.feeds.watch(item, sink)
+
+    async def wait(self, item: str) -> ItemRow:
+        """The message once its outcome is on disk. Raises NotFound."""
+        row = await self.dispatcher.wait(item)
+        if row is None:
+            raise NotFound(f"no message {item}")
+        return row
+
+    def abort(self, session: str, reason: str) -> bool:
+        """Stop the running turn of a session. False if none runs."""
+        return self.dispatcher.abort(session, reason)
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Whether messages are taken, and if not why."""
+        draining = hasattr(self, "dispatcher") and self.dispatcher.draining
+        failing = [*self._failing, *(["draining"] if draining else [])]
+        return not failing, failing
+
+    async def stop(self, reason: str = "stop", drain: float = 0.0) -> None:
+        """Take nothing new, give running turns `drain` seconds, hand the rest back, close everything."""
+        for task in self._receivers:
+            task.cancel()
+        await asyncio.gather(*self._receivers, return_exceptions=True)
+        if hasattr(self, "dispatcher"):
+            await self.dispatcher.drain(drain)
+            await self.deliverer.stop()
+            self.hooks.observe("gateway_stop", {"reason": reason})
+            await self.hooks.drain()
+        if self._models is not None:
+            await self._models.close()
+        if hasattr(self, "store"):
+            await self.store.close()
+
+
+def build(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> App:
+    """The App for a loaded configuration; nothing is opened before `start`."""
+    return App(loaded.settings, environ, clock)

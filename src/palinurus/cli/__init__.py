@@ -1,0 +1,1 @@
+"""The command `pal`: one module a command, loaded only when it is asked for (`main.COMMANDS`)."""

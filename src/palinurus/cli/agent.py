@@ -1,0 +1,138 @@
+"""`pal agent -m TEXT`: one message, its reply on stdout, and an exit code that tells whether there was one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.args import Parser
+from palinurus.cli.args import settings as load_settings
+from palinurus.cli.client import Client, Message, Outcome, connect, key
+from palinurus.cli.render import View, plain
+from palinurus.clock import Clock, SystemClock
+from palinurus.config.load import Loaded
+from palinurus.core.types.events import AgentStart, Event, ToolEnd, ToolStart
+from palinurus.errors import BadRequest
+
+TIMED_OUT = 124  # as timeout(1)
+
+
+def run(argv: list[str]) -> int:
+    """Parse, send, print."""
+    args = _parser().parse_args(argv)
+    text = sys.stdin.read() if args.message == "-" else args.message
+    if not text.strip():
+        raise BadRequest("the message is empty", fix="pal agent -m TEXT, or -m - to read it from stdin")
+    environ = dict(os.environ)
+    loaded = load_settings(environ)
+    where = key(loaded.settings, args.session, args.agent)
+    message = Message(text, str(where), where.agent, args.model)
+    return asyncio.run(_talk(loaded, environ, message, args))
+
+
+def _parser() -> Parser:
+    parser = Parser("agent", "Send one message to the agent and print the reply.")
+    parser.add_argument("-m", "--message", required=True, help="what to say; - reads it from stdin")
+    parser.add_argument("--session", default="", help="session key, or a word (default: the main session)")
+    parser.add_argument("--agent", default="", help="which agent (default: the default one)")
+    parser.add_argument("--model", default="", help="provider/model for this turn")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
+    parser.add_argument("--timeout", type=float, default=0.0, help="seconds after which the turn is stopped")
+    return parser
+
+
+class _Seen:
+    """What is worth telling about the run."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self.tools: list[dict[str, Any]] = []
+        self.stopped = ""
+
+    def note(self, event: Event) -> None:
+        if isinstance(event, AgentStart):
+            self.model = event.model
+        elif isinstance(event, ToolEnd):
+            self.tools.append({"name": event.name, "ok": not event.is_error, "durationMs": event.took_ms})
+
+
+async def _talk(loaded: Loaded, environ: Mapping[str, str], message: Message, args: argparse.Namespace) -> int:
+    clock: Clock = SystemClock()
+    client = await connect(loaded, environ, clock, local=args.local)
+    seen = _Seen()
+    began = clock.monotonic()
+    try:
+        outcome = await _turn(client, message, args, environ, seen)
+    finally:
+        await client.close()
+    if args.json:
+        _json(outcome, seen, int(1000 * (clock.monotonic() - began)))
+    return _code(outcome, seen)
+
+
+async def _turn(
+    client: Client, message: Message, args: argparse.Namespace, environ: Mapping[str, str], seen: _Seen
+) -> Outcome:
+    """Run the turn and show it. Ctrl-C and the time limit stop the turn; its outcome is still waited for."""
+    loop = asyncio.get_running_loop()
+    tasks: set[asyncio.Future[None]] = set()
+
+    def stop(why: str) -> None:
+        seen.stopped = seen.stopped or why
+        tasks.add(asyncio.ensure_future(client.abort(message.session)))
+
+    loop.add_signal_handler(signal.SIGINT, stop, "interrupted")
+    timer = loop.call_later(args.timeout, stop, "timeout") if args.timeout > 0 else None
+    live = sys.stdout.isatty() and not args.json
+    view = View(sys.stdout if live else sys.stderr, environ, tools=sys.stderr.isatty())
+    outcome: Outcome | None = None
+    try:
+        async for piece in client.send(message):
+            if isinstance(piece, Outcome):
+                outcome = piece
+                continue
+            seen.note(piece)
+            if live or isinstance(piece, (ToolStart, ToolEnd)):
+                view.show(piece)
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        if timer is not None:
+            timer.cancel()
+    assert outcome is not None, "a client ends with an outcome or raises"
+    view.finish()
+    if not args.json and not (live and view.said):
+        print(plain(outcome.text) if live else outcome.text)
+    return outcome
+
+
+def _json(outcome: Outcome, seen: _Seen, ms: int) -> None:
+    found = {
+        "id": outcome.id,
+        "session": outcome.session,
+        "outcome": outcome.outcome,
+        "text": outcome.text,
+        "model": seen.model,
+        "usage": outcome.usage,
+        "tools": seen.tools,
+        "durationMs": ms,
+        **({"error": outcome.error} if outcome.error else {}),
+    }
+    print(msgspec.json.encode(found).decode())
+
+
+def _code(outcome: Outcome, seen: _Seen) -> int:
+    if seen.stopped == "timeout":
+        print("pal: stopped: the time limit was reached", file=sys.stderr)
+        return TIMED_OUT
+    if not outcome.error:
+        return 0
+    print(f"pal: {plain(outcome.error)}", file=sys.stderr)
+    return 130 if seen.stopped else 1

@@ -1,0 +1,163 @@
+"""`pal config`: get, set, unset, explain, validate, path. Only words in and out; everything is decided in `config`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+import pyjson5
+
+from palinurus.config import paths
+from palinurus.config.check import accepts, describe
+from palinurus.config.explain import effective, explain, resolve_key
+from palinurus.config.keypath import Path, get, has, parse, show
+from palinurus.config.lines import MAX_DEPTH
+from palinurus.config.load import doubles, load, read
+from palinurus.config.patch import Patched, set_key, unset_key
+from palinurus.config.secrets import mask, secret
+from palinurus.errors import BadRequest, NotFound
+
+
+def run(argv: list[str]) -> int:
+    """Exit code: 0, or 1 if `validate` found something fatal. Raises PalinurusError for `main` to print."""
+    asked = _parser().parse_args(argv)
+    environ = os.environ
+    command: Callable[[argparse.Namespace, str, Mapping[str, str]], int] = asked.command
+    return command(asked, paths.home(environ), environ)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="pal config", description="Read, change and check the configuration.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Any, words: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=words, description=words)
+        sub.set_defaults(command=command)
+        return sub
+
+    one = add("get", _get, "print a value")
+    one.add_argument("key", metavar="KEY")
+    one.add_argument("--json", action="store_true", help="print it as JSON")
+    one.add_argument("--reveal", action="store_true", help="show secrets")
+    two = add("set", _set, "change a value in the file")
+    two.add_argument("key", metavar="KEY")
+    two.add_argument("value", metavar="VALUE", help="JSON5, else taken as a text")
+    two.add_argument("--json-value", action="store_true", help="VALUE must be JSON5")
+    add("unset", _unset, "remove a value from the file").add_argument("key", metavar="KEY")
+    add("explain", _explain, "tell what a key means, its value and where that comes from").add_argument(
+        "key", metavar="KEY"
+    )
+    add("validate", _validate, "list every problem in the file")
+    add("path", _path, "print where the file is")
+    return parser
+
+
+def _get(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    loaded = load(home, environ)
+    _warn(loaded.fallback)
+    path = resolve_key(loaded, asked.key)
+    if has(loaded.raw, path):
+        value = get(loaded.raw, path)
+        value = value if asked.reveal else mask(value, path)
+    else:
+        value = effective(loaded, path)
+        if value is None:
+            raise NotFound(f"{show(path)} is not set", fix=f"`pal config set {show(path)} VALUE` sets it")
+    print(value if isinstance(value, str) and not asked.json else _json(value))
+    return 0
+
+
+def _set(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    try:
+        path = parse(asked.key)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    value = _value(asked.value, path, asked.json_value)
+    done = set_key(home, environ, asked.key, value)
+    _report(done, f"{done.key} = {_json(mask(value, path))}")
+    return 0
+
+
+def _unset(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    done = unset_key(home, environ, asked.key)
+    _report(done, f"{done.key} removed")
+    return 0
+
+
+def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    loaded = load(home, environ)
+    _warn(loaded.fallback)
+    found = explain(loaded, asked.key)
+    rows = [
+        ("value", "(none)" if found.value is None else _json(found.value)),
+        ("from", found.source),
+        ("change", "applies at once" if found.live else "needs a restart of the gateway"),
+        ("note", found.note),
+        ("about", found.about),
+    ]
+    print(found.key)
+    for name, text in rows:
+        if text:
+            print(f"  {name + ':':8}{text}".replace("\n", "\n          "))
+    for problem in loaded.problems:
+        if problem.path == found.key:
+            print(f"  problem: {problem}")
+    return 0
+
+
+def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    file = paths.config_file(home)
+    reading = read(file, home, environ)
+    problems = reading.problems + doubles(reading, file)
+    for problem in problems:
+        print(f"{'error' if problem.fatal else 'warning'}: {problem}")
+    fatal = sum(problem.fatal for problem in problems)
+    if not problems:
+        print(f"{file}: valid" if reading.data is not None else f"{file}: not there, defaults apply")
+    else:
+        print(f"{file}: {fatal} errors, {len(problems) - fatal} warnings")
+    return 1 if fatal else 0
+
+
+def _path(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
+    print(paths.config_file(home))
+    return 0
+
+
+def _value(text: str, path: Path, strict: bool) -> Any:
+    """JSON5 if it is, else the text itself; also the text where the schema wants one and JSON5 gave something else."""
+    try:
+        value = pyjson5.decode(text, MAX_DEPTH)
+    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        if strict:
+            shown = "VALUE" if secret(path) else repr(text[:60])
+            raise BadRequest(f"{shown} is not JSON5", fix="texts need quotes, inside those of the shell") from None
+        return text
+    kind = describe(path)
+    if not strict and kind is not None and not accepts(kind, value) and accepts(kind, text):
+        return text
+    return value
+
+
+def _report(done: Patched, what: str) -> None:
+    where = f"{done.file}:{done.line}" if done.line else done.file
+    print(f"{what} ({where})" if done.changed else f"{what}: unchanged ({where})")
+    if done.changed:
+        print("needs a restart of the gateway" if done.restart else "applies at once")
+    if done.comments_lost:
+        _warn("the file was written anew and its comments are gone; the old text is in " + paths.backup(done.file))
+    for problem in done.problems:
+        _warn(f"still wrong: {problem}")
+
+
+def _warn(text: str) -> None:
+    if text:
+        print(f"pal: {text}", file=sys.stderr)
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

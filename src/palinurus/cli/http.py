@@ -1,0 +1,99 @@
+"""A small HTTP client for our own gateway: one request a connection, HTTP/1.0, so that a body ends with it.
+
+Exists because importing a full client costs more than the whole request. Not for other servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+from palinurus.errors import GatewayUnreachable
+
+LIMIT = 64 * 1024 * 1024  # bytes of one server-sent event
+CONNECT_SECONDS = 5.0
+ALIVE_SECONDS = 2.0
+
+
+class Address(NamedTuple):
+    """Where the gateway is, and what opens it."""
+
+    host: str
+    port: int
+    token: str = ""
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+
+class Answer:
+    """A response whose head has been read. Use `whole` or `events`, then `close`."""
+
+    def __init__(self, status: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.status = status
+        self._reader = reader
+        self._writer = writer
+
+    async def whole(self) -> bytes:
+        """The body."""
+        return await self._reader.read()
+
+    async def events(self) -> AsyncIterator[tuple[str, bytes]]:
+        """(event name, data) of each server-sent event. Ends with the connection."""
+        while True:
+            try:
+                block = await self._reader.readuntil(b"\n\n")
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
+            name, data = "", b""
+            for line in block.split(b"\n"):
+                if line.startswith(b"data: "):
+                    data = line[6:]
+                elif line.startswith(b"event: "):
+                    name = line[7:].decode()
+            if data:
+                yield name, data
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+async def request(
+    address: Address, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None
+) -> Answer:
+    """Send one request and read the head of the answer. Raises GatewayUnreachable; ConnectionError if it breaks off."""
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            reader, writer = await asyncio.open_connection(address.host, address.port, limit=LIMIT)
+    except (OSError, TimeoutError) as exc:
+        raise GatewayUnreachable(
+            f"no gateway answers at {address.url}: {exc or 'timed out'}", fix="`pal gateway` starts one"
+        ) from None
+    host = address.url.removeprefix("http://")
+    lines = [f"{method} {path} HTTP/1.0", f"Host: {host}", f"Content-Length: {len(body)}"]
+    if address.token:
+        lines.append(f"Authorization: Bearer {address.token}")
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    writer.write("\r\n".join([*lines, "", ""]).encode() + body)
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+        return Answer(int(head.split(b" ", 2)[1]), reader, writer)
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError, IndexError):
+        writer.close()
+        raise ConnectionResetError("the gateway broke off") from None
+
+
+async def alive(address: Address) -> bool:
+    """Does a gateway answer there? The token is not sent."""
+    try:
+        async with asyncio.timeout(ALIVE_SECONDS):
+            answer = await request(address._replace(token=""), "GET", "/healthz")
+            try:
+                return answer.status == 200 and b'"live"' in await answer.whole()
+            finally:
+                answer.close()
+    except (GatewayUnreachable, OSError, TimeoutError):
+        return False

@@ -1,0 +1,108 @@
+"""`pal`: finds the command and hands it the rest of the line. Imports nothing heavy, so that --version and --help
+answer at once; commands are loaded from the table when they are run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from palinurus import __version__
+
+# name -> (where it lives, what it does)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "chat": ("palinurus.cli.chat:run", "talk to the agent in the terminal (what `pal` alone does)"),
+    "agent": ("palinurus.cli.agent:run", "send one message, print the reply"),
+    "gateway": ("palinurus.cli.gateway:run", "run the gateway in the foreground"),
+    "setup": ("palinurus.cli.setup:run", "make the config, the workspace and the token"),
+    "status": ("palinurus.cli.status:run", "what is running, with which model, and what went wrong lately"),
+    "doctor": ("palinurus.cli.doctor:run", "check the installation; --fix repairs what is safe to repair"),
+    "sessions": ("palinurus.cli.sessions:run", "list, show, import sessions"),
+    "models": ("palinurus.cli.models:run", "list the models that can be used"),
+    "config": ("palinurus.cli.config:run", "get, set, explain and validate settings"),
+    "trace": ("palinurus.cli.trace:run", "follow one message from arrival to receipt"),
+}
+
+# parts of commands that only some calls need
+PARTS: dict[str, str] = {
+    "local": "palinurus.cli.local:start",  # the whole program, when no gateway runs
+}
+
+_HELP = """Palinurus, a personal AI agent that runs on your own machine.
+
+usage: pal [--home DIR] [COMMAND] [options]
+
+{commands}
+
+  --home DIR     state directory (default: $PALINURUS_HOME, else ~/.palinurus)
+  --version, -V  print the version
+  --help, -h     this text; `pal COMMAND --help` tells more about one
+"""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command. Returns the exit code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    while args and args[0].split("=", 1)[0] == "--home":
+        name, equals, value = args.pop(0).partition("=")
+        if not equals:
+            value = args.pop(0) if args else ""
+        if not value:
+            return _usage(f"{name} needs a directory")
+        os.environ["PALINURUS_HOME"] = value
+    if args and args[0] in ("--version", "-V"):
+        print(f"palinurus {__version__}")
+        return 0
+    if args and args[0] in ("--help", "-h", "help"):
+        if args[0] != "help" or len(args) == 1:
+            print(help_text(), end="")
+            return 0
+        args = [args[1], "--help"]
+    name = args.pop(0) if args and not args[0].startswith("-") else "chat"
+    if name not in COMMANDS:
+        return _unknown(name)
+    return _run(COMMANDS[name][0], args)
+
+
+def help_text() -> str:
+    """What --help prints."""
+    width = max(len(name) for name in COMMANDS) + 2
+    return _HELP.format(commands="\n".join(f"  {name:<{width}}{line}" for name, (_, line) in COMMANDS.items()))
+
+
+def load(where: str) -> object:
+    """The attribute that "module:attribute" names."""
+    module, _, attribute = where.partition(":")
+    __import__(module)
+    return getattr(sys.modules[module], attribute)
+
+
+def _run(where: str, args: list[str]) -> int:
+    expected: type[Exception] = load("palinurus.errors:PalinurusError")  # type: ignore[assignment]
+    if spec := os.environ.get("PALINURUS_CRASH"):  # set by the crash tests only
+        load("palinurus.points:arm")(spec)  # type: ignore[operator]
+    try:
+        code = load(where)(args)  # type: ignore[operator]
+        sys.stdout.flush()
+        return int(code)
+    except expected as exc:
+        message, fix = getattr(exc, "message", str(exc)), getattr(exc, "fix", "")
+        print(f"pal: {message}" + (f"\n  fix: {fix}" if fix else ""), file=sys.stderr)
+        return int(getattr(exc, "exit_code", 1))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+def _unknown(name: str) -> int:
+    close = load("difflib:get_close_matches")(name, COMMANDS, 1)  # type: ignore[operator]
+    hint = f"did you mean `pal {close[0]}`?" if close else "`pal --help` lists the commands"
+    return _usage(f"there is no command {name!r}", hint)
+
+
+def _usage(message: str, fix: str = "`pal --help`") -> int:
+    print(f"pal: {message}\n  fix: {fix}", file=sys.stderr)
+    return 64

@@ -1,0 +1,120 @@
+"""`pal models`: which models there are, and where their keys come from. Shows names of variables, never values."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config import load, paths
+from palinurus.core.types.model import ModelInfo
+from palinurus.providers import VENDORS
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import probe_ollama
+
+
+def run(argv: list[str]) -> int:
+    """Exit code 0; raises PalinurusError when the config cannot be read."""
+    parser = argparse.ArgumentParser(prog="pal models", description="Models and their providers.")
+    parser.add_argument("what", nargs="?", choices=("list", "status"), default="list")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args(argv)
+    environ = os.environ
+    catalog = found(environ)
+    told = listing(catalog) if options.what == "list" else status(catalog)
+    if options.json:
+        sys.stdout.write(str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") + "\n")
+    else:
+        sys.stdout.write((_lines if options.what == "list" else _report)(told) + "\n")
+    return 0
+
+
+def found(environ: Mapping[str, str]) -> Catalog:
+    """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
+    loaded = load.load(paths.home(environ), environ)
+    return Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
+
+
+def listing(catalog: Catalog) -> dict[str, Any]:
+    """Every model that can be used, the default marked."""
+    agent = catalog.settings.agents[catalog.settings.default_agent]
+    default = catalog.default(agent)
+    models = {m.ref: m for m in catalog.all(agent)}
+    if default.api:
+        models.setdefault(default.ref, default)
+    return {"models": [_facts(m, m.ref == default.ref) for m in models.values()]}
+
+
+def status(catalog: Catalog) -> dict[str, Any]:
+    """The default model, and each provider that is configured or has a key."""
+    agent = catalog.settings.agents[catalog.settings.default_agent]
+    default = catalog.default(agent)
+    problem = ""
+    if not default.api:
+        answer = catalog.find(agent.model, agent)
+        problem = "" if isinstance(answer, ModelInfo) else answer.message
+    providers = []
+    for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
+        vendor, configured, key = catalog.vendor(name), catalog.provider(name), catalog.key_source(name)
+        if configured is None and not key and not (name == "ollama" and catalog.ollama):
+            continue
+        base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")
+        keyless = vendor is not None and vendor.keyless
+        providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
+    return {
+        "default": str(default.ref) if default.api else agent.model,
+        "problem": problem,
+        "fallbacks": list(agent.fallbacks),
+        "ollama": list(catalog.ollama),
+        "providers": providers,
+    }
+
+
+def _facts(model: ModelInfo, default: bool) -> dict[str, Any]:
+    return {
+        "key": str(model.ref),
+        "name": model.name,
+        "api": model.api,
+        "input": ["text", "image"] if model.vision else ["text"],
+        "reasoning": model.reasoning,
+        "contextWindow": model.context_window,
+        "maxTokens": model.max_tokens,
+        "default": default,
+    }
+
+
+def _lines(told: dict[str, Any]) -> str:
+    rows = [
+        (
+            ("* " if m["default"] else "  ") + m["key"],
+            f"{m['contextWindow'] // 1000}k",
+            "+".join(m["input"]),
+            "thinks" if m["reasoning"] else "",
+            m["name"],
+        )
+        for m in told["models"]
+    ]
+    wide = [max((len(row[n]) for row in rows), default=0) for n in range(4)]
+    lines = ["  ".join([*(row[n].ljust(wide[n]) for n in range(4)), row[4]]).rstrip() for row in rows]
+    return "\n".join([*lines, "", "* is the default; change it with agents.defaults.model or `pal setup`"])
+
+
+def _report(told: dict[str, Any]) -> str:
+    lines = [f"default model  {told['default']}"]
+    if told["problem"]:
+        lines.append(f"  problem: {told['problem']}")
+    if told["fallbacks"]:
+        lines.append(f"fallbacks      {', '.join(told['fallbacks'])}")
+    for provider in told["providers"]:
+        key = provider["key"]
+        where = key if key in ("missing", "not needed") else f"from {key}"
+        lines.append(f"{provider['id']:<14} {provider['baseUrl']}  key: {where}")
+    if told["default"] == "builtin/demo":
+        lines.append("No key was found: the scripted demo answers. Set ANTHROPIC_API_KEY or OPENAI_API_KEY, start")
+        lines.append("Ollama, or run `pal setup`.")
+    return "\n".join(lines)

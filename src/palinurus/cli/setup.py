@@ -1,0 +1,109 @@
+"""`pal setup`: makes what is missing (config, workspace files, token), changes nothing that is there, and says
+what it did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from palinurus.cli.args import Parser
+from palinurus.config import paths
+from palinurus.config.load import load
+from palinurus.config.patch import set_key
+from palinurus.config.settings import Settings
+from palinurus.errors import StateUnwritable
+from palinurus.gateway import token
+from palinurus.workspace import files
+
+CONFIG = """// Palinurus reads this file as JSON5. `pal config explain KEY` tells what a key does.
+{
+  agents: {
+    defaults: {
+      // model: "provider/model",   // `pal models` lists them; without one: a key in the environment, or the demo
+    },
+  },
+}
+"""
+
+
+def run(argv: list[str]) -> int:
+    """Make what is missing. Running it again changes nothing."""
+    parser = Parser("setup", "Make the config, the workspace and the token. Safe to run again.")
+    parser.add_argument("--workspace", help="the agent's directory (written to the config)")
+    parser.add_argument("--non-interactive", action="store_true", help="ask nothing")
+    args = parser.parse_args(argv)
+    environ = dict(os.environ)
+    os.umask(0o077)
+    home = paths.home(environ)
+    done = _home(home) + _config(home)
+    workspace = args.workspace
+    current = load(home, environ).settings
+    if workspace is None and not args.non_interactive and sys.stdin.isatty() and done:
+        workspace = _asked(_workspace(current))
+    if workspace:
+        wanted = paths.expand(workspace, environ, os.getcwd())
+        if wanted != _workspace(current):
+            set_key(home, environ, "agents.defaults.workspace", wanted)
+            done.append(f"agents.defaults.workspace = {wanted}")
+    settings = load(home, environ).settings
+    done += _token(settings) + _files(settings)
+    for line in done:
+        print(f"made  {line}")
+    print("everything was there already" if not done else "ready", end=": ")
+    print("`pal` to chat here, `pal gateway` to keep it running")
+    return 0
+
+
+def _home(home: str) -> list[str]:
+    try:
+        if os.path.isdir(home):
+            os.chmod(home, 0o700)
+            return []
+        os.makedirs(home, mode=0o700)
+        return [home]
+    except OSError as exc:
+        raise StateUnwritable(
+            f"cannot make {home}: {exc.strerror}", fix="set PALINURUS_HOME to another place"
+        ) from None
+
+
+def _config(home: str) -> list[str]:
+    file = paths.config_file(home)
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return []
+    except OSError as exc:
+        raise StateUnwritable(f"cannot write {file}: {exc.strerror}", fix=f"make {home} writable") from None
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        out.write(CONFIG)
+    return [file]
+
+
+def _token(settings: Settings) -> list[str]:
+    if settings.gateway.token or token.read(settings.home):
+        return []
+    token.ensure(settings.home)
+    return [paths.token_file(settings.home)]
+
+
+def _files(settings: Settings) -> list[str]:
+    made = []
+    for agent in settings.agents.values():
+        there = os.path.isdir(agent.workspace)
+        names = files.ensure(agent.workspace, agent.skip_bootstrap)
+        made += [agent.workspace] if not there else []
+        made += [os.path.join(agent.workspace, name) for name in names]
+    return made
+
+
+def _workspace(settings: Settings) -> str:
+    return settings.agents[settings.default_agent].workspace
+
+
+def _asked(default: str) -> str:
+    try:
+        return input(f"workspace [{default}]: ").strip()
+    except EOFError:
+        return ""

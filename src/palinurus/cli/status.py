@@ -1,0 +1,197 @@
+"""`pal status`: what is running, with which model, and what went wrong lately. Reads; changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus import __version__
+from palinurus.cli import http
+from palinurus.cli.args import Parser
+from palinurus.cli.args import settings as load_settings
+from palinurus.cli.client import where
+from palinurus.cli.render import View, plain
+from palinurus.config.load import Loaded
+from palinurus.config.settings import Settings
+from palinurus.errors import GatewayUnreachable, NotFound, StateError
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import probe_ollama
+from palinurus.store.sqlite.reader import open_reader
+
+ERRORS = 5
+LOOKED_AT = 500  # newest messages searched for failures
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """All there is to say."""
+
+    version: str
+    home: str
+    gateway: bool
+    ready: bool
+    failing: list[str]
+    address: str
+    uptime_ms: int
+    model: str
+    key: str  # where the model's key comes from
+    workspace: str
+    sessions: int
+    queued: int
+    running: int
+    errors: list[dict[str, Any]]
+    config: list[str]  # problems
+    state: str  # what is wrong with the state, "" if nothing
+    disk_free: int
+    disk_used: int
+
+
+def run(argv: list[str]) -> int:
+    """Print the status. 0 when a gateway runs and is ready, else 3 (as service managers have it)."""
+    parser = Parser("status", "What is running, with which model, and what went wrong lately.")
+    parser.add_argument("--json", action="store_true", help="print it as JSON")
+    args = parser.parse_args(argv)
+    environ = dict(os.environ)
+    status = asyncio.run(collect(load_settings(environ), environ))
+    if args.json:
+        print(msgspec.json.encode(status).decode())
+    else:
+        _print(status, View(sys.stdout, environ))
+    return 0 if status.gateway and status.ready else 3
+
+
+async def collect(loaded: Loaded, environ: Mapping[str, str]) -> Status:
+    """Ask the gateway, read the store, look at the disk."""
+    settings = loaded.settings
+    address = where(settings)
+    ready = await _ready(address)
+    stored = _stored(settings.home)
+    model, key = await model_in_use(settings, environ)
+    problems = [str(p) for p in loaded.problems]
+    return Status(
+        version=__version__,
+        home=settings.home,
+        gateway=ready is not None,
+        ready=bool(ready and ready.get("ready")),
+        failing=list(ready.get("failing", [])) if ready else [],
+        address=address.url,
+        uptime_ms=int(ready.get("uptimeMs", 0)) if ready else 0,
+        model=model,
+        key=key,
+        workspace=settings.agents[settings.default_agent].workspace,
+        config=[loaded.fallback, *problems] if loaded.fallback else problems,
+        disk_free=shutil.disk_usage(_existing(settings.home)).free,
+        disk_used=_size(settings.home),
+        **stored,
+    )
+
+
+async def model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
+    agent = settings.agents[settings.default_agent]
+    catalog = Catalog(settings, environ)
+    if catalog.wants_probe(agent):
+        catalog = Catalog(settings, environ, ollama=await probe_ollama())
+    info = catalog.default(agent)
+    return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
+
+
+async def _ready(address: http.Address) -> dict[str, Any] | None:
+    if not await http.alive(address):
+        return None
+    try:
+        answer = await http.request(address._replace(token=""), "GET", "/readyz")
+        try:
+            found = msgspec.json.decode(await answer.whole())
+            return found if isinstance(found, dict) else {}
+        finally:
+            answer.close()
+    except (GatewayUnreachable, OSError, msgspec.DecodeError):
+        return {}
+
+
+def _stored(home: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"sessions": 0, "queued": 0, "running": 0, "errors": [], "state": ""}
+    try:
+        with open_reader(home) as reader:
+            found["sessions"] = len(reader.sessions())
+            found["queued"] = len(reader.items(10_000, state="queued"))
+            found["running"] = len(reader.items(10_000, state="running"))
+            bad = [r for r in reader.items(LOOKED_AT) if r.outcome in ("failed", "refused", "dead")]
+            found["errors"] = [
+                {"id": r.id, "session": r.session, "outcome": r.outcome, "why": r.note[:300]} for r in bad[:ERRORS]
+            ]
+    except NotFound:
+        pass  # a new home
+    except StateError as exc:
+        found["state"] = exc.message
+    return found
+
+
+def _existing(path: str) -> str:
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def _size(home: str) -> int:
+    """Bytes of our own files; the workspace is the owner's."""
+    total = 0
+    for folder, folders, names in os.walk(home):
+        if folder == home and "workspace" in folders:
+            folders.remove("workspace")
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(folder, name)).st_size
+            except OSError:
+                continue  # gone meanwhile
+    return total
+
+
+def _print(status: Status, view: View) -> None:
+    if not status.gateway:
+        gateway = f"{view.style('not running', 'red')} (would be at {status.address}; `pal gateway` starts it)"
+    elif not status.ready:
+        gateway = f"{view.style('not ready', 'red')} at {status.address}: {', '.join(status.failing)}"
+    else:
+        gateway = f"{view.style('running', 'green')} at {status.address}, up {_span(status.uptime_ms)}"
+    rows = [
+        ("gateway", gateway),
+        ("model", status.model + (f" (key from {status.key})" if status.key else "")),
+        ("sessions", str(status.sessions)),
+        ("messages", f"{status.running} running, {status.queued} waiting"),
+        ("home", f"{status.home} ({_bytes(status.disk_used)}, {_bytes(status.disk_free)} free)"),
+        ("workspace", status.workspace),
+    ]
+    print(f"{view.style('Palinurus', 'bold')} {status.version}")
+    for name, text in rows:
+        print(f"  {name:<10}{plain(text) if not view.color else text}")
+    if status.state:
+        print(f"  {'state':<10}{view.style(plain(status.state), 'red')}  (`pal doctor`)")
+    for problem in status.config:
+        print(f"  {'config':<10}{view.style(plain(problem), 'red')}")
+    for error in status.errors:
+        why = plain(str(error["why"])).replace("\n", " ")[:90]
+        print(f"  {'error':<10}{why}  (pal trace {error['id']})")
+
+
+def _span(ms: int) -> str:
+    seconds = ms // 1000
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

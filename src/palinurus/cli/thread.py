@@ -1,0 +1,61 @@
+"""An event loop in a second thread, so that the first one can wait at a prompt and hear Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Worker:
+    """Runs coroutines elsewhere; the caller waits and stays interruptible."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="palinurus", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of `work`; raises what it raises."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def each(self, items: AsyncIterator[T]) -> Iterator[T]:
+        """The items as they come. An interrupted wait loses none: go on with `next`."""
+        return _Items(self._loop, items)
+
+    def close(self) -> None:
+        """Stop the loop and wait for its thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+class _Items(Iterator[T]):
+    """Filled by the loop's thread, emptied by ours."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, items: AsyncIterator[T]) -> None:
+        self._queue: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        asyncio.run_coroutine_threadsafe(self._fill(items), loop)
+
+    async def _fill(self, items: AsyncIterator[T]) -> None:
+        try:
+            async for item in items:
+                self._queue.put(("item", item))
+            self._queue.put(("end", None))
+        except Exception as exc:  # noqa: BLE001 - task boundary: raised again in the thread that waits
+            self._queue.put(("error", exc))
+
+    def __next__(self) -> T:
+        kind, value = self._queue.get()
+        if kind == "item":
+            found: T = value
+            return found
+        self._queue.put((kind, value))
+        if kind == "error":
+            raise value
+        raise StopIteration

@@ -1,0 +1,36 @@
+"""Time, in one place, so that tests can own it. Nothing else calls time.* or asyncio.sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the program may know about time."""
+
+    def now(self) -> int:
+        """Wall clock, milliseconds since the epoch. May jump."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back. For intervals, leases and time-outs."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after `seconds`; cancellable."""
+        ...
+
+
+class SystemClock:
+    """The real one."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

@@ -1,0 +1,1 @@
+"""Configuration: one JSON5 file in, one frozen `Settings` out."""

@@ -1,0 +1,133 @@
+"""The `gateway` section: who can reach it and how they prove who they are. Also how a secret of the config is found.
+
+Refuses what would leave the door open: no authentication on an address that others can reach.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from palinurus.config.check import Finding, nearest
+from palinurus.config.keypath import Path
+from palinurus.config.schema import Config
+from palinurus.config.schema.gateway import Auth, ControlUi, Gateway
+from palinurus.config.schema.words import SecretText
+from palinurus.config.settings import AuthMode, GatewaySettings, Secret
+
+BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
+WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
+
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}|[0-9a-fA-F:]*:[0-9a-fA-F:.]*|localhost")
+_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]*:[0-9a-fA-F:.]*")
+_ORIGIN = re.compile(r"([a-z][a-z0-9+.-]*)://(\[[0-9a-f:.]+\]|[^/\s:@]+)(:\d{1,5})?/?", re.IGNORECASE)
+
+
+def gateway(config: Config, environ: Mapping[str, str], findings: list[Finding]) -> GatewaySettings:
+    """The gateway's settings; what is wrong is added to `findings`."""
+    section = config.gateway or Gateway()
+    base = GatewaySettings()
+    bind = _bind(section, findings)
+    mode, token, password = _auth(section.auth or Auth(), environ, findings)
+    if mode == "none" and not loopback(bind):
+        findings.append(
+            Finding(
+                ("gateway", "auth", "mode"),
+                f"'none' would let everyone who can reach {bind} in",
+                "use 'token', or set gateway.bind to 'loopback'",
+            )
+        )
+    origins, hosts = _origins(section.control_ui or ControlUi(), findings)
+    endpoints = section.http.endpoints if section.http else None
+    completions = endpoints.chat_completions if endpoints else None
+    enabled = completions.enabled if completions else None
+    return GatewaySettings(
+        port=section.port or base.port,
+        bind=bind,
+        auth_mode=mode,
+        token=token,
+        password=password,
+        allowed_origins=origins,
+        allowed_hosts=hosts,
+        chat_completions=base.chat_completions if enabled is None else enabled,
+    )
+
+
+def loopback(address: str) -> bool:
+    """Can only this machine reach `address`?"""
+    return address in ("localhost", "::1") or address.startswith("127.")
+
+
+def _bind(section: Gateway, findings: list[Finding]) -> str:
+    path: Path = ("gateway", "bind")
+    word = (section.bind or "loopback").strip()
+    if word in BINDS:
+        return BINDS[word]
+    if word == "custom":
+        host = (section.custom_bind_host or "").strip()
+        if not host:
+            findings.append(Finding(path, "'custom' needs gateway.customBindHost", "name the address to listen on"))
+        elif not _HOST.fullmatch(host):
+            findings.append(Finding(("gateway", "customBindHost"), "is not a host name or address"))
+        return host or "127.0.0.1"
+    if word == "tailnet":
+        findings.append(Finding(path, "'tailnet' is not supported", "use 'custom' and gateway.customBindHost"))
+    elif _ADDRESS.fullmatch(word):
+        return word
+    else:
+        shown = ", ".join(WORDS)
+        findings.append(Finding(path, f"{word[:40]!r} is neither an address nor one of {shown}", nearest(word, WORDS)))
+    return "127.0.0.1"
+
+
+def _auth(section: Auth, environ: Mapping[str, str], findings: list[Finding]) -> tuple[AuthMode, Secret, Secret]:
+    path: Path = ("gateway", "auth")
+    token = secret_text(section.token, (*path, "token"), environ, findings)
+    password = secret_text(section.password, (*path, "password"), environ, findings)
+    token = token or Secret(environ.get("PALINURUS_GATEWAY_TOKEN", ""))
+    password = password or Secret(environ.get("PALINURUS_GATEWAY_PASSWORD", ""))
+    mode = section.mode
+    if mode is None:
+        if section.token and section.password:
+            findings.append(Finding(path, "both a token and a password are set", "say which with gateway.auth.mode"))
+        mode = "password" if password and not token else "token"
+    if mode == "password" and not password:
+        findings.append(Finding((*path, "mode"), "'password' needs gateway.auth.password", "set it, or use 'token'"))
+    if mode == "trusted-proxy" and section.trusted_proxy is None:
+        findings.append(Finding((*path, "mode"), "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader"))
+    return mode, token, password
+
+
+def _origins(section: ControlUi, findings: list[Finding]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Allowed origins, and the host names they imply."""
+    origins: list[str] = []
+    hosts: list[str] = []
+    for index, written in enumerate(section.allowed_origins or ()):
+        origin = written.strip().lower()
+        found = _ORIGIN.fullmatch(origin)
+        if found:
+            origins.append(origin.rstrip("/"))
+            hosts.append(found[2].strip("[]"))
+        elif origin == "*":
+            origins.append(origin)
+        else:
+            path: Path = ("gateway", "controlUi", "allowedOrigins", index)
+            findings.append(Finding(path, "is not an origin", "write scheme and host, such as https://pal.example.org"))
+    return tuple(origins), tuple(dict.fromkeys(hosts))
+
+
+def secret_text(
+    value: SecretText | None, path: Path, environ: Mapping[str, str], findings: list[Finding], *, fatal: bool = True
+) -> Secret:
+    """A secret written out, or fetched from where its reference says. Not found = a finding and an empty Secret."""
+    if value is None or isinstance(value, str):
+        return Secret(value or "")
+    if value.source != "env":
+        hint = "write it as ${NAME} and set that variable"
+        findings.append(Finding(path, f"secrets from source {value.source!r} are not supported yet", hint, fatal))
+        return Secret()
+    found = environ.get(value.id, "")
+    if not found:
+        hint = nearest(value.id, environ)
+        findings.append(Finding(path, f"the environment variable {value.id} is not set", hint, fatal))
+    return Secret(found)

@@ -1,0 +1,125 @@
+"""What a key is, what it is set to, where that comes from, and whether a change of it applies at once.
+
+Tables: which keys need a restart, what a key means, and where in `Settings` its effective value is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.config import files, lines
+from palinurus.config.about import ABOUT
+from palinurus.config.check import describe, known, nearest
+from palinurus.config.keypath import Path, get, has, parse, settle, show
+from palinurus.config.load import Loaded
+from palinurus.config.secrets import MASK, mask, secret
+from palinurus.config.settings import AgentSettings, Secret, Settings
+from palinurus.errors import BadRequest, NotFound
+
+# What the process binds or connects when it starts. Everything else is read anew for each message.
+RESTART: tuple[Path, ...] = (
+    ("gateway", "port"),
+    ("gateway", "bind"),
+    ("gateway", "customBindHost"),
+    ("gateway", "tls"),
+    ("channels",),
+)
+
+
+def _agent(settings: Settings) -> AgentSettings:
+    return settings.agents[settings.default_agent]
+
+
+EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
+    "agents.defaults.workspace": lambda s: _agent(s).workspace,
+    "agents.defaults.model": lambda s: _agent(s).model or None,
+    "agents.defaults.timeoutSeconds": lambda s: _agent(s).timeout,
+    "agents.defaults.thinkingDefault": lambda s: _agent(s).thinking_default,
+    "agents.defaults.skipBootstrap": lambda s: _agent(s).skip_bootstrap,
+    "agents.defaults.maxConcurrent": lambda s: s.lanes.main,
+    "agents.defaults.subagents.maxConcurrent": lambda s: s.lanes.subagent,
+    "cron.maxConcurrentRuns": lambda s: s.lanes.cron,
+    "messages.queue.cap": lambda s: s.lanes.queue_cap,
+    "gateway.port": lambda s: s.gateway.port,
+    "gateway.bind": lambda s: s.gateway.bind,
+    "gateway.auth.mode": lambda s: s.gateway.auth_mode,
+    "gateway.auth.token": lambda s: s.gateway.token or "made at the first start, in gateway.token",
+    "gateway.controlUi.allowedOrigins": lambda s: list(s.gateway.allowed_origins),
+    "gateway.http.endpoints.chatCompletions.enabled": lambda s: s.gateway.chat_completions,
+    "session.scope": lambda s: s.session.scope,
+    "session.dmScope": lambda s: s.session.dm_scope,
+    "session.mainKey": lambda s: s.session.main_key,
+    "tools.allow": lambda s: None if s.tools.allow is None else list(s.tools.allow),
+    "tools.deny": lambda s: list(s.tools.deny),
+    "tools.profile": lambda s: s.tools.profile,
+    "tools.fs.workspaceOnly": lambda s: s.tools.workspace_only,
+    "tools.exec.timeoutSec": lambda s: s.tools.exec.timeout,
+    "tools.loopDetection.warningThreshold": lambda s: s.tools.loop_warn,
+    "tools.loopDetection.criticalThreshold": lambda s: s.tools.loop_stop,
+}
+
+
+class Explained(msgspec.Struct, frozen=True):
+    key: str
+    value: Any  # secrets masked; None = not set and no default
+    source: str  # file:line, "default" or "not set"
+    live: bool  # does a change apply without a restart
+    about: str = ""
+    note: str = ""
+
+
+def restart(path: Path) -> bool:
+    """Must the gateway start again for a change at `path` (or around it) to take effect?"""
+    return any(path[: len(key)] == key or key[: len(path)] == path for key in RESTART)
+
+
+def explain(loaded: Loaded, key: str) -> Explained:
+    """Everything about `key`. Raises BadRequest if it is no key path, NotFound if there is no such key."""
+    path = resolve_key(loaded, key)
+    name = show(path)
+    pattern = show(part if isinstance(part, str) else 0 for part in path).replace("[0]", "[]")
+    about = ABOUT.get(name) or ABOUT.get(pattern, "")
+    if has(loaded.raw, path):
+        value = mask(get(loaded.raw, path), path)
+        note = f"not what {loaded.file} says now: that file cannot be used" if loaded.fallback else ""
+        return Explained(name, value, _where(loaded, path), not restart(path), about, note)
+    value = effective(loaded, path)
+    source = "default" if value is not None else "not set"
+    return Explained(name, value, source, not restart(path), about)
+
+
+def effective(loaded: Loaded, path: Path) -> Any:
+    """What applies although the file does not say it; None if nothing does."""
+    find = EFFECTIVE.get(show(path))
+    value = find(loaded.settings) if find else None
+    return MASK if isinstance(value, Secret) or (secret(path) and value and not isinstance(value, str)) else value
+
+
+def resolve_key(loaded: Loaded, key: str) -> Path:
+    """`key` as a path that is in the file or in the schema. Raises BadRequest or NotFound."""
+    try:
+        path = settle(parse(key), loaded.raw)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    if has(loaded.raw, path) or describe(path) is not None:
+        return path
+    for size in range(len(path)):
+        if describe(path[: size + 1]) is None:
+            hint = nearest(str(path[size]), known(path[:size]))
+            raise NotFound(f"there is no key {show(path)}", fix=hint or f"keys here: {_sample(path[:size])}")
+    return path
+
+
+def _sample(path: Path) -> str:
+    names = known(path)
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") if names else "none"
+
+
+def _where(loaded: Loaded, path: Path) -> str:
+    data = files.read(loaded.source)
+    text = files.text(data) if isinstance(data, bytes) else ""
+    line = lines.scan(text).line(path) if isinstance(text, str) else 0
+    return f"{loaded.source}:{line}" if line else loaded.source

@@ -1,0 +1,170 @@
+"""The config file in, `Settings` out. Tolerant: unknown keys warn; a broken edit falls back to the last good copy.
+
+The normal path parses, fills in variables, converts and resolves. Lines are looked up only when there is something
+to say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import pyjson5
+
+from palinurus.config import files, lines, paths
+from palinurus.config.check import Finding, check
+from palinurus.config.expand import expand, variables
+from palinurus.config.keypath import Path, show
+from palinurus.config.resolve import resolve
+from palinurus.config.schema import Config, convert
+from palinurus.config.settings import Settings
+from palinurus.errors import ConfigError, Problem
+
+FIX = "`pal config validate` lists every problem; `pal config explain KEY` tells what a key may be"
+
+_NEAR = re.compile(r"near (\d+)")
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """What a load gave. `raw` is the file as written, secrets included: it is left out of `repr`."""
+
+    settings: Settings
+    raw: dict[str, Any]
+    problems: tuple[Problem, ...] = ()
+    file: str = ""  # the config file, which may be missing or broken
+    fallback: str = ""  # why the last good copy is in use; "" = it is not
+    source: str = ""  # the file that `raw` was read from; "" = there is none, defaults apply
+
+    def __repr__(self) -> str:
+        return f"Loaded(file={self.file!r}, problems={len(self.problems)}, fallback={self.fallback!r})"
+
+    __str__ = __repr__
+
+
+class Reading(NamedTuple):
+    """One file read and judged. `settings` is None if a problem is fatal."""
+
+    settings: Settings | None
+    raw: dict[str, Any]
+    problems: tuple[Problem, ...]
+    data: bytes | None = None
+    text: str = ""
+
+
+def load(home: str, environ: Mapping[str, str]) -> Loaded:
+    """The config of `home`. Raises ConfigError if neither the file nor its last good copy can be used."""
+    file = paths.config_file(home)
+    reading = read(file, home, environ)
+    if reading.settings is not None:
+        if reading.data is not None:
+            _keep(file, reading.data)
+        source = file if reading.data is not None else ""
+        return Loaded(reading.settings, reading.raw, reading.problems, file, "", source)
+    copy = paths.last_good(file)
+    good = read(copy, home, environ)
+    if good.settings is None or good.data is None:
+        raise ConfigError(reading.problems, fix=FIX)
+    first = next(p for p in reading.problems if p.fatal)
+    why = f"{file} cannot be used, running on the last good copy {copy}: {first}"
+    return Loaded(good.settings, good.raw, reading.problems, file, why, copy)
+
+
+def read(file: str, home: str, environ: Mapping[str, str]) -> Reading:
+    """Read and judge one file. Never raises; a missing file is an empty config."""
+    data = files.read(file)
+    if isinstance(data, Finding):
+        return Reading(None, {}, (_problem(data, file, 0),))
+    if data is None:
+        return judge("{}", file, home, environ)._replace(text="")
+    text = files.text(data)
+    if not isinstance(text, str):
+        finding, offset = text
+        line = data.count(b"\n", 0, offset) + 1
+        return Reading(None, {}, (_problem(finding, file, line),), data)
+    return judge(text, file, home, environ)._replace(data=data)
+
+
+def judge(text: str, file: str, home: str, environ: Mapping[str, str]) -> Reading:
+    """Parse, check and resolve `text`, which is or will be in `file`."""
+    try:
+        raw = pyjson5.decode(text, lines.MAX_DEPTH)
+    except (pyjson5.Json5Exception, ValueError, RecursionError) as error:
+        return Reading(None, {}, (_syntax(text, file, error),), text=text)
+    findings: list[Finding] = []
+    env = variables(raw, environ)
+    value = expand(raw, env, findings)
+    config = _convert(value, findings)
+    settings = None
+    if config is not None:
+        version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
+        settings = resolve(config, home, environ, version, findings)
+    if any(finding.fatal for finding in findings):
+        settings = None
+    problems = locate(findings, text, file) if findings else ()
+    return Reading(settings, raw if isinstance(raw, dict) else {}, problems, text=text)
+
+
+def _convert(value: Any, findings: list[Finding]) -> Config | None:
+    try:
+        return convert(value)
+    except msgspec.ValidationError:
+        found = check(value)
+        findings += found
+    if any(finding.fatal for finding in found):
+        return None
+    for finding in found:
+        _drop(value, finding.path)
+    try:
+        return convert(value)
+    except msgspec.ValidationError as error:
+        # The walk and the types should never disagree; if they do, that must not be a crash at start.
+        findings.append(Finding((), f"the config does not fit: {error}"))
+        return None
+
+
+def _drop(value: Any, path: Path) -> None:
+    for part in path[:-1]:
+        value = value[part]
+    del value[path[-1]]
+
+
+def doubles(reading: Reading, file: str) -> tuple[Problem, ...]:
+    """Keys that stand twice. Parsers take the last one silently; `pal config validate` does not stay silent."""
+    found = lines.scan(reading.text).doubles
+    return tuple(
+        Problem(show(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
+    )
+
+
+def locate(findings: list[Finding], text: str, file: str) -> tuple[Problem, ...]:
+    """Findings as problems with lines, the fatal ones first, else in the order of the file."""
+    scan = lines.scan(text)
+    found = [_problem(finding, file, scan.line(finding.path)) for finding in dict.fromkeys(findings)]
+    return tuple(sorted(found, key=lambda problem: (not problem.fatal, problem.line)))
+
+
+def _problem(finding: Finding, file: str, line: int) -> Problem:
+    return Problem(show(finding.path), finding.message, file, line, finding.hint, finding.fatal)
+
+
+def _syntax(text: str, file: str, error: Exception) -> Problem:
+    fault = lines.scan(text).fault
+    if fault is not None:
+        return Problem(show(fault.path), fault.message, file, fault.line, fault.hint)
+    # The parser is stricter than the scanner in places; its message may quote a value, its position is safe.
+    near = _NEAR.search(str(error.args[0] if error.args else ""))
+    return Problem("", "this is not valid JSON5", file, lines.line_at(text, int(near[1]) if near else 0))
+
+
+def _keep(file: str, data: bytes) -> None:
+    """Refresh the last good copy. A home that cannot be written is the store's to complain about."""
+    copy = paths.last_good(file)
+    if files.read(copy) == data:
+        return
+    try:
+        files.replace(copy, data)
+    except OSError:
+        return

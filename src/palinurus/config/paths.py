@@ -1,0 +1,64 @@
+"""Where things are in the state directory. Knows names only: it opens and creates nothing.
+
+The environment is always handed in, so that tests and embedders can run several homes in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+
+from palinurus.errors import PalinurusError
+
+
+def user_home(environ: Mapping[str, str]) -> str:
+    """HOME of `environ`, else what the password database says. Raises PalinurusError if neither knows."""
+    found = environ.get("HOME", "")
+    if found:
+        return os.path.abspath(found)
+    try:
+        return pwd.getpwuid(os.getuid()).pw_dir
+    except KeyError:
+        raise PalinurusError(
+            "no home directory: HOME is not set and this user has no entry in the password database",
+            fix="set PALINURUS_HOME to a directory",
+        ) from None
+
+
+def expand(path: str, environ: Mapping[str, str], base: str) -> str:
+    """`path` as an absolute path: a leading ~ is the user's home, anything relative is taken from `base`."""
+    if path == "~" or path.startswith("~/"):
+        path = user_home(environ) + path[1:]
+    return os.path.normpath(os.path.join(base, path))
+
+
+def home(environ: Mapping[str, str]) -> str:
+    """The state directory: PALINURUS_HOME, else ~/.palinurus. Absolute; it need not exist."""
+    chosen = environ.get("PALINURUS_HOME", "").strip()
+    return expand(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
+
+
+def config_file(home: str) -> str:
+    """The config file of a state directory."""
+    return os.path.join(home, "palinurus.json")
+
+
+def last_good(file: str) -> str:
+    """The copy of the config that was in use before the present edit."""
+    return file + ".last-good"
+
+
+def backup(file: str) -> str:
+    """What the config was before the last `pal config set`."""
+    return file + ".bak"
+
+
+def token_file(home: str) -> str:
+    """The gateway's token, made at its first start."""
+    return os.path.join(home, "gateway.token")
+
+
+def workspace(home: str) -> str:
+    """The default agent's directory when the config names none."""
+    return os.path.join(home, "workspace")

@@ -1,0 +1,331 @@
+"""`Config` -> `Settings`: defaults applied, agents overlaid, words turned into addresses and seconds, secrets wrapped.
+
+Also what types cannot say: two agents with one id, a password mode without password. Findings go into the list handed
+in; with a fatal one among them the result is not to be used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config import access, durations, paths
+from palinurus.config.check import Finding
+from palinurus.config.keypath import Path
+from palinurus.config.schema import Config
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Heartbeat, ModelEntry
+from palinurus.config.schema.models import Model, Provider
+from palinurus.config.schema.tools import Exec, Fs, LoopDetection, Tools
+from palinurus.config.schema.words import ModelChoice, ModelSpec
+from palinurus.config.secrets import wrap
+from palinurus.config.settings import (
+    AgentSettings,
+    ExecSettings,
+    LaneSettings,
+    ModelSettings,
+    ProviderSettings,
+    Secret,
+    SessionSettings,
+    Settings,
+    ToolsSettings,
+)
+from palinurus.core.types.keys import agent_id
+
+UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
+NEVER = 1_000_000  # a count no run reaches
+
+_PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
+_CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
+
+
+class Scene(NamedTuple):
+    """What every part of the resolution needs."""
+
+    home: str
+    environ: Mapping[str, str]
+    findings: list[Finding]
+
+    def bad(self, path: Path, message: str, hint: str = "", *, fatal: bool = True) -> None:
+        self.findings.append(Finding(path, message, hint, fatal))
+
+
+def resolve(config: Config, home: str, environ: Mapping[str, str], version: str, findings: list[Finding]) -> Settings:
+    """The settings; what is wrong is added to `findings`."""
+    scene = Scene(home, environ, findings)
+    agents, default = _agents(config.agents or Agents(), scene)
+    _durations(config, scene)
+    providers = (config.models.providers if config.models else None) or {}
+    channels = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
+    return Settings(
+        home=home,
+        agents=agents,
+        default_agent=default,
+        providers={key: _provider(key, body, scene) for key, body in providers.items()},
+        tools=_tools(config.tools or Tools(), scene),
+        gateway=access.gateway(config, environ, findings),
+        lanes=_lanes(config),
+        session=_session(config),
+        channels={k: wrap(v, ("channels", k)) for k, v in channels.items() if v.get("enabled") is not False},
+        logging=_plain(config.logging),
+        env=_env(config.env or {}),
+        version=version,
+    )
+
+
+def _plain(section: Any) -> dict[str, Any]:
+    """A section as a dict of what is set."""
+    if section is None:
+        return {}
+    return {key: value for key, value in msgspec.to_builtins(section).items() if value is not None}
+
+
+def _env(section: dict[str, Any]) -> dict[str, Secret]:
+    declared = section.get("vars")
+    found = {**section, **(declared if isinstance(declared, dict) else {})}
+    return {key: Secret(value) for key, value in found.items() if isinstance(value, str)}
+
+
+# agents
+
+
+def _agents(section: Agents, scene: Scene) -> tuple[dict[str, AgentSettings], str]:
+    defaults = section.defaults or AgentDefaults()
+    entries: dict[str, AgentEntry] = {}
+    chosen = ""
+    for path, written, entry in _entries(section):
+        key = agent_id(written)
+        if key is None:
+            scene.bad(
+                path, "an agent id is letters, digits, - and _, 64 at most", "give it a short name such as 'work'"
+            )
+        elif key in entries:
+            scene.bad(path, f"there are two agents with the id {key!r}", "rename one")
+        else:
+            entries[key] = entry
+            if entry.default and chosen:
+                scene.bad(
+                    (*path[:-1], "default"), f"{chosen!r} is the default agent already", "remove one", fatal=False
+                )
+            elif entry.default:
+                chosen = key
+    chosen = chosen or next(iter(entries), "main")
+    if not entries:
+        entries = {"main": AgentEntry()}
+    return {key: _agent(key, entry, defaults, chosen, scene) for key, entry in entries.items()}, chosen
+
+
+def _entries(section: Agents) -> list[tuple[Path, str, AgentEntry]]:
+    """Path of the id, id as written, entry: from the list, then from the map."""
+    listed = [(("agents", "list", i, "id"), e.id or "", e) for i, e in enumerate(section.listed or [])]
+    mapped = [(("agents", "entries", k), k, e) for k, e in (section.entries or {}).items()]
+    return [*listed, *mapped]
+
+
+def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: Scene) -> AgentSettings:
+    models = {**(defaults.models or {}), **(entry.models or {})}
+    model, fallbacks = _choice(entry.model, defaults.model)
+    limit = defaults.timeout_seconds
+    base = AgentSettings(key, key, "")
+    return AgentSettings(
+        id=key,
+        name=entry.name or (entry.identity.name if entry.identity and entry.identity.name else key),
+        workspace=_workspace(key, entry, defaults, chosen, scene),
+        model=model,
+        fallbacks=fallbacks,
+        aliases={body.alias.strip(): ref for ref, body in models.items() if body.alias and body.alias.strip()},
+        params={**(defaults.params or {}), **(entry.params or {})},
+        model_params=_params(models, entry),
+        thinking_default=entry.thinking_default or defaults.thinking_default,
+        fast_default=_first(entry.fast_mode_default, defaults.fast_mode_default),
+        timeout=base.timeout if limit is None else float(limit) or UNLIMITED,
+        max_turns=base.max_turns,
+        context_tokens=entry.context_tokens or defaults.context_tokens,
+        user_timezone=(defaults.user_timezone or "").strip(),
+        identity=_plain(entry.identity),
+        skip_bootstrap=bool(defaults.skip_bootstrap),
+    )
+
+
+def _first(*options: Any) -> Any:
+    return next((option for option in options if option is not None), None)
+
+
+def _choice(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, tuple[str, ...]]:
+    """Primary and fallbacks. A model of the agent's own is strict: it has only the fallbacks it names itself."""
+    first = ModelChoice(own) if isinstance(own, str) else own or ModelChoice()
+    second = ModelChoice(shared) if isinstance(shared, str) else shared or ModelChoice()
+    inherited = None if first.primary else second.fallbacks
+    fallbacks = first.fallbacks if first.fallbacks is not None else inherited
+    return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
+
+
+def _params(models: Mapping[str, ModelEntry], entry: AgentEntry) -> dict[str, dict[str, Any]]:
+    """By model. What the agent's own entry says for all its models goes over what is said for one."""
+    return {ref: {**body.params, **(entry.params or {})} for ref, body in models.items() if body.params}
+
+
+def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: Scene) -> str:
+    shared = defaults.workspace or ""
+    if entry.workspace:
+        path = entry.workspace
+    elif key == chosen:
+        path = shared or paths.workspace(scene.home)
+    else:
+        path = f"{shared}/{key}" if shared else f"{paths.workspace(scene.home)}-{key}"
+    return paths.expand(path, scene.environ, scene.home)
+
+
+# models
+
+
+def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
+    path: Path = ("models", "providers", key)
+    if not _PROVIDER.fullmatch(key):
+        scene.bad(path, "a provider id is letters, digits, '.', '-' and '_', 64 at most")
+    base = (body.base_url or "").strip().rstrip("/")
+    if base and not _URL.match(base):
+        scene.bad((*path, "baseUrl"), "must start with http:// or https://", "such as http://127.0.0.1:11434/v1")
+    headers = {
+        name: access.secret_text(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
+        for name, value in (body.headers or {}).items()
+    }
+    names: set[str] = set()
+    for index, model in enumerate(body.models or []):
+        if model.id in names:
+            scene.bad((*path, "models", index, "id"), "this model is listed twice", fatal=False)
+        names.add(model.id)
+    return ProviderSettings(
+        id=key,
+        base_url=base,
+        api=body.api or "",
+        api_key=access.secret_text(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
+        headers=headers,
+        models=tuple(_model(model, body) for model in body.models or ()),
+        timeout=float(body.timeout_seconds) if body.timeout_seconds else None,
+        auth_header=body.auth_header,
+        params=body.params or {},
+    )
+
+
+def _model(body: Model, provider: Provider) -> ModelSettings:
+    cost = {key: float(value) for key, value in _plain(body.cost).items() if key != "tieredPricing"}
+    return ModelSettings(
+        id=body.id,
+        name=body.name or "",
+        api=body.api or "",
+        reasoning=body.reasoning,
+        input=None if body.input is None else tuple(body.input),
+        cost=cost if body.cost is not None else None,
+        context_window=body.context_window or provider.context_window,
+        max_tokens=body.max_tokens or provider.max_tokens,
+        headers=body.headers or {},
+        compat=body.compat or {},
+        params=body.params or {},
+    )
+
+
+# tools, lanes, sessions
+
+
+def _tools(section: Tools, scene: Scene) -> ToolsSettings:
+    if section.allow and section.also_allow:
+        scene.bad(("tools", "alsoAllow"), "cannot stand beside tools.allow", "move its names into tools.allow")
+    own = section.exec or Exec()
+    loops = section.loop_detection or LoopDetection()
+    base = ToolsSettings()
+    warn = loops.warning_threshold or base.loop_warn
+    stop = loops.critical_threshold or max(base.loop_stop, warn * 2)
+    if stop <= warn:
+        path = "criticalThreshold" if loops.critical_threshold else "warningThreshold"
+        scene.bad(("tools", "loopDetection", path), f"the run would stop (at {stop}) before it was warned (at {warn})")
+    limit = _first(own.timeout_sec, own.timeout_seconds)
+    return ToolsSettings(
+        allow=None if section.allow is None else tuple(section.allow),
+        deny=tuple(section.deny or ()),
+        also_allow=tuple(section.also_allow or ()),
+        profile=section.profile,
+        workspace_only=bool((section.fs or Fs()).workspace_only),
+        exec=ExecSettings(base.exec.timeout if limit is None else float(limit) or UNLIMITED, own.env or {}),
+        loop_warn=NEVER if loops.enabled is False else warn,
+        loop_stop=NEVER if loops.enabled is False else stop,
+    )
+
+
+def _lanes(config: Config) -> LaneSettings:
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    children = defaults.subagents
+    queue = config.messages.queue if config.messages else None
+    base = LaneSettings()
+    return LaneSettings(
+        main=defaults.max_concurrent or base.main,
+        subagent=(children.max_concurrent if children else None) or base.subagent,
+        cron=(config.cron.max_concurrent_runs if config.cron else None) or base.cron,
+        queue_cap=(queue.cap if queue else None) or base.queue_cap,
+    )
+
+
+def _session(config: Config) -> SessionSettings:
+    section = config.session
+    base = SessionSettings()
+    if section is None:
+        return base
+    reset = _plain(section.reset)
+    if not reset and section.idle_minutes:
+        reset = {"mode": "idle", "idleMinutes": section.idle_minutes}  # the old spelling
+    by_type = {key: _set(body) for key, body in _plain(section.reset_by_type).items()}
+    if "dm" in by_type:
+        by_type.setdefault("direct", by_type.pop("dm"))
+    return SessionSettings(
+        scope=section.scope or base.scope,
+        dm_scope=section.dm_scope or base.dm_scope,
+        main_key=(section.main_key or "").strip() or base.main_key,
+        reset=reset,
+        reset_by_type=by_type,
+        reset_by_channel={key: _plain(body) for key, body in (section.reset_by_channel or {}).items()},
+    )
+
+
+def _set(body: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in body.items() if value is not None}
+
+
+# durations and times of day
+
+
+def _durations(config: Config, scene: Scene) -> None:
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    upkeep = config.session.maintenance if config.session else None
+    pruning = defaults.context_pruning
+    table: list[tuple[Path, str | int | bool | None, str]] = [
+        (("agents", "defaults", "contextPruning", "ttl"), pruning.ttl if pruning else None, "m"),
+        (("session", "maintenance", "pruneAfter"), upkeep.prune_after if upkeep else None, "d"),
+        (("session", "maintenance", "resetArchiveRetention"), upkeep.reset_archive_retention if upkeep else None, "d"),
+        (("cron", "sessionRetention"), config.cron.session_retention if config.cron else None, "h"),
+    ]
+    beats: list[tuple[Path, Heartbeat | None]] = [(("agents", "defaults", "heartbeat"), defaults.heartbeat)]
+    for path, _, entry in _entries(config.agents or Agents()):
+        owner = path[:-1] if path[1] == "list" else path
+        beats.append(((*owner, "heartbeat"), entry.heartbeat))
+    for path, beat in beats:
+        if beat is not None:
+            table.append(((*path, "every"), beat.every, "m"))
+            _hours(beat, path, scene)
+    for path, value, unit in table:
+        if value is True or (
+            isinstance(value, str | int)
+            and not isinstance(value, bool)
+            and value != ""
+            and durations.seconds(value, unit) is None
+        ):
+            scene.bad(path, "is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
+
+
+def _hours(beat: Heartbeat, path: Path, scene: Scene) -> None:
+    hours = beat.active_hours
+    for name, value in (("start", hours.start), ("end", hours.end)) if hours else ():
+        if value and (not _CLOCK.fullmatch(value) or (name == "start" and value == "24:00")):
+            scene.bad((*path, "activeHours", name), "is not a time of day", "write it as 08:30 (24 hours)")

@@ -1,0 +1,219 @@
+"""agents.defaults, agents.list[] (and its newer spelling agents.entries). Names are OpenClaw's."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from palinurus.config.schema.tools import AgentTools, ToolPolicy
+from palinurus.config.schema.words import (
+    Amount,
+    Count,
+    Free,
+    GroupChat,
+    Identity,
+    Level,
+    ModelSpec,
+    Ratio,
+    Section,
+    Size,
+    Switch,
+    Typing,
+)
+
+
+class ModelEntry(Section, frozen=True):
+    """agents.defaults.models["provider/model"]"""
+
+    alias: str | None = None
+    params: Free | None = None
+    streaming: bool | None = None
+    agent_runtime: Free | None = None
+    code_mode: bool | None = None
+
+
+class ActiveHours(Section, frozen=True):
+    start: str | None = None
+    end: str | None = None
+    timezone: str | None = None
+
+
+class Heartbeat(Section, frozen=True):
+    every: str | None = None
+    active_hours: ActiveHours | None = None
+    model: str | None = None
+    session: str | None = None
+    target: str | None = None
+    direct_policy: Literal["allow", "block"] | None = None
+    to: str | None = None
+    account_id: str | None = None
+    prompt: str | None = None
+    timeout_seconds: Count | None = None
+    ack_max_chars: Size | None = None
+    light_context: bool | None = None
+    isolated_session: bool | None = None
+    include_reasoning: bool | None = None
+    include_system_prompt_section: bool | None = None
+    suppress_tool_error_warnings: bool | None = None
+    skip_when_busy: bool | None = None
+
+
+class Subagents(Section, frozen=True):
+    max_concurrent: Count | None = None
+    max_spawn_depth: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
+    max_children_per_agent: Annotated[int, msgspec.Meta(ge=1, le=20)] | None = None
+    archive_after_minutes: Size | None = None
+    model: ModelSpec | None = None
+    thinking: str | None = None
+    run_timeout_seconds: Size | None = None
+    announce_timeout_ms: Count | None = None
+    allow_agents: list[str] | None = None
+    require_agent_id: bool | None = None
+    delegation_mode: Literal["suggest", "prefer"] | None = None
+
+
+class SoftTrim(Section, frozen=True):
+    max_chars: Size | None = None
+    head_chars: Size | None = None
+    tail_chars: Size | None = None
+
+
+class HardClear(Section, frozen=True):
+    enabled: bool | None = None
+    placeholder: str | None = None
+
+
+class Pruning(Section, frozen=True):
+    mode: Literal["off", "cache-ttl"] | None = None
+    ttl: str | None = None
+    keep_last_assistants: Size | None = None
+    soft_trim_ratio: Ratio | None = None
+    hard_clear_ratio: Ratio | None = None
+    min_prunable_tool_chars: Size | None = None
+    tools: ToolPolicy | None = None
+    soft_trim: SoftTrim | None = None
+    hard_clear: HardClear | None = None
+
+
+class Compaction(Section, frozen=True):
+    mode: Literal["default", "safeguard"] | None = None
+    provider: str | None = None
+    reserve_tokens: Size | None = None
+    keep_recent_tokens: Count | None = None
+    reserve_tokens_floor: Size | None = None
+    max_history_share: Annotated[float, msgspec.Meta(ge=0.1, le=0.9)] | None = None
+    custom_instructions: str | None = None
+    identifier_policy: Literal["strict", "off", "custom"] | None = None
+    identifier_instructions: str | None = None
+    recent_turns_preserve: Annotated[int, msgspec.Meta(ge=0, le=12)] | None = None
+    quality_guard: Free | None = None
+    post_index_sync: Literal["off", "async", "await"] | None = None
+    post_compaction_sections: list[str] | None = None
+    model: str | None = None
+    timeout_seconds: Count | None = None
+    memory_flush: Free | None = None
+    truncate_after_compaction: bool | None = None
+    max_active_transcript_bytes: str | Size | None = None
+    mid_turn_precheck: Free | bool | None = None
+    notify_user: bool | None = None
+
+
+class Shared(Section, frozen=True):
+    """What both the defaults and one agent can say."""
+
+    workspace: str | None = None
+    cwd: str | None = None
+    model: ModelSpec | None = None
+    utility_model: str | None = None
+    models: dict[str, ModelEntry] | None = None
+    model_policy: Free | None = None
+    params: Free | None = None
+    thinking_default: Level | None = None
+    reasoning_default: Literal["on", "off", "stream"] | None = None
+    fast_mode_default: bool | Literal["auto"] | None = None
+    verbose_default: Literal["off", "on", "full"] | None = None
+    trace_default: Literal["off", "on", "raw"] | None = None
+    tool_progress_detail: Literal["explain", "raw"] | None = None
+    context_injection: Literal["always", "continuation-skip", "never"] | None = None
+    bootstrap_max_chars: Count | None = None
+    bootstrap_total_max_chars: Count | None = None
+    context_tokens: Count | None = None
+    context_limits: Free | None = None
+    skills: list[str] | None = None
+    skills_limits: Free | None = None
+    memory_search: Free | None = None
+    memory: Free | None = None
+    human_delay: Free | None = None
+    typing_mode: Typing | None = None
+    typing_interval_seconds: Count | None = None
+    heartbeat: Heartbeat | None = None
+    subagents: Subagents | None = None
+    sandbox: Free | None = None
+    runtime: Free | None = None
+    agent_runtime: Free | None = None
+    experimental: Free | None = None
+    embedded_pi: Free | None = None
+    embedded_agent: Free | None = None
+    system_prompt_override: str | None = None
+    tts: Free | None = None
+
+
+class AgentDefaults(Shared, frozen=True):
+    """agents.defaults"""
+
+    image_model: ModelSpec | None = None
+    image_generation_model: ModelSpec | None = None
+    video_generation_model: ModelSpec | None = None
+    music_generation_model: ModelSpec | None = None
+    pdf_model: ModelSpec | None = None
+    pdf_max_bytes_mb: Amount | None = None
+    pdf_max_pages: Count | None = None
+    repo_root: str | None = None
+    skip_bootstrap: bool | None = None
+    skip_optional_bootstrap_files: list[str] | None = None
+    bootstrap_prompt_truncation_warning: Literal["off", "once", "always"] | None = None
+    startup_context: Free | None = None
+    user_timezone: str | None = None
+    time_format: Literal["auto", "12", "24"] | None = None
+    envelope_timezone: str | None = None
+    envelope_timestamp: Switch | None = None
+    envelope_elapsed: Switch | None = None
+    cli_backends: Free | None = None
+    context_pruning: Pruning | None = None
+    compaction: Compaction | None = None
+    elevated_default: Literal["off", "on", "ask", "full"] | None = None
+    block_streaming_default: Switch | None = None
+    block_streaming_break: Literal["text_end", "message_end"] | None = None
+    block_streaming_chunk: Free | None = None
+    block_streaming_coalesce: Free | None = None
+    timeout_seconds: Size | None = None
+    media_max_mb: Amount | None = None
+    image_max_dimension_px: Count | None = None
+    image_quality: str | None = None
+    max_concurrent: Count | None = None
+    additional_system_prompt: str | None = None
+    prompt_overlays: Free | None = None
+    silent_reply: Free | None = None
+    silent_reply_rewrite: Free | None = None
+    llm: Free | None = None
+    system_agent: Free | None = None
+
+
+class AgentEntry(Shared, frozen=True):
+    """agents.list[] and agents.entries.<id>"""
+
+    id: str | None = None
+    default: bool | None = None
+    name: str | None = None
+    description: str | None = None
+    agent_dir: str | None = None
+    identity: Identity | None = None
+    group_chat: GroupChat | None = None
+    plugins: Free | None = None
+    tools: AgentTools | None = None
+
+
+class Agents(Section, frozen=True):
+    defaults: AgentDefaults | None = None
+    listed: list[AgentEntry] | None = msgspec.field(default=None, name="list")
+    entries: dict[str, AgentEntry] | None = None
+    ownership: str | None = None

@@ -1,0 +1,90 @@
+"""gateway: address, access, HTTP endpoints. Names are OpenClaw's."""
+
+from typing import Literal
+
+from palinurus.config.schema.words import Count, Free, Port, SecretText, Section, Size
+
+
+class RateLimit(Section, frozen=True):
+    max_attempts: Count | None = None
+    window_ms: Count | None = None
+    lockout_ms: Count | None = None
+    exempt_loopback: bool | None = None
+
+
+class TrustedProxy(Section, frozen=True):
+    user_header: str
+    required_headers: list[str] | None = None
+    allow_users: list[str] | None = None
+    allow_loopback: bool | None = None
+    device_auth: Free | None = None
+
+
+class Auth(Section, frozen=True):
+    mode: Literal["none", "token", "password", "trusted-proxy"] | None = None
+    token: SecretText | None = None
+    password: SecretText | None = None
+    allow_tailscale: bool | None = None
+    rate_limit: RateLimit | None = None
+    trusted_proxy: TrustedProxy | None = None
+
+
+class ControlUi(Section, frozen=True):
+    enabled: bool | None = None
+    base_path: str | None = None
+    root: str | None = None
+    embed_sandbox: Literal["strict", "scripts", "trusted"] | None = None
+    allow_external_embed_urls: bool | None = None
+    allowed_origins: list[str] | None = None
+    allow_insecure_auth: bool | None = None
+    dangerously_allow_host_header_origin_fallback: bool | None = None
+    dangerously_disable_device_auth: bool | None = None
+    chat_message_max_width: str | None = None
+
+
+class ChatCompletions(Section, frozen=True):
+    enabled: bool | None = None
+    max_body_bytes: Count | None = None
+    max_image_parts: Size | None = None
+    max_total_image_bytes: Count | None = None
+    images: Free | None = None
+
+
+class Endpoints(Section, frozen=True):
+    chat_completions: ChatCompletions | None = None
+    responses: Free | None = None
+
+
+class Http(Section, frozen=True):
+    endpoints: Endpoints | None = None
+    security_headers: Free | None = None
+
+
+class Reload(Section, frozen=True):
+    mode: Literal["off", "restart", "hot", "hybrid"] | None = None
+    debounce_ms: Size | None = None
+    deferral_timeout_ms: Size | None = None
+
+
+class Gateway(Section, frozen=True):
+    port: Port | None = None
+    mode: Literal["local", "remote"] | None = None
+    bind: str | None = None  # a word or an address: `resolve` judges
+    custom_bind_host: str | None = None
+    auth: Auth | None = None
+    control_ui: ControlUi | None = None
+    http: Http | None = None
+    trusted_proxies: list[str] | None = None
+    allow_real_ip_fallback: bool | None = None
+    tools: Free | None = None
+    webchat: Free | None = None
+    channel_health_check_minutes: Size | None = None
+    channel_stale_event_threshold_minutes: Count | None = None
+    channel_max_restarts_per_hour: Count | None = None
+    handshake_timeout_ms: Count | None = None
+    tailscale: Free | None = None
+    remote: Free | None = None
+    reload: Reload | None = None
+    tls: Free | None = None
+    push: Free | None = None
+    nodes: Free | None = None

@@ -1,0 +1,182 @@
+"""session, messages, cron, hooks, logging, env and the other smaller sections. Names are OpenClaw's."""
+
+from typing import Literal, TypeAlias
+
+from palinurus.config.schema.words import (
+    Count,
+    Free,
+    GroupChat,
+    Hour,
+    LogLevel,
+    SecretText,
+    Section,
+    Size,
+    Typing,
+)
+
+QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
+
+
+class Reset(Section, frozen=True):
+    mode: Literal["daily", "idle"] | None = None
+    at_hour: Hour | None = None
+    idle_minutes: Size | None = None
+
+
+class ResetByType(Section, frozen=True):
+    direct: Reset | None = None
+    dm: Reset | None = None
+    group: Reset | None = None
+    thread: Reset | None = None
+
+
+class Maintenance(Section, frozen=True):
+    mode: Literal["enforce", "warn"] | None = None
+    prune_after: str | int | None = None
+    prune_days: Count | None = None
+    max_entries: Count | None = None
+    rotate_bytes: str | int | None = None
+    reset_archive_retention: str | int | bool | None = None
+    max_disk_bytes: str | int | None = None
+    high_water_bytes: str | int | None = None
+
+
+class AgentToAgentTurns(Section, frozen=True):
+    max_ping_pong_turns: Size | None = None
+
+
+class Session(Section, frozen=True):
+    scope: Literal["per-sender", "global"] | None = None
+    dm_scope: Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"] | None = None
+    group_scope: str | None = None
+    identity_links: dict[str, list[str]] | None = None
+    reset_triggers: list[str] | None = None
+    idle_minutes: Count | None = None
+    reset: Reset | None = None
+    reset_by_type: ResetByType | None = None
+    reset_by_channel: dict[str, Reset] | None = None
+    store: str | None = None
+    main_key: str | None = None
+    typing_mode: Typing | None = None
+    typing_interval_seconds: Count | None = None
+    transcript_retention_days: Count | None = None
+    max_recent_turns: Count | None = None
+    parent_fork_max_tokens: Size | None = None
+    send_policy: Free | None = None
+    agent_to_agent: AgentToAgentTurns | None = None
+    thread_bindings: Free | None = None
+    write_lock: Free | None = None
+    maintenance: Maintenance | None = None
+
+
+class Queue(Section, frozen=True):
+    mode: QueueMode | None = None
+    by_channel: dict[str, QueueMode] | None = None
+    debounce_ms: Size | None = None
+    debounce_ms_by_channel: dict[str, Size] | None = None
+    cap: Count | None = None
+    drop: Literal["old", "new", "summarize"] | None = None
+
+
+class InboundDebounce(Section, frozen=True):
+    debounce_ms: Size | None = None
+    by_channel: dict[str, Size] | None = None
+
+
+class Messages(Section, frozen=True):
+    message_prefix: str | None = None
+    response_prefix: str | None = None
+    visible_replies: str | None = None
+    group_chat: GroupChat | None = None
+    queue: Queue | None = None
+    inbound: InboundDebounce | None = None
+    ack_reaction: str | None = None
+    ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] | None = None
+    remove_ack_after_reply: bool | None = None
+    status_reactions: Free | None = None
+    suppress_tool_errors: bool | None = None
+    usage_template: Free | str | None = None
+    response_usage: Free | str | None = None
+    tts: Free | None = None
+
+
+class Cron(Section, frozen=True):
+    enabled: bool | None = None
+    store: str | None = None
+    max_concurrent_runs: Count | None = None
+    retry: Free | None = None
+    webhook: str | None = None
+    webhook_token: SecretText | None = None
+    session_retention: str | bool | None = None
+    run_log: Free | None = None
+    failure_alert: Free | None = None
+    failure_destination: Free | None = None
+    triggers: Free | None = None
+
+
+class Hooks(Section, frozen=True):
+    enabled: bool | None = None
+    path: str | None = None
+    token: SecretText | None = None
+    default_session_key: str | None = None
+    allow_request_session_key: bool | None = None
+    allowed_session_key_prefixes: list[str] | None = None
+    allowed_agent_ids: list[str] | None = None
+    max_body_bytes: Count | None = None
+    presets: list[str] | None = None
+    transforms_dir: str | None = None
+    mappings: list[Free] | None = None
+    gmail: Free | None = None
+    internal: Free | None = None
+
+
+class Logging(Section, frozen=True):
+    level: LogLevel | None = None
+    file: str | None = None
+    max_file_bytes: Count | None = None
+    console_level: LogLevel | None = None
+    console_style: Literal["pretty", "compact", "json"] | None = None
+    redact_sensitive: Literal["off", "tools"] | None = None
+    redact_patterns: list[str] | None = None
+
+
+class Meta(Section, frozen=True):
+    last_touched_version: str | None = None
+    last_touched_at: str | int | None = None
+
+
+class Assistant(Section, frozen=True):
+    name: str | None = None
+    avatar: str | None = None
+
+
+class Ui(Section, frozen=True):
+    seam_color: str | None = None
+    assistant: Assistant | None = None
+    prefs: Free | None = None
+
+
+class Update(Section, frozen=True):
+    channel: Literal["stable", "beta", "dev", "extended-stable"] | None = None
+    check_on_start: bool | None = None
+    auto: Free | None = None
+
+
+class Plugins(Section, frozen=True):
+    enabled: bool | None = None
+    allow: list[str] | None = None
+    deny: list[str] | None = None
+    load: Free | None = None
+    slots: Free | None = None
+    entries: dict[str, Free] | None = None
+    installs: Free | None = None
+    bundled_discovery: str | None = None
+
+
+class Skills(Section, frozen=True):
+    allow_bundled: list[str] | None = None
+    load: Free | None = None
+    install: Free | None = None
+    limits: Free | None = None
+    entries: dict[str, Free] | None = None
+    workshop: Free | None = None

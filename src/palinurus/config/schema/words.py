@@ -1,0 +1,58 @@
+"""Types that many sections share: bounded numbers, words, a model choice, a secret. Names are OpenClaw's."""
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+
+Free: TypeAlias = dict[str, Any]  # known, but not read yet: anything goes
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
+Ratio: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Port: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Hour: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=23)]
+
+Level: TypeAlias = Literal["off", "minimal", "low", "medium", "high", "xhigh", "adaptive", "max", "ultra"]
+Switch: TypeAlias = Literal["on", "off"]
+Typing: TypeAlias = Literal["never", "instant", "thinking", "message"]
+LogLevel: TypeAlias = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
+
+
+class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """Base of every section. A key that is absent or null is None: the default applies."""
+
+
+class SecretRef(Section, frozen=True):
+    """A secret kept elsewhere instead of in the file."""
+
+    source: Literal["env", "file", "exec", "store"]
+    id: str
+    provider: str = "default"
+
+
+SecretText: TypeAlias = str | SecretRef
+
+
+class ModelChoice(Section, frozen=True):
+    primary: str | None = None
+    fallbacks: list[str] | None = None
+    timeout_ms: Count | None = None
+
+
+ModelSpec: TypeAlias = str | ModelChoice
+
+
+class Identity(Section, frozen=True):
+    name: str | None = None
+    theme: str | None = None
+    emoji: str | None = None
+    avatar: str | None = None
+    creature: str | None = None
+    vibe: str | None = None
+
+
+class GroupChat(Section, frozen=True):
+    mention_patterns: list[str] | None = None
+    history_limit: Count | None = None
+    visible_replies: str | None = None
+    unmentioned_inbound: str | None = None

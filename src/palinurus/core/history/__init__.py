@@ -1,0 +1,1 @@
+"""What the model sees again: pairing, limits, token counts. Pure."""

@@ -1,0 +1,1 @@
+"""Thinking, fast, verbose, trace and reasoning: words, profiles, resolution. Pure tables."""

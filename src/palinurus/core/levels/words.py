@@ -1,0 +1,103 @@
+"""What people may write for a level, and what it means: one table per directive.
+
+This file knows spellings only. Which levels a model offers is `thinking`, which one applies is `resolve`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+# The canonical thinking levels, in rank order; adaptive shares medium's rank.
+LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
+
+_GAPS = re.compile(r"[\s_-]+")
+
+
+def _table(rows: Mapping[str, str]) -> dict[str, str]:
+    return {_GAPS.sub("", word): meaning for meaning, words in rows.items() for word in words.split(",")}
+
+
+# Spaces, hyphens and underscores in a word do not matter: "extra high", "extra-high", "extrahigh" are one.
+THINKING = _table(
+    {
+        "off": "off",
+        "minimal": "minimal,min,think",
+        "low": "low,on,enable,enabled,think hard",
+        "medium": "medium,med,mid,think harder,harder",
+        "high": "high,highest,ultra,ultrathink,think hardest",
+        "xhigh": "xhigh,extra high,ultrathink+",
+        "adaptive": "adaptive,auto",
+        "max": "max",
+    }
+)
+FAST = _table(
+    {
+        "on": "on,true,yes,1,enable,enabled,fast",
+        "off": "off,false,no,0,disable,disabled,normal",
+        "auto": "auto",
+    }
+)
+VERBOSE = _table({"on": "on,minimal,true,yes,1", "full": "full,all,everything", "off": "off,false,no,0"})
+TRACE = _table({"on": "on,true,yes,1", "raw": "raw,unfiltered", "off": "off,false,no,0"})
+REASONING = _table(
+    {
+        "on": "on,true,yes,1,show,visible,enable,enabled",
+        "stream": "stream,streaming,draft,live",
+        "off": "off,false,no,0,hide,hidden,disable,disabled",
+    }
+)
+ELEVATED = _table(
+    {
+        "on": "on,true,yes,1",
+        "ask": "ask,prompt,approval,approve",
+        "full": "full,auto,auto-approve",
+        "off": "off,false,no,0",
+    }
+)
+# Words that drop a session's override, for every directive.
+CLEAR: frozenset[str] = frozenset({"default", "inherit", "inherited", "clear", "reset", "unpin"})
+
+
+def meaning(table: Mapping[str, str], text: object) -> str | None:
+    """The canonical word, or None for anything the table does not know. Booleans count as true and false."""
+    if isinstance(text, bool):
+        text = "true" if text else "false"
+    if not isinstance(text, str) or len(text) > 64:
+        return None
+    return table.get(_GAPS.sub("", text.strip().lower()))
+
+
+def thinking(text: object) -> str | None:
+    """A canonical thinking level id, or None."""
+    return meaning(THINKING, text) if isinstance(text, str) else None
+
+
+def fast(text: object) -> str | None:
+    """on, off, auto or None. Takes the booleans of the config too."""
+    return meaning(FAST, text)
+
+
+def verbose(text: object) -> str | None:
+    """on, full, off or None."""
+    return meaning(VERBOSE, text)
+
+
+def trace(text: object) -> str | None:
+    """on, raw, off or None."""
+    return meaning(TRACE, text)
+
+
+def reasoning(text: object) -> str | None:
+    """on, stream, off or None."""
+    return meaning(REASONING, text)
+
+
+def elevated(text: object) -> str | None:
+    """on, ask, full, off or None."""
+    return meaning(ELEVATED, text)
+
+
+def clears(text: object) -> bool:
+    """True for the words that mean: forget the override."""
+    return isinstance(text, str) and text.strip().lower() in CLEAR

@@ -1,0 +1,1 @@
+"""May this happen? Pure decisions with their reasons."""

@@ -1,0 +1,1 @@
+"""Model text on its way to people: silence, and later tags, marks and chunks."""

@@ -1,0 +1,94 @@
+"""The seeds' ten run events. A run is an async iterator of these; everything people see is made from them."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.messages import Assistant, Message, ToolResult, User
+from palinurus.core.types.model import Failure
+from palinurus.core.types.usage import Usage
+
+# Why a run ended.
+End: TypeAlias = Literal["stop", "length", "aborted", "timeout", "max_turns", "tool_loop", "error"]
+
+
+class AgentStart(msgspec.Struct, frozen=True, tag="agent_start"):
+    run: str
+    session: str
+    model: str
+    started: int
+
+
+class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):
+    """A message begins. A user message (the prompt, a steered one) is complete; for the model's it is None."""
+
+    message: User | None = None
+
+
+class MessageUpdate(msgspec.Struct, frozen=True, tag="message_update"):
+    """An increment of the model's message. `kind` says of what."""
+
+    delta: str
+    kind: Literal["text", "thinking"] = "text"
+
+
+class MessageEnd(msgspec.Struct, frozen=True, tag="message_end"):
+    """The complete message. With tool calls another turn follows; without, the run is complete."""
+
+    message: User | Assistant | ToolResult
+
+
+class ToolStart(msgspec.Struct, frozen=True, tag="tool_execution_start"):
+    id: str
+    name: str
+    args: dict[str, Any]
+    summary: str = ""
+
+
+class ToolUpdate(msgspec.Struct, frozen=True, tag="tool_execution_update"):
+    id: str
+    name: str
+    partial: str
+
+
+class ToolEnd(msgspec.Struct, frozen=True, tag="tool_execution_end"):
+    id: str
+    name: str
+    result: ToolResult
+    is_error: bool
+    took_ms: int
+
+
+class CompactionStart(msgspec.Struct, frozen=True, tag="auto_compaction_start"):
+    reason: str
+
+
+class CompactionEnd(msgspec.Struct, frozen=True, tag="auto_compaction_end"):
+    completed: bool
+    will_retry: bool = False
+
+
+class AgentEnd(msgspec.Struct, frozen=True, tag="agent_end"):
+    """The last event of every run. `messages` are all new ones, in order."""
+
+    messages: tuple[Message, ...]
+    end: End
+    usage: Usage
+    failure: Failure | None = None
+    ended: int = 0
+
+
+Event: TypeAlias = (
+    AgentStart
+    | MessageStart
+    | MessageUpdate
+    | MessageEnd
+    | ToolStart
+    | ToolUpdate
+    | ToolEnd
+    | CompactionStart
+    | CompactionEnd
+    | AgentEnd
+)

@@ -1,0 +1,58 @@
+"""A message on its way in: what a channel knows about it, and where it goes."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Image, Text, User
+
+ChatKind: TypeAlias = Literal["direct", "group", "channel"]
+
+
+class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who wrote. `id` is the platform's stable id; `name` is for display only and never compared."""
+
+    id: str
+    name: str = ""
+    owner: bool = False  # decided by the server's credentials or allowlist, never by the message
+
+
+class Target(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where on a channel: the chat, and the thread in it."""
+
+    channel: str
+    to: str = ""
+    account: str = "default"
+    thread: str = ""
+
+
+class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message from outside. `event` identifies it on its channel: the same event never causes two turns."""
+
+    target: Target
+    sender: Sender
+    event: str
+    text: str
+    at: int
+    kind: ChatKind = "direct"
+    images: tuple[Image, ...] = ()
+    reply_to: str = ""
+    session: str = ""  # an explicit session key, where the face lets one choose (terminal, gateway)
+    agent: str = ""
+    options: dict[str, Any] = {}  # one-turn overrides: model, thinking, maxTokens …
+    push: bool = True  # False: the sender waits for the reply itself (HTTP, terminal); no outbox row is made
+
+    def message(self, now: int) -> User:
+        """As the model sees it."""
+        return User((Text(self.text), *self.images) if self.images else self.text, now)
+
+
+class Route(NamedTuple):
+    """Decided once per message."""
+
+    agent: str
+    key: SessionKey
+    lane: str  # main, subagent, cron: the pool of slots

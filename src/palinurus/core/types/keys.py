@@ -1,0 +1,104 @@
+"""Session keys and model refs: parsed once, at the border, into types.
+
+Grammar (lower-cased except opaque ids):
+    agent:<agentId>:<rest>
+    rest = main | direct:<peer> | <channel>[:<account>]:direct:<peer> | <channel>:group:<id>[:topic:<t>]
+         | <channel>:channel:<id>[:thread:<t>] | <channel>:room:<id> | subagent:<uuid>[:subagent:<uuid>]*
+         | cron:<job>[:run:<id>] | hook:<uuid> | acp:<uuid> | explicit:<id>
+Parts that come from outside (peer ids and the like) go through `part`, so that no two peers share a key.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", "hook", "acp", "other"]
+
+_AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_PLAIN = re.compile(r"[A-Za-z0-9_.@+=#!-]+")
+_BAD = re.compile(r"[\x00-\x1f\x7f/\\]")
+MAX_KEY = 512
+
+
+class SessionKey(NamedTuple):
+    """`agent` and the rest. `str()` gives the stored form."""
+
+    agent: str
+    rest: str
+
+    def __str__(self) -> str:
+        return f"agent:{self.agent}:{self.rest}"
+
+    @property
+    def depth(self) -> int:
+        """0 for a person's session, n for the n-th level of sub-agents."""
+        return f":{self.rest}".count(":subagent:")
+
+    @property
+    def kind(self) -> Kind:
+        segments = self.rest.split(":")
+        if self.depth:
+            return "subagent"
+        first = segments[0]
+        if first == "main":
+            return "main"
+        if first in _HEADS:
+            return _HEADS[first]
+        if "direct" in segments[:3]:
+            return "direct"
+        if len(segments) > 2 and segments[1] in ("group", "channel", "room"):
+            return "group"
+        return "other"
+
+    @property
+    def lane(self) -> str:
+        """Which pool of slots a run of this session takes one from."""
+        return {"subagent": "subagent", "cron": "cron"}.get(self.kind, "main")
+
+
+_HEADS: dict[str, Kind] = {"cron": "cron", "hook": "hook", "acp": "acp", "direct": "direct"}
+
+
+def agent_id(text: str) -> str | None:
+    """The id in its stored form, or None if it cannot be one."""
+    low = text.strip().lower()
+    return low if _AGENT.fullmatch(low) else None
+
+
+def part(raw: str) -> str:
+    """A foreign id as one key segment. Distinct inputs give distinct outputs; ordinary ids stay as they are."""
+    if _PLAIN.fullmatch(raw):
+        return raw
+    return "~" + "".join(c if _PLAIN.fullmatch(c) else f"%{ord(c):x}." for c in raw)
+
+
+def session_key(text: str, default_agent: str = "main") -> SessionKey | None:
+    """Parse a stored or typed key; a bare word is a session of the default agent. None if it cannot be one."""
+    text = text.strip()
+    if not text or len(text) > MAX_KEY or _BAD.search(text):
+        return None
+    if not text.lower().startswith("agent:"):
+        agent = agent_id(default_agent)
+        return SessionKey(agent, text) if agent else None
+    _, head, *rest = text.split(":", 2)
+    agent = agent_id(head)
+    if agent is None or not rest or not rest[0]:
+        return None
+    return SessionKey(agent, rest[0])
+
+
+class ModelRef(NamedTuple):
+    """`provider/model`; the model id may itself contain slashes."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+def model_ref(text: str) -> ModelRef | None:
+    """Split on the first slash. None when there is no provider or no model."""
+    provider, slash, model = text.strip().partition("/")
+    return ModelRef(provider.strip().lower(), model.strip()) if slash and provider.strip() and model.strip() else None

@@ -1,0 +1,119 @@
+"""What a conversation is made of. Field names are those of the transcript file, so encoding is direct.
+
+Signatures are opaque and belong to the provider, API and model named on the assistant message that holds
+them; they are replayed only there (see `Assistant.same_route`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.usage import Usage
+
+StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
+
+
+class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
+    text: str
+    textSignature: str | None = None
+
+
+class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
+    """Reasoning. `redacted` blocks have no readable text, only the signature (the opaque payload)."""
+
+    thinking: str
+    thinkingSignature: str | None = None
+    redacted: bool = False
+
+
+class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
+    """Base64 data."""
+
+    data: str
+    mimeType: str
+
+
+class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="toolCall", omit_defaults=True):
+    """A call the model asks for.
+
+    `invalid` is set when the model's JSON could not be read: it says why, `arguments` is then {} and the call
+    is answered with an error result instead of being run.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+    thoughtSignature: str | None = None
+    invalid: str | None = None
+
+
+Block: TypeAlias = Text | Thinking | Image | ToolCall
+
+
+class User(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
+    content: str | tuple[Text | Image, ...]
+    timestamp: int = 0
+
+    @property
+    def blocks(self) -> tuple[Text | Image, ...]:
+        return (Text(self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        return self.content if isinstance(self.content, str) else joined(self.content)
+
+
+class Assistant(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+    content: tuple[Text | Thinking | ToolCall, ...]
+    api: str = ""
+    provider: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    stopReason: StopReason = "stop"
+    errorMessage: str | None = None
+    timestamp: int = 0
+
+    @property
+    def text(self) -> str:
+        """The visible text, blocks joined as they came."""
+        return joined(self.content)
+
+    @property
+    def thinking(self) -> str:
+        return "".join(b.thinking for b in self.content if isinstance(b, Thinking))
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return tuple(b for b in self.content if isinstance(b, ToolCall))
+
+    @property
+    def failed(self) -> bool:
+        return self.stopReason in ("error", "aborted")
+
+    def same_route(self, api: str, provider: str, model: str) -> bool:
+        """May this message's signatures be sent there?"""
+        return (self.api, self.provider, self.model) == (api, provider, model)
+
+
+class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult", omit_defaults=True):
+    toolCallId: str
+    toolName: str
+    content: tuple[Text | Image, ...]
+    isError: bool = False
+    details: Any = None
+    timestamp: int = 0
+    terminate: bool = False  # the tool asks that the run end here; see tool.Output
+
+    @property
+    def text(self) -> str:
+        return joined(self.content)
+
+
+Message: TypeAlias = User | Assistant | ToolResult
+
+
+def joined(blocks: tuple[Block, ...]) -> str:
+    """All text blocks, concatenated."""
+    return "".join([b.text for b in blocks if isinstance(b, Text)])

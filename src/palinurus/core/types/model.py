@@ -1,0 +1,187 @@
+"""Models: the facts about one, the request, the events of a stream, and the port.
+
+The stream contract, for every provider: events in order, the last one is `Done` or `Failed`, nothing is ever
+raised, and nothing comes after the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.types.tool import ToolSpec
+
+Api: TypeAlias = Literal[
+    "anthropic-messages",
+    "openai-completions",
+    "openai-responses",
+    "openai-codex-responses",
+    "google-generative-ai",
+    "ollama",
+    "bedrock-converse-stream",
+    "builtin",
+]
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars per million tokens."""
+
+    input: float = 0.0
+    output: float = 0.0
+    cacheRead: float = 0.0
+    cacheWrite: float = 0.0
+
+
+class ModelInfo(msgspec.Struct, frozen=True):
+    """All that is known about one model, merged from the vendor's file and the config. Resolved once."""
+
+    ref: ModelRef
+    api: str
+    base_url: str = ""
+    name: str = ""
+    reasoning: bool = False
+    vision: bool = False
+    tools: bool = True
+    context_window: int = 200_000
+    max_tokens: int = 8192
+    price: Price | None = None
+    headers: dict[str, str] = {}
+    compat: dict[str, Any] = {}
+    params: dict[str, Any] = {}  # agents.defaults.models["p/m"].params and models.providers.*.models[].params
+    timeout: float | None = None  # models.providers.<id>.timeoutSeconds
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """The system prompt. `stable` is byte-equal from turn to turn; the cache boundary lies between the two."""
+
+    stable: str
+    volatile: str = ""
+
+    @property
+    def text(self) -> str:
+        return f"{self.stable}\n\n{self.volatile}" if self.volatile else self.stable
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One model call. Pure data; a wire codec turns it into a body."""
+
+    model: ModelInfo
+    prompt: Prompt
+    messages: Sequence[Message]
+    tools: tuple[ToolSpec, ...] = ()
+    level: str = "off"  # resolved thinking level
+    fast: bool | None = None  # None: never set, nothing is sent
+    max_tokens: int | None = None
+    temperature: float | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    session: str = ""  # stable id for prompt_cache_key and the like
+
+
+# --- what a stream yields -------------------------------------------------------------------------------------
+
+
+class TextDelta(msgspec.Struct, frozen=True, tag="text_delta"):
+    text: str
+
+
+class ThinkingDelta(msgspec.Struct, frozen=True, tag="thinking_delta"):
+    text: str
+
+
+class CallStart(msgspec.Struct, frozen=True, tag="call_start"):
+    """A tool call has begun; `index` counts calls of this message from 0."""
+
+    index: int
+    id: str
+    name: str
+
+
+class CallDelta(msgspec.Struct, frozen=True, tag="call_delta"):
+    """A piece of the call's argument JSON."""
+
+    index: int
+    json: str
+
+
+FailureKind: TypeAlias = Literal[
+    "auth",  # 401/403: this key does not work
+    "billing",  # out of credit
+    "rate_limit",  # 429
+    "overloaded",  # 529, 503
+    "server",  # other 5xx
+    "timeout",  # connect, first byte or idle
+    "network",  # refused, DNS, TLS, cut before anything came
+    "cut",  # the stream ended without its end
+    "overflow",  # the context does not fit
+    "format",  # the provider refused our request (400): our fault
+    "not_found",  # no such model
+    "malformed",  # what came is not the protocol
+    "refused",  # content policy
+    "aborted",  # somebody stopped it
+    "config",  # no key, unknown provider
+]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a call failed. `message` is short, safe to show, free of secrets."""
+
+    kind: FailureKind
+    message: str
+    status: int = 0
+    retry_after: float | None = None  # seconds, as the provider asked
+    partial: bool = False  # True when text had already been streamed
+
+
+class Done(msgspec.Struct, frozen=True, tag="done"):
+    message: Assistant
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """`message` holds what had arrived, stopReason error or aborted; its tool calls are never run."""
+
+    failure: Failure
+    message: Assistant
+
+
+class Retrying(msgspec.Struct, frozen=True, tag="retrying"):
+    """Nothing was shown yet; the call is made again after `wait` seconds."""
+
+    failure: Failure
+    attempt: int
+    wait: float
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallStart | CallDelta | Retrying | Done | Failed
+
+
+class Stop(Protocol):
+    """How a run is stopped, as far as pure code sees it (the object is `palinurus.abort.Abort`)."""
+
+    reason: str | None
+
+
+class Model(Protocol):
+    """The port. Implementations: `providers.stream`, `providers.demo`, `testing.ScriptedModel`, cassettes."""
+
+    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is Done or Failed. Never raises (a cancel of the task passes through).
+
+        `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with Failed(kind="aborted").
+        """
+        ...
+
+
+class Decoder(Protocol):
+    """A wire's stream decoder: a machine without I/O. Same events however the bytes are cut."""
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete. After Done or Failed it returns []."""
+        ...
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended. Returns the rest; if Done or Failed had not come yet, that too."""
+        ...

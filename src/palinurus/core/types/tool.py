@@ -1,0 +1,107 @@
+"""Tools: what the model is told, what the program may do with them, and the port they are called through."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.messages import Image, Text
+
+# What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
+Effect: TypeAlias = Literal["pure", "idempotent", "effect"]
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """The model's view: name, description, JSON schema of the arguments."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Output(msgspec.Struct, frozen=True):
+    """What a tool returns. `terminate` ends the run after the batch if every result in it says so."""
+
+    content: tuple[Text | Image, ...]
+    details: Any = None
+    is_error: bool = False
+    terminate: bool = False
+
+
+def said(text: str, details: Any = None, *, error: bool = False) -> Output:
+    """One text block."""
+    return Output((Text(text),), details, error)
+
+
+class ToolFailure(Exception):
+    """A tool's own way to fail: the text goes to the model as an error result. Nothing else may escape a tool."""
+
+
+class ToolContext(Protocol):
+    """All a tool sees of the system. Cancelling the task it runs in is the abort signal."""
+
+    @property
+    def workspace(self) -> str:
+        """Absolute path of the working directory."""
+        ...
+
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def session(self) -> str:
+        """The session key in its stored form."""
+        ...
+
+    @property
+    def run(self) -> str: ...
+
+    @property
+    def call(self) -> str:
+        """The tool call's id."""
+        ...
+
+    @property
+    def settings(self) -> ToolSettings: ...
+
+    def now(self) -> int:
+        """Wall clock, milliseconds since the epoch: the time stamp of the result."""
+        ...
+
+    def update(self, partial: str) -> None:
+        """Show progress; may be called often, is throttled by the receiver."""
+        ...
+
+
+class ToolSettings(msgspec.Struct, frozen=True):
+    """The part of the config tools need, resolved once per run."""
+
+    workspace_only: bool = False
+    exec_timeout: float = 1800.0
+    exec_env: dict[str, str] = {}  # the whole environment of children: built from an allowlist, never inherited
+    shell: str = "/bin/sh"
+    result_chars: int = 16_000
+    protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
+
+
+class Tool(msgspec.Struct, frozen=True):
+    """A tool: `await run(ctx, **arguments)`, arguments already coerced and checked against `parameters`.
+
+    `run` returns Output or raises ToolFailure; other exceptions become an error result at the one door
+    (`tools/call`) and a line in the log.
+    """
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+    run: Callable[..., Awaitable[Output]]
+    effect: Effect = "effect"
+    sequential: bool = False  # True makes the whole batch sequential
+    summary: Callable[[dict[str, Any]], str] | None = None  # arguments -> short text for progress lines
+    aliases: dict[str, str] = {}  # other argument names models tend to use -> ours
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(self.name, self.description, self.parameters)

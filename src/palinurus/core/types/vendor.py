@@ -1,0 +1,66 @@
+"""A vendor is one file of facts (`providers/vendors/<id>.py`) holding one `Vendor`. These are its types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.model import ModelInfo, Price, Request
+
+
+class Level(msgspec.Struct, frozen=True):
+    """A thinking level a model offers: canonical id, and the vendor's word for it if that differs."""
+
+    id: str
+    label: str = ""
+
+    @property
+    def shown(self) -> str:
+        return self.label or self.id
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """What a model offers, in rank order. `default` None: no opinion (then medium if it reasons, else off)."""
+
+    levels: tuple[Level, ...]
+    default: str | None = None
+    keep: bool = False  # True: offered even if the catalog says the model does not reason
+
+
+class Known(msgspec.Struct, frozen=True):
+    """A model the vendor's file knows."""
+
+    id: str
+    name: str = ""
+    reasoning: bool = False
+    vision: bool = False
+    tools: bool = True
+    context_window: int = 200_000
+    max_tokens: int = 8192
+    price: Price | None = None
+
+
+def unshaped(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The body as the wire built it."""
+    return body
+
+
+class Vendor(msgspec.Struct, frozen=True):
+    """`profile(model)` gives the thinking levels; `shape(body, request)` has the last word on the payload:
+    thinking fields, service tier, quirks. Both pure."""
+
+    id: str
+    name: str
+    api: str
+    base_url: str
+    keys: tuple[str, ...] = ()  # environment variables that hold the API key, first set one wins
+    models: tuple[Known, ...] = ()
+    profile: Callable[[ModelInfo], Profile] | None = None
+    shape: Callable[[dict[str, Any], Request], dict[str, Any]] = unshaped
+    headers: Callable[[Request], dict[str, str]] | None = None
+    auth_header: str = "authorization"  # "authorization" sends Bearer <key>; any other name sends the bare key
+    keyless: bool = False  # local servers: no key needed
+    aliases: tuple[str, ...] = ()  # other spellings of the provider id
+    reasons: Callable[[str], bool] | None = None  # can a model that `models` does not list think? by its id

@@ -1,0 +1,97 @@
+"""Refusals as values: what went wrong with a request, in the shape OpenAI's clients expect, and which HTTP status."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.core.types.model import Failure
+from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """A request that gets no answer. `retry`: may the client try the same again by itself?"""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+    headers: dict[str, str] = {}
+    retry: bool = False
+    close: bool = False  # the connection is not worth keeping
+
+    def body(self) -> bytes:
+        """The JSON error object."""
+        return msgspec.json.encode(
+            {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+        )
+
+
+def bad(message: str, param: str | None = None, code: str | None = None) -> Fault:
+    """A 400."""
+    return Fault(400, message, param=param, code=code)
+
+
+class _Row(msgspec.Struct, frozen=True):
+    status: int
+    type: str
+    code: str | None = None
+    retry: bool = False
+    headers: dict[str, str] = {}
+
+
+# Errors of the program. The first class that fits wins, so children stand before parents.
+_ERRORS: tuple[tuple[type[PalinurusError], _Row], ...] = (
+    (BadRequest, _Row(400, "invalid_request_error")),
+    (Unauthorized, _Row(401, "unauthorized")),
+    (NotFound, _Row(404, "not_found")),
+    (QueueFull, _Row(429, "rate_limit_error", "queue_full", True, {"Retry-After": "5"})),
+    (Draining, _Row(503, "api_error", "draining", True, {"Retry-After": "5"})),
+    (DiskFull, _Row(507, "api_error", "disk_full")),
+    (PalinurusError, _Row(500, "api_error")),
+)
+
+# Why a run failed -> what its caller is told. 401 and 403 would say that the *caller's* key is wrong: a bad
+# provider key is the gateway's trouble, hence 502.
+_RUNS: dict[str, _Row] = {
+    "auth": _Row(502, "api_error", "provider_auth"),
+    "billing": _Row(502, "api_error", "provider_billing"),
+    "rate_limit": _Row(429, "rate_limit_error", "provider_rate_limit"),
+    "overloaded": _Row(503, "api_error", "provider_overloaded"),
+    "timeout": _Row(408, "api_error", "timeout"),
+    "overflow": _Row(400, "invalid_request_error", "context_length_exceeded"),
+    "not_found": _Row(404, "invalid_request_error", "model_not_found"),
+    "refused": _Row(400, "invalid_request_error", "content_filter"),
+    "aborted": _Row(409, "api_error", "aborted"),
+    "config": _Row(500, "api_error", "config"),
+}
+_RUN = _Row(502, "api_error", "provider_error")
+
+# Outcomes of a message for which no failure is known (another process ran it, or it never ran).
+_OUTCOMES: dict[str, _Row] = {
+    "failed": _Row(500, "api_error", "failed"),
+    "refused": _Row(403, "api_error", "refused"),
+    "aborted": _Row(409, "api_error", "aborted"),
+    "dead": _Row(500, "api_error", "dead"),
+}
+
+
+def of_error(exc: PalinurusError) -> Fault:
+    """What a caller is told about an exception of ours."""
+    row = next(row for kind, row in _ERRORS if isinstance(exc, kind))
+    return Fault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
+
+
+def of_outcome(outcome: str | None, note: str, failure: Failure | None) -> Fault | None:
+    """None when the message was answered (or silence was chosen); else what its caller is told.
+
+    Never to be retried by the client on its own: the message was accepted and has its outcome.
+    """
+    if outcome in ("answered", "silent"):
+        return None
+    row = _RUNS.get(failure.kind, _RUN) if failure else _OUTCOMES.get(outcome or "", _OUTCOMES["failed"])
+    message = (failure.message if failure else note) or note or f"the turn ended without an answer ({outcome})"
+    headers: dict[str, str] = {}
+    if failure and failure.retry_after is not None:
+        headers["Retry-After"] = str(max(1, round(failure.retry_after)))
+    return Fault(row.status, message, row.type, code=row.code, headers=headers)

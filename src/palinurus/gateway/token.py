@@ -1,0 +1,114 @@
+"""The gateway's own secret and its whereabouts, as two small files in the state directory (mode 0600).
+
+`gateway.token` is made once and kept; `gateway.json` says where the running gateway listens, so that the
+command line finds one that was started with --port. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+
+import msgspec
+
+from palinurus.errors import StateUnwritable
+
+FILE = "gateway.token"
+PLACE = "gateway.json"
+MIN_CHARS = 32  # a shorter file is damaged or hand-made; it is replaced
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a running gateway is."""
+
+    host: str
+    port: int
+    pid: int
+    started: int = 0
+
+
+def read(home: str) -> str:
+    """The token, or "" if there is none that can be used. Raises StateUnwritable when others could read it."""
+    path = os.path.join(home, FILE)
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            text = file.read(4096).strip()
+    except FileNotFoundError:
+        return ""
+    except OSError as exc:
+        raise StateUnwritable(f"cannot read {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
+    if mode & 0o077:
+        raise StateUnwritable(
+            f"{path} can be read by others (mode {mode:o})", fix="`pal doctor --fix`, or delete it: a new one is made"
+        )
+    return text if len(text) >= MIN_CHARS else ""
+
+
+def ensure(home: str) -> str:
+    """The token; made (256 bit) and stored on first use. Two starts at once end up with the same one."""
+    token = read(home)
+    if token:
+        return token
+    os.makedirs(home, mode=0o700, exist_ok=True)
+    path = os.path.join(home, FILE)
+    fresh = secrets.token_urlsafe(32)
+    temp = f"{path}.{os.getpid()}.{secrets.token_hex(4)}"
+    try:
+        _write(temp, fresh.encode() + b"\n")
+        try:
+            os.link(temp, path)  # fails if another start was faster; rename would replace its token
+        except FileExistsError:
+            other = read(home)
+            if other:
+                return other
+            os.replace(temp, path)  # what is there cannot be a token
+        return fresh
+    except OSError as exc:
+        raise StateUnwritable(f"cannot write {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
+    finally:
+        if os.path.exists(temp):
+            os.unlink(temp)
+
+
+def reach(bind: str) -> str:
+    """The address under which this machine reaches itself when a gateway listens on `bind`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(bind, bind)
+
+
+def announce(home: str, place: Place) -> None:
+    """Write where we listen."""
+    path = os.path.join(home, PLACE)
+    temp = f"{path}.{os.getpid()}"
+    _write(temp, msgspec.json.encode(place))
+    os.replace(temp, path)
+
+
+def withdraw(home: str, pid: int) -> None:
+    """Forget it, if it is still ours."""
+    place = find(home)
+    if place is not None and place.pid == pid:
+        try:
+            os.unlink(os.path.join(home, PLACE))
+        except FileNotFoundError:
+            pass
+
+
+def find(home: str) -> Place | None:
+    """Where a gateway of this home said it listens. It may be gone: ask /healthz."""
+    try:
+        with open(os.path.join(home, PLACE), "rb") as file:
+            return msgspec.json.decode(file.read(4096), type=Place)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(path: str, data: bytes) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        os.fchmod(handle, 0o600)
+        os.write(handle, data)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Hooks and plugins: called by everyone above, call nobody."""

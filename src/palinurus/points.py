@@ -1,0 +1,64 @@
+"""Named crash points in the durable steps. Off unless a test arms one; then the process dies there.
+
+`PALINURUS_CRASH=name:k` kills the process with SIGKILL semantics (no cleanup, exit 137) at the k-th pass
+of `point(name)`. `app.py` reads the variable once at start; nothing happens on import.
+"""
+
+from __future__ import annotations
+
+import os
+
+# Every point that exists. `point()` with a name that is not here is a bug the tests find.
+NAMES: tuple[str, ...] = (
+    "accept.before",  # the inbox row is about to be committed
+    "accept.after",  # committed, the sender has not been told
+    "accept.acked",  # the sender has been told
+    "claim.after",  # a lane has taken the message
+    "prepare.after",  # the plan is made, the model has not been asked
+    "model.first",  # the first piece of the answer has arrived
+    "model.middle",  # some pieces have been shown
+    "model.done",  # the answer is complete, nothing of it is on disk
+    "intent.before",  # tool calls known, not on disk
+    "intent.after",  # tool calls on disk, no tool started
+    "tool.during",  # a tool has started
+    "tool.after",  # a tool has ended, its result is not on disk
+    "result.after",  # the results are on disk
+    "settle.before",  # the turn is over, nothing says so on disk
+    "settle.after",  # turn, reply row and totals are on disk
+    "journal.before",  # committed, the transcript file has not been written
+    "journal.after",  # the transcript file has been written
+    "outbox.claimed",  # a reply part is marked as being sent
+    "outbox.sent",  # the platform has it, the receipt is not on disk
+    "outbox.receipt",  # the receipt is on disk
+    "recover.before",  # start-up found unfinished work
+    "recover.after",  # start-up has handed unfinished work back to the lanes
+    "config.before",  # a config file is about to be replaced
+    "config.after",  # it has been
+)
+
+_armed: list[tuple[str, int]] = []
+_passed: dict[str, int] = {}
+
+
+def arm(spec: str) -> None:
+    """Set `name:k` (k from 1). An empty string disarms. Raises ValueError on an unknown name."""
+    _armed.clear()
+    _passed.clear()
+    if not spec:
+        return
+    name, _, count = spec.partition(":")
+    if name not in NAMES:
+        raise ValueError(f"unknown crash point {name!r}")
+    _armed.append((name, int(count or 1)))
+
+
+def point(name: str) -> None:
+    """Die here if armed for this pass."""
+    if not _armed:
+        return
+    wanted, count = _armed[0]
+    if name != wanted:
+        return
+    _passed[name] = _passed.get(name, 0) + 1
+    if _passed[name] == count:
+        os._exit(137)

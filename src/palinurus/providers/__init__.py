@@ -1,0 +1,72 @@
+"""Models of every provider behind one port. The tables here name what exists; nothing is loaded before it is used.
+
+This file knows names only: which wire speaks which API, which file holds which vendor's facts.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+# API -> its `Wire` (`providers/wire/__init__.py`).
+WIRES: dict[str, str] = {
+    "openai-completions": "palinurus.providers.wire.completions:WIRE",
+    "anthropic-messages": "palinurus.providers.wire.anthropic:WIRE",
+    "openai-responses": "palinurus.providers.wire.responses:WIRE",
+    "openai-codex-responses": "palinurus.providers.wire.responses:CODEX",
+    "google-generative-ai": "palinurus.providers.wire.gemini:WIRE",
+    "ollama": "palinurus.providers.wire.ollama:WIRE",
+    "bedrock-converse-stream": "palinurus.providers.wire.bedrock:WIRE",
+}
+
+# API -> a `Model` that needs no wire; called without arguments.
+MODELS: dict[str, str] = {
+    "builtin": "palinurus.providers.demo:Demo",
+}
+
+# Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.
+VENDORS: dict[str, str] = {
+    "anthropic": "palinurus.providers.vendors.anthropic:VENDOR",
+    "openai": "palinurus.providers.vendors.openai:VENDOR",
+    "openai-codex": "palinurus.providers.vendors.openai_codex:VENDOR",
+    "google": "palinurus.providers.vendors.google:VENDOR",
+    "openrouter": "palinurus.providers.vendors.openrouter:VENDOR",
+    "xai": "palinurus.providers.vendors.xai:VENDOR",
+    "mistral": "palinurus.providers.vendors.mistral:VENDOR",
+    "groq": "palinurus.providers.vendors.groq:VENDOR",
+    "deepseek": "palinurus.providers.vendors.deepseek:VENDOR",
+    "zai": "palinurus.providers.vendors.zai:VENDOR",
+    "moonshot": "palinurus.providers.vendors.moonshot:VENDOR",
+    "minimax": "palinurus.providers.vendors.minimax:VENDOR",
+    "together": "palinurus.providers.vendors.together:VENDOR",
+    "fireworks": "palinurus.providers.vendors.fireworks:VENDOR",
+    "cerebras": "palinurus.providers.vendors.cerebras:VENDOR",
+    "amazon-bedrock": "palinurus.providers.vendors.amazon_bedrock:VENDOR",
+    "vercel-ai-gateway": "palinurus.providers.vendors.vercel_ai_gateway:VENDOR",
+    "github-copilot": "palinurus.providers.vendors.github_copilot:VENDOR",
+    "litellm": "palinurus.providers.vendors.litellm:VENDOR",
+    "vllm": "palinurus.providers.vendors.vllm:VENDOR",
+    "lmstudio": "palinurus.providers.vendors.lmstudio:VENDOR",
+    "sglang": "palinurus.providers.vendors.sglang:VENDOR",
+    "ollama": "palinurus.providers.vendors.ollama:VENDOR",
+    "builtin": "palinurus.providers.vendors.builtin:VENDOR",
+}
+
+# The rules for providers that exist in the config only.
+RULES: dict[str, str] = {
+    "custom": "palinurus.providers.vendors.custom:VENDOR",
+}
+
+
+def load(table: dict[str, str], name: str) -> Any:
+    """The object behind a row, or None when the table has no such row or its module is not there."""
+    target = table.get(name)
+    if target is None:
+        return None
+    module, _, attribute = target.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module.startswith(error.name):
+            return None
+        raise

@@ -1,0 +1,31 @@
+"""What a base URL says about where a server is. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+_NAMES = ("localhost", "host.docker.internal")
+
+
+def is_local(url: str) -> bool:
+    """True for servers on this machine or network: they need no key and may think as long as they like."""
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return False
+    if host in _NAMES or host.endswith((".localhost", ".local")):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_private
+
+
+def host_of(url: str) -> str:
+    """Host and port for messages: never the path or the query, they may hold keys."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2] or "the server"
+    except ValueError:
+        return "the server"

@@ -1,0 +1,230 @@
+"""Record model calls and play them back, byte for byte, offline. Sits at the `Model` port; knows no provider.
+
+A cassette is JSON lines, one call each: the request as far as it decides the answer, and the events. What looks
+like a credential is blanked in both. A request that differs from the recorded one is answered with Failed(format)
+that names the first difference; facts that change from run to run (time stamps, the volatile part of the prompt,
+addresses) are not compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from palinurus.abort import Abort, Aborted
+from palinurus.clock import Clock
+from palinurus.core.types.messages import Assistant
+from palinurus.core.types.model import Done, Failed, Failure, Model, ModelEvent, Request
+from palinurus.errors import BadRequest, NotFound, PalinurusError
+from palinurus.providers.redact import redacted
+
+VERSION = 1
+Json: TypeAlias = Any
+
+
+class Take(msgspec.Struct, frozen=True):
+    """One recorded call. `at`: milliseconds from its start, per event, when timing was recorded."""
+
+    fingerprint: str
+    request: dict[str, Any]
+    events: tuple[ModelEvent, ...]
+    at: tuple[int, ...] = ()
+    v: int = VERSION
+
+
+_encoder = msgspec.json.Encoder(order="deterministic")
+_decode = msgspec.json.Decoder(Take).decode
+
+
+def facts(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
+    """The part of a request that is recorded and compared, as plain JSON without credentials."""
+    plain: Json = msgspec.to_builtins(
+        {
+            "model": str(request.model.ref),
+            "api": request.model.api,
+            "prompt": request.prompt.stable,
+            "tools": request.tools,
+            "level": request.level,
+            "fast": request.fast,
+            "max_tokens": request.max_tokens,
+            "temperature": request.temperature,
+            "tool_choice": request.tool_choice,
+            "messages": list(request.messages),
+        }
+    )
+    for message in plain["messages"]:
+        for field in ("timestamp", "usage", "details"):
+            message.pop(field, None)
+    out: dict[str, Any] = redacted(plain, tuple(secrets))
+    return out
+
+
+def fingerprint(told: dict[str, Any]) -> str:
+    """The same for the same facts."""
+    return hashlib.sha256(_encoder.encode(told)).hexdigest()[:32]
+
+
+def difference(old: Json, new: Json, where: str = "") -> str:
+    """The first place in which two JSON values differ, for people; "" when they do not."""
+    if type(old) is not type(new):
+        return f"{where or 'request'}: recorded {_brief(old)}, now {_brief(new)}"
+    if isinstance(old, dict):
+        for key in dict.fromkeys((*old, *new)):
+            if key not in old or key not in new:
+                return f"{where}.{key}".lstrip(".") + (": not recorded" if key not in old else ": missing now")
+            if found := difference(old[key], new[key], f"{where}.{key}".lstrip(".")):
+                return found
+        return ""
+    if isinstance(old, list):
+        for n, (a, b) in enumerate(zip(old, new, strict=False)):
+            if found := difference(a, b, f"{where}[{n}]"):
+                return found
+        return "" if len(old) == len(new) else f"{where}: recorded {len(old)} entries, now {len(new)}"
+    if old == new:
+        return ""
+    if isinstance(old, str):
+        at = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+        return f"{where} at character {at}: recorded {_brief(old[at:])}, now {_brief(new[at:])}"
+    return f"{where}: recorded {_brief(old)}, now {_brief(new)}"
+
+
+def _brief(value: Json) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+class Recorder:
+    """Passes a model's events on, and writes each finished call to `path` (mode 0600)."""
+
+    def __init__(self, model: Model, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
+        self._model = model
+        self._path = path
+        self._clock = clock
+        self._secrets = tuple(secrets)
+
+    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+        """The model's events, unchanged."""
+        told = facts(request, self._secrets)
+        events: list[ModelEvent] = []
+        at: list[int] = []
+        start = self._clock.monotonic() if self._clock else 0.0
+        async for event in self._model.stream(request, stop):
+            events.append(event)
+            if self._clock:
+                at.append(int((self._clock.monotonic() - start) * 1000))
+            if isinstance(event, Done | Failed):
+                self._write(told, events, at)
+            yield event
+
+    def _write(self, told: dict[str, Any], events: list[ModelEvent], at: list[int]) -> None:
+        plain = {
+            "v": VERSION,
+            "fingerprint": fingerprint(told),
+            "request": told,
+            "events": redacted(msgspec.to_builtins(events), self._secrets),
+            "at": at,
+        }
+        handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, _encoder.encode(plain) + b"\n")
+        finally:
+            os.close(handle)
+
+
+class Player:
+    """Answers from a cassette. Each recorded call is used once; equal requests are answered in recorded order."""
+
+    def __init__(self, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
+        """Raises NotFound, BadRequest. With a clock the recorded timing is kept."""
+        self._takes = read(path)
+        self._used = [False] * len(self._takes)
+        self._path = path
+        self._clock = clock
+        self._secrets = tuple(secrets)
+
+    @property
+    def left(self) -> int:
+        """Recorded calls nobody has asked for."""
+        return self._used.count(False)
+
+    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+        """The recorded events."""
+        take = self._find(request)
+        if isinstance(take, Failure):
+            yield _failed(request, take)
+            return
+        before = 0
+        for n, event in enumerate(take.events):
+            try:
+                if self._clock and n < len(take.at):
+                    await stop.wait(self._clock.sleep((take.at[n] - before) / 1000))
+                    before = take.at[n]
+                elif stop.reason is not None and not isinstance(event, Failed):
+                    raise Aborted(stop.reason)
+            except Aborted as error:
+                yield _failed(request, Failure("aborted", error.reason, partial=n > 0))
+                return
+            yield event
+
+    def _find(self, request: Request) -> Take | Failure:
+        told = facts(request, self._secrets)
+        mark = fingerprint(told)
+        for n, take in enumerate(self._takes):
+            if take.fingerprint == mark and not self._used[n]:
+                self._used[n] = True
+                return take
+        name = os.path.basename(self._path)
+        following = next((t for n, t in enumerate(self._takes) if not self._used[n]), None)
+        if following is None:
+            return Failure(
+                "format", f"cassette {name}: all {len(self._takes)} recorded calls were used; this is one more"
+            )
+        found = difference(following.request, told)
+        return Failure("format", f"cassette {name}: the request is not the recorded one: {found}")
+
+
+def read(path: str) -> list[Take]:
+    """All calls on a cassette. Raises NotFound, BadRequest."""
+    try:
+        with open(path, "rb") as file:
+            lines = file.read().splitlines()
+    except OSError as error:
+        raise NotFound(f"cassette {path}: {error.strerror or error}") from None
+    out: list[Take] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            out.append(_decode(line))
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise BadRequest(f"cassette {path}:{number}: {error}") from None
+    return out
+
+
+def wrap(model: Model, spec: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> Model:
+    """`record:FILE` or `replay:FILE` around a model; "" leaves it as it is. Raises PalinurusError on anything else."""
+    if not spec:
+        return model
+    mode, _, path = spec.partition(":")
+    if mode == "record" and path:
+        return Recorder(model, path, clock=clock, secrets=secrets)
+    if mode == "replay" and path:
+        return Player(path, secrets=secrets)
+    raise PalinurusError(f"cannot read {spec!r}", fix="PALINURUS_CASSETTE is record:FILE or replay:FILE")
+
+
+def _failed(request: Request, failure: Failure) -> Failed:
+    model = request.model
+    message = Assistant(
+        (),
+        model.api,
+        model.ref.provider,
+        model.ref.model,
+        stopReason="aborted" if failure.kind == "aborted" else "error",
+        errorMessage=failure.message,
+    )
+    return Failed(failure, message)

@@ -1,0 +1,238 @@
+"""Which models there are, and what is known about each: vendor facts, then config, then the agent's parameters.
+
+Resolved once per message into a frozen `ModelInfo`. Knows no network; what a probe found is handed in.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
+from palinurus.core.types.keys import ModelRef, model_ref
+from palinurus.core.types.model import Failure, ModelInfo, Price
+from palinurus.core.types.vendor import Known, Vendor
+from palinurus.providers import VENDORS, load
+from palinurus.providers.address import is_local
+from palinurus.providers.auth import find_key, source
+
+DEMO = ModelRef("builtin", "demo")
+DEFAULT_API = "openai-completions"
+
+
+class Catalog:
+    """`find` a model by what a person wrote; `default` when nobody wrote anything."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], *, ollama: Iterable[str] = ()) -> None:
+        self.settings = settings
+        self.environ = environ
+        self.ollama = tuple(ollama)  # models a probe found
+        self._vendors: dict[str, Vendor | None] = {}
+        self._found: dict[tuple[str, str], ModelInfo | Failure] = {}
+
+    # --- finding -----------------------------------------------------------------------------------------------
+
+    def find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
+        """The model of a ref, an alias, or an id that only one provider has. Failure: config or not_found."""
+        key = (text, agent.id)
+        found = self._found.get(key)
+        if found is None:
+            found = self._find(text.strip(), agent)
+            if len(self._found) < 1000:
+                self._found[key] = found
+        return found
+
+    def default(self, agent: AgentSettings) -> ModelInfo:
+        """Configured; else the first vendor whose key is in the environment; else Ollama; else the demo.
+
+        A configured model that cannot be found is returned without an API: asking it fails with the reason.
+        """
+        if agent.model:
+            found = self.find(agent.model, agent)
+            return found if isinstance(found, ModelInfo) else ModelInfo(ModelRef("", agent.model), "", name=agent.model)
+        return self._info(self._fallback(), agent)
+
+    def wants_probe(self, agent: AgentSettings) -> bool:
+        """True when a local Ollama would become the default if one were running."""
+        return not agent.model and self._fallback() == DEMO and not self.ollama
+
+    def all(self, agent: AgentSettings | None = None) -> list[ModelInfo]:
+        """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
+        agent = agent or self.settings.agents[self.settings.default_agent]
+        refs: dict[ModelRef, None] = {}
+        for ref in self._configured():
+            refs[ref] = None
+        for name in VENDORS:
+            vendor = self.vendor(name)
+            if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
+                refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
+        refs.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
+        return [self._info(ref, agent) for ref in refs]
+
+    # --- facts about providers ---------------------------------------------------------------------------------
+
+    def vendor(self, provider: str) -> Vendor | None:
+        """The vendor's file, or None for a provider that exists in the config only."""
+        if provider not in self._vendors:
+            self._vendors[provider] = load(VENDORS, provider)
+        return self._vendors[provider]
+
+    def provider(self, provider: str) -> ProviderSettings | None:
+        """The provider's part of the config."""
+        return self.settings.providers.get(provider)
+
+    def key(self, info: ModelInfo) -> Secret | Failure:
+        """The API key for this model's provider."""
+        name = info.ref.provider
+        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local(info.base_url))
+
+    def key_source(self, provider: str) -> str:
+        """Where the key comes from: "config", a variable's name, or "" for none."""
+        return source(self.provider(provider), self.vendor(provider), self.environ)
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    def _find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
+        if not text:
+            return Failure("config", "no model named")
+        aliases = {name.lower(): target for name, target in agent.aliases.items()}
+        text = aliases.get(text.lower(), text)
+        ref = model_ref(text)
+        if ref is not None:
+            provider = self._provider_id(ref.provider)
+            if provider:
+                return self._known(ModelRef(provider, ref.model), agent)
+        matches = self._by_id(text)
+        if len(matches) == 1:
+            return self._info(matches[0], agent)
+        if matches:
+            choices = ", ".join(str(m) for m in matches[:6])
+            return Failure("config", f"model {text!r} is offered by several providers: write one of {choices}")
+        if ref is not None:
+            hint = _close(ref.provider, [*self.settings.providers, *VENDORS])
+            return Failure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
+        names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
+        return Failure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
+
+    def _known(self, ref: ModelRef, agent: AgentSettings) -> ModelInfo | Failure:
+        """Vendors add models faster than files change, so theirs are taken as written; a listed provider's not."""
+        settings = self.provider(ref.provider)
+        listed = [m.id for m in settings.models] if settings else []
+        closed = ref.provider == DEMO.provider or (self.vendor(ref.provider) is None and listed)
+        if closed and ref.model not in (listed or [DEMO.model]):
+            hint = _close(ref.model, listed or [DEMO.model])
+            return Failure(
+                "not_found", f"{ref.provider} has no model {ref.model!r}{_meant(hint and f'{ref.provider}/{hint}')}"
+            )
+        return self._info(ref, agent)
+
+    def _provider_id(self, name: str) -> str:
+        """The id as tables know it, or ""."""
+        if name in self.settings.providers or name in VENDORS:
+            return name
+        for ident in self.settings.providers:
+            if ident.lower() == name:
+                return ident
+        for ident in VENDORS:
+            vendor = self.vendor(ident)
+            if vendor is not None and name in vendor.aliases:
+                return ident
+        return ""
+
+    def _configured(self) -> list[ModelRef]:
+        return [ModelRef(p.id, m.id) for p in self.settings.providers.values() for m in p.models]
+
+    def _every(self) -> list[ModelRef]:
+        """Configured, and whatever vendors' files list."""
+        out = dict.fromkeys(self._configured())
+        for name in VENDORS:
+            vendor = self.vendor(name)
+            out.update(dict.fromkeys(ModelRef(name, m.id) for m in (vendor.models if vendor else ())))
+        out.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
+        return list(out)
+
+    def _by_id(self, text: str) -> list[ModelRef]:
+        """Who has this id: among what is configured; else among vendors with a key; else among all."""
+        low = text.lower()
+        configured = [r for r in self._configured() if r.model.lower() == low]
+        if configured:
+            return configured
+        every = [r for r in self._every() if r.model.lower() == low]
+        return [r for r in every if self.key_source(r.provider)] or every
+
+    def _fallback(self) -> ModelRef:
+        configured = self._configured()
+        if configured:
+            return configured[0]
+        for name in VENDORS:
+            vendor = self.vendor(name)
+            if vendor is not None and vendor.models and not vendor.keyless and self.key_source(name):
+                return ModelRef(name, vendor.models[0].id)
+        return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO
+
+    def _info(self, ref: ModelRef, agent: AgentSettings) -> ModelInfo:
+        vendor, settings = self.vendor(ref.provider), self.provider(ref.provider)
+        known = next((m for m in vendor.models if m.id == ref.model), None) if vendor else None
+        listed = next((m for m in settings.models if m.id == ref.model), None) if settings else None
+        if known is None:
+            reasons = vendor is not None and vendor.reasons is not None and vendor.reasons(ref.model)
+            known = Known(ref.model, name=ref.model, reasoning=reasons)
+        info = ModelInfo(
+            ref=ref,
+            api=(listed and listed.api) or (settings and settings.api) or (vendor.api if vendor else DEFAULT_API),
+            base_url=((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/"),
+            name=known.name or ref.model,
+            reasoning=known.reasoning,
+            vision=known.vision,
+            tools=known.tools,
+            context_window=known.context_window,
+            max_tokens=known.max_tokens,
+            price=known.price,
+            headers=dict(settings.headers) if settings else {},
+            params=_params(agent, ref),
+            timeout=settings.timeout if settings else None,
+        )
+        return _overlaid(info, listed) if listed else info
+
+
+def _params(agent: AgentSettings, ref: ModelRef) -> dict[str, Any]:
+    return dict(agent.model_params.get(str(ref), {}))
+
+
+def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
+    """What the config says about a model wins; what it does not say stays."""
+    changes: dict[str, Any] = {
+        "name": model.name or info.name,
+        "headers": {**info.headers, **model.headers},
+        "compat": {**info.compat, **model.compat},
+        "params": {**model.params, **info.params},
+    }
+    for field, value in (
+        ("reasoning", model.reasoning),
+        ("vision", None if model.input is None else "image" in model.input),
+        ("context_window", model.context_window),
+        ("max_tokens", model.max_tokens),
+        ("price", None if model.cost is None else price(model.cost)),
+        ("tools", model.compat.get("supportsTools")),
+    ):
+        if value is not None:
+            changes[field] = value
+    return msgspec.structs.replace(info, **changes)
+
+
+def price(cost: Mapping[str, float]) -> Price:
+    """Dollars per million tokens, from the config's `cost`."""
+    return Price(*(float(cost.get(k, 0.0)) for k in ("input", "output", "cacheRead", "cacheWrite")))
+
+
+def _close(text: str, names: Iterable[str]) -> str:
+    low = {n.lower(): n for n in names}
+    found = difflib.get_close_matches(text.lower(), list(low), n=1, cutoff=0.6)
+    return low[found[0]] if found else ""
+
+
+def _meant(hint: str) -> str:
+    return f"; did you mean {hint!r}?" if hint else "; `pal models` lists what there is"

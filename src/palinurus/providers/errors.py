@@ -1,0 +1,199 @@
+"""What a provider's refusal means: status and body -> `Failure`. One table of phrases, one of statuses. Pure.
+
+Messages are short, without markup and without anything that looks like a credential.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.model import Failure, FailureKind
+from palinurus.providers.redact import blank
+
+LONGEST = 400  # characters of a message
+
+STATUSES: dict[int, FailureKind] = {
+    400: "format",
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "not_found",
+    408: "timeout",
+    409: "server",
+    413: "overflow",
+    422: "format",
+    425: "server",
+    429: "rate_limit",
+    500: "server",
+    502: "server",
+    503: "overloaded",
+    504: "timeout",
+    524: "timeout",
+    529: "overloaded",
+}
+
+# Error types and codes vendors put into the body, lower case.
+CODES: dict[str, FailureKind] = {
+    "authentication_error": "auth",
+    "invalid_api_key": "auth",
+    "permission_error": "auth",
+    "permission_denied": "auth",
+    "unauthenticated": "auth",
+    "billing_error": "billing",
+    "insufficient_quota": "billing",
+    "billing_hard_limit_reached": "billing",
+    "billing_not_active": "billing",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "resource_exhausted": "rate_limit",
+    "tokens": "rate_limit",
+    "requests": "rate_limit",
+    "overloaded_error": "overloaded",
+    "overloaded": "overloaded",
+    "service_unavailable": "overloaded",
+    "unavailable": "overloaded",
+    "api_error": "server",
+    "server_error": "server",
+    "internal_error": "server",
+    "internal_server_error": "server",
+    "timeout_error": "timeout",
+    "not_found_error": "not_found",
+    "model_not_found": "not_found",
+    "context_length_exceeded": "overflow",
+    "exceed_context_size_error": "overflow",
+    "request_too_large": "overflow",
+    "string_above_max_length": "overflow",
+    "content_filter": "refused",
+    "content_policy_violation": "refused",
+    "invalid_request_error": "format",
+    "invalid_argument": "format",
+}
+
+# Phrases decide where statuses are vague; the first that is found wins, if the status allows the kind.
+PHRASES: tuple[tuple[FailureKind, re.Pattern[str]], ...] = (
+    (
+        "overflow",
+        re.compile(
+            r"context.?(?:length|window|size|limit)|prompt is too long|input is too long|too many (?:input )?tokens"
+            r"|maximum (?:prompt|input) length|input token count.{0,40}exceed|exceeds? the (?:maximum|max).{0,20}tokens"
+            r"|reduce the length of|request (?:entity )?too large|exceeds the available context",
+            re.I,
+        ),
+    ),
+    (
+        "billing",
+        re.compile(r"credit balance|insufficient (?:quota|credit|balance|funds)|exceeded your current quota", re.I),
+    ),
+    ("overloaded", re.compile(r"overloaded|at capacity|temporarily unavailable", re.I)),
+    ("rate_limit", re.compile(r"rate.?limit|too many requests", re.I)),
+    ("not_found", re.compile(r"model.{0,60}(?:not found|does not exist|not exist)|no such model|unknown model", re.I)),
+    ("refused", re.compile(r"content (?:management )?policy|safety system", re.I)),
+)
+_VAGUE: frozenset[FailureKind] = frozenset({"format", "server", "rate_limit", "auth", "overflow", "not_found"})
+# A 401 whose text mentions a model stays an auth failure; a 429 can only be one of three things.
+_ALLOWED: dict[FailureKind, frozenset[FailureKind]] = {
+    "format": frozenset({"overflow", "billing", "overloaded", "rate_limit", "not_found", "refused"}),
+    "server": frozenset({"overflow", "overloaded", "rate_limit"}),
+    "rate_limit": frozenset({"billing", "overloaded"}),
+    "auth": frozenset({"billing"}),
+    "not_found": frozenset(),
+    "overflow": frozenset(),
+}
+
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]{0,500}>", re.I | re.S)
+_TITLE = re.compile(r"<title[^>]{0,100}>(.{0,200}?)</title", re.I | re.S)
+_SPACE = re.compile(r"\s+")
+
+
+def refused(status: int, body: bytes, retry_after: float | None = None) -> Failure:
+    """An answer whose status is not 200."""
+    code, message = _told(body)
+    kind = STATUSES.get(status) or ("server" if status >= 500 else "format")
+    named = CODES.get(code)
+    if named is not None and (kind in _VAGUE) and named != "format":
+        kind = named if named != "server" or kind == "format" else kind
+    else:
+        kind = _phrase(kind, message)
+    return Failure(kind, clip(message) or f"HTTP {status}", status, retry_after)
+
+
+def in_stream(error: Any) -> Failure:
+    """An error object that came inside a stream that had begun with 200."""
+    code, message = _from_json({"error": error})
+    status = _status(error)
+    kind = CODES.get(code) or STATUSES.get(status) or _phrase("server", message)
+    if kind == "format":
+        kind = _phrase(kind, message)
+    return Failure(kind, clip(message) or code or "the provider reported an error", status)
+
+
+def retry_after(values: Iterable[str | None], now: float) -> float | None:
+    """Seconds to wait from `retry-after-ms`, then `retry-after` (seconds or an HTTP date). Garbage is None."""
+    for scale, text in zip((0.001, 1.0), values, strict=False):
+        if not text:
+            continue
+        try:
+            seconds = float(text) * scale
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - now
+            except (ValueError, TypeError, OverflowError, IndexError):
+                continue
+        if seconds == seconds and seconds != float("inf"):
+            return max(0.0, seconds)
+    return None
+
+
+def clip(text: str, secrets: Iterable[str] = ()) -> str:
+    """One short line, credentials blanked."""
+    text = _SPACE.sub(" ", blank(text[: LONGEST * 10], tuple(secrets))).strip()
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _phrase(kind: FailureKind, message: str) -> FailureKind:
+    allowed = _ALLOWED.get(kind, frozenset())
+    return next((k for k, pattern in PHRASES if k in allowed and pattern.search(message)), kind)
+
+
+def _told(body: bytes) -> tuple[str, str]:
+    """(code, message) out of whatever was sent: JSON in a dozen shapes, a page, plain text, nothing."""
+    text = body[:65536].decode("utf-8", "replace").strip()
+    if text[:1] in ("{", "["):
+        try:
+            return _from_json(msgspec.json.decode(text))
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            pass
+    if text[:1] == "<":
+        title = _TITLE.search(text)
+        return "", _TAGS.sub(" ", title.group(1) if title else text).strip()
+    return "", text
+
+
+def _from_json(value: Any) -> tuple[str, str]:
+    if isinstance(value, list):
+        value = value[0] if value else {}
+    if not isinstance(value, dict):
+        return "", str(value)[:LONGEST]
+    error = value.get("error", value.get("errors", value))
+    if isinstance(error, list):
+        error = error[0] if error else {}
+    if not isinstance(error, dict):
+        return str(value.get("code") or "").lower(), str(error or "")
+    code = ""
+    for key in ("code", "type", "status"):
+        word = error.get(key)
+        if isinstance(word, str) and (not code or (code not in CODES and word.lower() in CODES)):
+            code = word.lower()
+    message = next((m for k in ("message", "detail", "msg", "error") if isinstance(m := error.get(k), str) and m), "")
+    raw = error.get("metadata", {}).get("raw") if isinstance(error.get("metadata"), dict) else None
+    return code, f"{message}: {raw}" if isinstance(raw, str) and raw else message
+
+
+def _status(error: Any) -> int:
+    code = error.get("code", error.get("status")) if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 100 <= code < 600 else 0

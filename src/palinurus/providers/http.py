@@ -1,0 +1,225 @@
+"""One HTTP client for all providers: connect, first-byte and idle time-outs, stoppable at any read.
+
+Knows sockets and clocks of the event loop; knows no protocol and no vendor. Everything that can go wrong here is
+`Broken`, with a kind and a message that names the host and nothing secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Awaitable, Mapping
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from palinurus.abort import Abort
+from palinurus.core.types.model import FailureKind
+from palinurus.providers.address import host_of
+
+T = TypeVar("T")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Seconds; None: wait for ever."""
+
+    connect: float | None = 15.0
+    first: float | None = 120.0
+    idle: float | None = 120.0
+
+
+class Broken(Exception):
+    """The transport failed."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+class Watch:
+    """Ends a read that takes too long. One timer for the whole stream, moved only when it fires."""
+
+    def __init__(self, stop: Abort) -> None:
+        self._stop = stop
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[object] | None = None  # set only while inside a read
+        self._since = 0.0
+        self._limit: float | None = None
+        self._fired = False
+
+    def limit(self, seconds: float | None) -> None:
+        """From now on a read may take this long."""
+        self._limit = seconds
+        self.close()
+        if seconds is not None:
+            self._timer = self._loop.call_later(seconds, self._check)
+
+    def close(self) -> None:
+        """No more timers."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _check(self) -> None:
+        if self._limit is None:
+            return
+        left = self._since + self._limit - self._loop.time() if self._task is not None else self._limit
+        if self._task is not None and left <= 0.0005:
+            self._fired = True
+            self._task.cancel()
+            return
+        self._timer = self._loop.call_later(max(left, 0.001), self._check)
+
+    async def wait(self, thing: Awaitable[T]) -> T:
+        """Await a read. Raises TimeoutError when it is late, Aborted when the run is stopped."""
+        task = asyncio.current_task()
+        self._since = self._loop.time()
+        self._task = task
+        try:
+            return await self._stop.wait(thing)
+        except asyncio.CancelledError:
+            if self._fired and task is not None:
+                self._fired = False
+                if task.uncancel() == 0:
+                    raise TimeoutError from None
+            raise
+        finally:
+            self._task = None
+            if self._fired and task is not None:  # stopped and late at once: one cancel was counted too many
+                self._fired = False
+                task.uncancel()
+
+
+class Answer:
+    """A response whose head has come. `read` until b"", then or earlier `close`."""
+
+    def __init__(self, response: aiohttp.ClientResponse, watch: Watch, limits: Limits, host: str) -> None:
+        self._response = response
+        self._watch = watch
+        self._limits = limits
+        self._host = host
+        self._first = True
+        self.status = response.status
+        self.headers: Mapping[str, str] = response.headers
+        self.type = response.content_type
+
+    async def read(self) -> bytes:
+        """The next bytes; b"" at the end. Raises Broken, Aborted."""
+        try:
+            data = await self._watch.wait(self._response.content.readany())
+        except TimeoutError:
+            what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
+            raise Broken("timeout", f"{self._host} sent nothing {what}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Broken("cut", f"the connection to {self._host} broke: {_short(error)}") from None
+        if self._first and data:
+            self._first = False
+            self._watch.limit(self._limits.idle)
+        return data
+
+    async def body(self, most: int) -> bytes:
+        """All of it, at most `most` bytes. Raises Broken, Aborted."""
+        parts: list[bytes] = []
+        size = 0
+        while size < most and (data := await self.read()):
+            parts.append(data)
+            size += len(data)
+        return b"".join(parts)[:most]
+
+    def close(self) -> None:
+        """Give the connection back if the answer was read to its end, else drop it."""
+        self._watch.close()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+
+class Http:
+    """The session, made when it is first needed."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None or self._session.closed:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                trust_env=False,
+                auto_decompress=True,
+                headers={"user-agent": "palinurus", "accept": "text/event-stream, application/json"},
+            )
+        return self._session
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], limits: Limits, stop: Abort) -> Answer:
+        """Send; returns when the head of the answer is there. Raises Broken, Aborted. Follows no redirect."""
+        host = host_of(url)
+        watch = Watch(stop)
+        # Connecting has its own limit, so that the first byte may take the whole of the other one.
+        watch.limit(None if limits.first is None else limits.first + (limits.connect or 0.0))
+        try:
+            response = await watch.wait(
+                self._open().post(
+                    url,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    timeout=aiohttp.ClientTimeout(total=None, connect=limits.connect, sock_connect=limits.connect),
+                )
+            )
+        except aiohttp.ConnectionTimeoutError:
+            watch.close()
+            raise Broken("timeout", f"no connection to {host} within {limits.connect:g} s") from None
+        except TimeoutError:
+            watch.close()
+            raise Broken("timeout", f"{host} did not answer within {limits.first:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            watch.close()
+            raise _refused(error, host) from None
+        except BaseException:
+            watch.close()
+            raise
+        watch.limit(limits.first)
+        return Answer(response, watch, limits, host)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+def _refused(error: Exception, host: str) -> Broken:
+    if isinstance(error, aiohttp.InvalidURL):
+        return Broken("config", "the base URL is not a URL: set models.providers.<id>.baseUrl")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return Broken("network", f"cannot find {host}: no such host name")
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
+        return Broken("network", f"no trusted TLS connection to {host}: {_short(error)}")
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return Broken("network", f"{host} closed the connection without an answer")
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Broken("network", f"cannot reach {host}: {_short(error)}")
+    if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
+        return Broken(
+            "config", f"the request to {host} cannot be sent: a header or the key holds a forbidden character"
+        )
+    if isinstance(error, aiohttp.ClientResponseError):
+        return Broken("malformed", f"{host} does not answer in HTTP")
+    return Broken("network", f"the connection to {host} failed: {_short(error)}")
+
+
+def _short(error: BaseException) -> str:
+    """The system's word for it; library texts may hold URLs."""
+    inner = getattr(error, "os_error", None) or error.__cause__ or error
+    if isinstance(inner, ssl.SSLCertVerificationError):
+        return str(inner.verify_message)
+    if isinstance(inner, OSError) and inner.errno and inner.errno > 0:
+        return os.strerror(inner.errno)
+    return type(inner).__name__

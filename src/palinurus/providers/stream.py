@@ -1,0 +1,272 @@
+"""One model call, whatever the provider: encode, send, decode, try again while nothing was shown. Never raises.
+
+Knows the order of the steps. What a body looks like is the wire's affair, quirks are the vendor's, what an error
+means stands in `errors`, when to try again in `retry`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from palinurus.abort import Abort, Aborted
+from palinurus.clock import Clock
+from palinurus.config.settings import Secret
+from palinurus.core.types.messages import Assistant, ToolCall
+from palinurus.core.types.model import Decoder, Done, Failed, Failure, Model, ModelEvent, ModelInfo, Request, Retrying
+from palinurus.core.types.vendor import Vendor
+from palinurus.providers import MODELS, RULES, WIRES, auth, load
+from palinurus.providers.address import host_of, is_local
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.errors import clip, refused, retry_after
+from palinurus.providers.http import Answer, Broken, Http, Limits
+from palinurus.providers.retry import wait_for
+from palinurus.providers.wire import Wire
+from palinurus.providers.wire.arguments import scrub
+
+ERROR_BODY = 65_536
+WHOLE_BODY = 32_000_000
+_SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "application/pdf"})
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_json = msgspec.json.Encoder().encode
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """A call that can be made, as often as need be."""
+
+    request: Request
+    wire: Wire
+    url: str
+    body: bytes
+    headers: dict[str, str]
+    limits: Limits
+    secrets: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        return f"Prepared({self.request.model.ref})"
+
+
+class Models:
+    """The `Model` port for every API. `close` when the program ends."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        clock: Clock,
+        *,
+        limits: Limits | None = None,
+        chance: Callable[[], float] = random.random,
+        http: Http | None = None,
+    ) -> None:
+        self._catalog = catalog
+        self._clock = clock
+        self._limits = limits
+        self._chance = chance
+        self._http = http or Http()
+        self._native: dict[str, Model] = {}
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._http.close()
+
+    def use(self, catalog: Catalog) -> None:
+        """From now on keys and vendors come from this one: the config has changed."""
+        self._catalog = catalog
+
+    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is Done or Failed."""
+        native = self._inside(request.model.api)
+        if native is not None:
+            async for event in native.stream(request, stop):
+                yield self._stamped(event)
+            return
+        call = self._prepare(request)
+        if isinstance(call, Failure):
+            yield self._stamped(failed(request, call))
+            return
+        for attempt in count(1):
+            shown = False
+            wait = 0.0
+            async for events in self._attempt(call, stop):
+                last = events[-1]
+                if isinstance(last, Failed) and not shown and len(events) == 1:
+                    again = wait_for(last.failure, attempt, self._chance())
+                    if again is not None:
+                        wait = again
+                        yield Retrying(last.failure, attempt, wait)
+                        break
+                shown = True
+                for event in events:
+                    yield self._stamped(event) if isinstance(event, Done | Failed) else event
+                if isinstance(last, Done | Failed):
+                    return
+            try:
+                await stop.wait(self._clock.sleep(wait))
+            except Aborted as error:
+                yield self._stamped(failed(request, Failure("aborted", error.reason)))
+                return
+
+    def _inside(self, api: str) -> Model | None:
+        if api in MODELS and api not in self._native:
+            self._native[api] = load(MODELS, api)()
+        return self._native.get(api)
+
+    def _stamped(self, event: ModelEvent) -> ModelEvent:
+        if isinstance(event, Done | Failed) and not event.message.timestamp:
+            message = msgspec.structs.replace(event.message, timestamp=self._clock.now())
+            return msgspec.structs.replace(event, message=message)
+        return event
+
+    # --- before ------------------------------------------------------------------------------------------------
+
+    def _prepare(self, request: Request) -> Prepared | Failure:
+        model = request.model
+        if not model.api:
+            agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
+            found = self._catalog.find(model.ref.model, agent)
+            return found if isinstance(found, Failure) else Failure("config", f"unknown model {model.name!r}")
+        wire: Wire | None = load(WIRES, model.api)
+        if wire is None:
+            known = ", ".join(WIRES)
+            return Failure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
+        if not model.base_url.startswith(("http://", "https://")):
+            where = f"models.providers.{model.ref.provider}.baseUrl"
+            return Failure("config", f"{where} must start with http:// or https://")
+        key = self._catalog.key(model)
+        if isinstance(key, Failure):
+            return key
+        vendor: Vendor = self._catalog.vendor(model.ref.provider) or load(RULES, "custom")
+        try:
+            data = encoded(vendor.shape(wire.encode(request), request))
+            headers = self._headers(request, wire, vendor, key)
+            url = model.base_url + wire.path(request)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            return Failure("format", f"the request cannot be written down: {type(error).__name__}")
+        bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
+        if bad is not None:
+            return Failure("config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character")
+        return Prepared(request, wire, url, data, headers, self._limit(model), secrets(key, model.headers))
+
+    def _headers(self, request: Request, wire: Wire, vendor: Vendor, key: Secret) -> dict[str, str]:
+        out = {"content-type": "application/json", **wire.headers(request)}
+        if vendor.headers is not None:
+            out.update(vendor.headers(request))
+        native = vendor.api == request.model.api
+        out.update(auth.headers(key, vendor.auth_header if native else wire.key_header))
+        own = {name.lower(): name for name in request.model.headers}
+        return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
+
+    def _limit(self, model: ModelInfo) -> Limits:
+        """Local servers load models and read long prompts slowly: they are watched only if the config says so."""
+        if model.timeout is not None:
+            return Limits(first=model.timeout or None, idle=model.timeout or None)
+        if self._limits is not None:
+            return self._limits
+        return Limits(first=None, idle=None) if is_local(model.base_url) else Limits()
+
+    # --- one call ----------------------------------------------------------------------------------------------
+
+    async def _attempt(self, call: Prepared, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+        """Batches of events, none empty; the last event of the last batch is Done or Failed."""
+        decoder: Decoder = call.wire.decoder(call.request)
+        answer: Answer | None = None
+        try:
+            answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
+            if answer.status != 200 or answer.type in _SPEECHLESS:
+                yield [failed(call.request, await self._refusal(call, answer))]
+                return
+            if answer.type == "application/json":
+                body = await answer.body(WHOLE_BODY)
+                events = decoder.feed(call.wire.whole(body)) + decoder.close()
+                yield [self._clean(call, e) for e in events]
+                return
+            while data := await answer.read():
+                events = decoder.feed(data)
+                if events:
+                    yield events if not isinstance(events[-1], Failed) else [self._clean(call, e) for e in events]
+                    if isinstance(events[-1], Done | Failed):
+                        return
+            yield [self._clean(call, e) for e in decoder.close()]
+        except Broken as error:
+            kind = "network" if error.kind == "cut" and answer is None else error.kind
+            yield self._ended(call, decoder, Failure(kind, self._named(call, error.message)))
+        except Aborted as error:
+            yield self._ended(call, decoder, Failure("aborted", error.reason))
+        finally:
+            if answer is not None:
+                answer.close()
+
+    def _ended(self, call: Prepared, decoder: Decoder, failure: Failure) -> list[ModelEvent]:
+        """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
+        events = decoder.close() or [failed(call.request, failure)]
+        last = events[-1]
+        if isinstance(last, Done) and failure.kind != "aborted":
+            return events
+        if isinstance(last, Done | Failed):
+            partial = last.failure.partial if isinstance(last, Failed) else True
+            kept = tuple([b for b in last.message.content if not isinstance(b, ToolCall)])
+            stopped = msgspec.structs.replace(
+                last.message,
+                content=kept,
+                stopReason="aborted" if failure.kind == "aborted" else "error",
+                errorMessage=failure.message,
+            )
+            events = [*events[:-1], Failed(msgspec.structs.replace(failure, partial=partial), stopped)]
+        return events
+
+    async def _refusal(self, call: Prepared, answer: Answer) -> Failure:
+        ref = call.request.model.ref
+        if 300 <= answer.status < 400:
+            place = host_of(answer.headers.get("location", ""))
+            hint = f"models.providers.{ref.provider}.baseUrl"
+            return Failure("config", f"{ref.provider} redirects to {place}; correct {hint}", answer.status)
+        body = await answer.body(ERROR_BODY)
+        if answer.status == 200:
+            told = refused(502, body)
+            text = f"{ref.provider} sent a web page instead of an answer; check baseUrl: {told.message}"
+            return Failure("malformed", clip(text, call.secrets), 200)
+        headers = answer.headers
+        pause = retry_after((headers.get("retry-after-ms"), headers.get("retry-after")), now=self._clock.now() / 1000)
+        told = refused(answer.status, body, pause)
+        text = f"{told.message} (HTTP {answer.status})" if str(answer.status) not in told.message else told.message
+        return msgspec.structs.replace(told, message=self._named(call, text))
+
+    def _named(self, call: Prepared, text: str) -> str:
+        return clip(f"{call.request.model.ref.provider}: {text}", call.secrets)
+
+    def _clean(self, call: Prepared, event: ModelEvent) -> ModelEvent:
+        """Errors that came inside the stream may repeat what we sent."""
+        if not isinstance(event, Failed):
+            return event
+        text = self._named(call, event.failure.message)
+        failure = msgspec.structs.replace(event.failure, message=text)
+        return Failed(failure, msgspec.structs.replace(event.message, errorMessage=text))
+
+
+def failed(request: Request, failure: Failure) -> Failed:
+    """The only event of a call that gave nothing."""
+    model = request.model
+    stop: Any = "aborted" if failure.kind == "aborted" else "error"
+    return Failed(
+        failure,
+        Assistant((), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message),
+    )
+
+
+def encoded(body: dict[str, Any]) -> bytes:
+    """JSON; text with half characters in it is mended first. Raises TypeError, ValueError."""
+    try:
+        return _json(body)
+    except UnicodeEncodeError:
+        return _json(scrub(body))
+
+
+def secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:
+    """What must not occur in any message: the key, and header values that may be one."""
+    values = [key.reveal(), *headers.values()]
+    return tuple(v for v in values if len(v) >= 8)

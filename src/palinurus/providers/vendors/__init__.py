@@ -1,0 +1,1 @@
+"""One file of facts per vendor, each with a `VENDOR`. Pure."""

@@ -1,0 +1,92 @@
+"""Amazon Bedrock: Claude, Nova and others through the Converse API, signed with AWS credentials."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import claude, custom
+
+_POINT = {"cachePoint": {"type": "default"}}
+_CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
+
+
+def profile(model: ModelInfo) -> Profile:
+    """Claude's levels; of the 4.6 generation only Opus has max here."""
+    name = model.ref.model
+    if not claude.is_claude(name):
+        return thinking.base(model)
+    return claude.resolve_claude_profile(name, max="opus" in name.lower())
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """additionalModelRequestFields: thinking and effort, or a budget with the beta that goes with it. Off: nothing."""
+    if request.model.api != "bedrock-converse-stream":
+        return custom.shape(body, request)
+    name = request.model.ref.model
+    body = _cached(body, request)
+    if not claude.is_claude(name) or not claude.thinks(request):
+        return body
+    found = claude.fields(request)
+    most = found.pop("max_tokens", None)
+    if found.get("thinking", {}).get("type") == "disabled":
+        return body
+    if not claude.family(name).adaptive:
+        found["anthropic_beta"] = [claude.INTERLEAVED]
+    inference = {**body.get("inferenceConfig", {})}
+    inference.pop("temperature", None)
+    if most:
+        inference["maxTokens"] = most
+    more = {**body.get("additionalModelRequestFields", {}), **found}
+    shaped = {**body, "additionalModelRequestFields": more}
+    if inference:
+        shaped["inferenceConfig"] = inference
+    tools = shaped.get("toolConfig")
+    if isinstance(tools, dict) and "auto" not in tools.get("toolChoice", {"auto": {}}):
+        shaped["toolConfig"] = {**tools, "toolChoice": {"auto": {}}}  # thinking and a forced tool exclude each other
+    return claude.unprefilled(shaped)
+
+
+def _cached(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Cache points after the stable prompt and after the last user turn, for the models that know them."""
+    if not _CACHES.search(request.model.ref.model.lower()) or request.model.params.get("cacheRetention") == "none":
+        return body
+    shaped = dict(body)
+    if shaped.get("system"):
+        shaped["system"] = [shaped["system"][0], _POINT, *shaped["system"][1:]]
+    messages = shaped.get("messages")
+    if messages and messages[-1].get("role") == "user":
+        shaped["messages"] = [*messages[:-1], {**messages[-1], "content": [*messages[-1]["content"], _POINT]}]
+    return shaped
+
+
+def reasons(model_id: str) -> bool:
+    return claude.reasons(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
+
+
+def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Known:
+    return Known(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
+
+
+VENDOR = Vendor(
+    id="amazon-bedrock",
+    name="Amazon Bedrock",
+    api="bedrock-converse-stream",
+    base_url="https://bedrock-runtime.us-east-1.amazonaws.com",
+    keys=("AWS_BEARER_TOKEN_BEDROCK",),
+    models=(
+        _known("us.anthropic.claude-sonnet-4-6", "Claude Sonnet 4.6 (Bedrock)"),
+        _known("us.anthropic.claude-opus-4-8", "Claude Opus 4.8 (Bedrock)", most=128_000),
+        _known("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
+        _known("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
+        _known("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
+        Known("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
+    ),
+    profile=profile,
+    shape=shape,
+    aliases=("bedrock", "aws-bedrock"),
+    reasons=reasons,
+)

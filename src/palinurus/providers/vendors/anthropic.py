@@ -1,0 +1,49 @@
+"""Anthropic: the Claude models at their maker's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.types.model import Request
+from palinurus.core.types.vendor import Known, Vendor
+from palinurus.providers.vendors import claude, custom, tiers
+
+_HOSTS = ("api.anthropic.com",)
+_TIERS = ("auto", "standard_only")
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """Thinking, and the service tier: fast is auto, not fast is standard_only; only at the maker's own address."""
+    shaped = custom.shape(body, request)
+    if request.model.api == "anthropic-messages" and tiers.official(request, _HOSTS):
+        shaped = tiers.tier(shaped, request, _TIERS, "auto", "standard_only")
+    return shaped
+
+
+def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Known:
+    return Known(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
+
+
+VENDOR = Vendor(
+    id="anthropic",
+    name="Anthropic",
+    api="anthropic-messages",
+    base_url="https://api.anthropic.com",
+    keys=("ANTHROPIC_API_KEY",),
+    auth_header="x-api-key",
+    models=(
+        _known("claude-sonnet-4-6", "Claude Sonnet 4.6", 1_000_000),
+        _known("claude-opus-4-8", "Claude Opus 4.8", 1_000_000, 128_000),
+        _known("claude-opus-4-7", "Claude Opus 4.7", 1_000_000, 128_000),
+        _known("claude-opus-4-6", "Claude Opus 4.6", 1_000_000, 128_000),
+        _known("claude-fable-5", "Claude Fable 5", 1_000_000, 128_000),
+        _known("claude-haiku-4-5", "Claude Haiku 4.5"),
+        _known("claude-sonnet-4-5", "Claude Sonnet 4.5"),
+        _known("claude-opus-4-5", "Claude Opus 4.5"),
+        _known("claude-opus-4-1", "Claude Opus 4.1", 200_000, 32_000),
+    ),
+    profile=claude.profile,
+    shape=shape,
+    headers=claude.headers,
+    reasons=claude.reasons,
+)

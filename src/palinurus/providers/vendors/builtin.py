@@ -1,0 +1,15 @@
+"""The model inside the program: scripted, offline, no key."""
+
+from __future__ import annotations
+
+from palinurus.core.types.model import Price
+from palinurus.core.types.vendor import Known, Vendor
+
+VENDOR = Vendor(
+    id="builtin",
+    name="Built in",
+    api="builtin",
+    base_url="",
+    keyless=True,
+    models=(Known("demo", "Demo (scripted)", context_window=200_000, max_tokens=8192, price=Price()),),
+)

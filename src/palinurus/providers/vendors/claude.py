@@ -1,0 +1,154 @@
+"""The Claude family, whoever serves it: thinking profile, and the thinking fields of the Messages API.
+
+Shared by every vendor that proxies these models. Knows model ids, no vendor.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Profile
+
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
+LEAST_BUDGET = 1024  # the API refuses less
+DEFAULT_OUTPUT = 32_000
+
+_NAME = re.compile(r"(opus|sonnet|haiku)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
+_EFFORT: dict[str, str] = {"minimal": "low", "adaptive": "high"}
+
+
+class Family(NamedTuple):
+    """What matters of a model id. `fable` always thinks; `latest` is 4.7 and later; `adaptive` 4.6 and later."""
+
+    fable: bool
+    latest: bool
+    adaptive: bool
+
+
+def family(model_id: str) -> Family:
+    """Read an id in any spelling: dots or dashes, routing prefixes, dates, regions."""
+    name = model_id.strip().lower().replace(".", "-").replace("@", "-")
+    if "claude-fable-5" in name:
+        return Family(True, True, True)
+    found = _NAME.search(name)
+    if found is None:
+        return Family(False, False, "mythos" in name)
+    kind, version = found[1], (int(found[2]), int(found[3] or 0))
+    latest = version >= ((4, 7) if kind == "opus" else (5, 0))
+    return Family(False, latest, latest or version >= (4, 6))
+
+
+def is_claude(model_id: str) -> bool:
+    return "claude" in model_id.lower()
+
+
+def resolve_claude_profile(model_id: str, *, max: bool = True) -> Profile:
+    """The levels of a Claude model. `max`: does this vendor offer it on the 4.6 generation?"""
+    kind = family(model_id)
+    if kind.fable:
+        return thinking.profile((*thinking.BASE, "xhigh", "adaptive", "max"), "high", keep=True)
+    if kind.latest:
+        return thinking.profile((*thinking.BASE, "xhigh", "adaptive", "max"), "off")
+    if kind.adaptive:
+        return thinking.profile((*thinking.BASE, "adaptive", *(("max",) if max else ())), "adaptive")
+    return thinking.profile(thinking.BASE)
+
+
+def reasons(model_id: str) -> bool:
+    """Can a model the catalog does not list think? All since 3.7 can."""
+    name = model_id.lower().replace(".", "-")
+    return is_claude(name) and not re.search(r"claude-(instant|2|3-(5|haiku|opus|sonnet))", name)
+
+
+def effort(level: str, model_id: str) -> str:
+    """output_config.effort of an adaptive model."""
+    kind = family(model_id)
+    if level == "xhigh":
+        return "xhigh" if kind.latest else "high"
+    if level == "max":
+        return "max" if kind.adaptive else "high"
+    return _EFFORT.get(level, level)
+
+
+def thinks(request: Request) -> bool:
+    """Will this call think?"""
+    fable = family(request.model.ref.model).fable
+    return fable or (request.model.reasoning and request.level not in ("off", "none", ""))
+
+
+def budget(request: Request) -> tuple[int, int]:
+    """(max_tokens, budget_tokens) of a call to a model with budgets; budget 0 when there is no room for one."""
+    model = request.model
+    wanted = BUDGETS.get(request.level, BUDGETS["high"])
+    most = min(_output(request) + wanted, model.max_tokens)
+    if most <= wanted:
+        wanted = most - LEAST_BUDGET
+    return most, wanted if wanted >= LEAST_BUDGET else 0
+
+
+def _output(request: Request) -> int:
+    return request.max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
+
+
+def fields(request: Request) -> dict[str, Any]:
+    """`thinking` and `output_config` (and `max_tokens` where a budget needs room); {} for models that cannot."""
+    model = request.model
+    kind = family(model.ref.model)
+    if kind.fable:
+        word = effort(request.level, model.ref.model) if request.level != "off" else "high"
+        return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": word}}
+    if not model.reasoning:
+        return {}
+    if not thinks(request):
+        return {"thinking": {"type": "disabled"}}
+    if kind.adaptive:
+        return {
+            "thinking": {"type": "adaptive"},
+            "output_config": {"effort": effort(request.level, model.ref.model)},
+        }
+    most, room = budget(request)
+    if not room:
+        return {"thinking": {"type": "disabled"}}
+    return {"thinking": {"type": "enabled", "budget_tokens": room}, "max_tokens": most}
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """A Messages body with its thinking fields, and without what the API refuses beside them."""
+    shaped = {**body, **fields(request)}
+    on = shaped.get("thinking", {}).get("type") in ("adaptive", "enabled")
+    if on or family(request.model.ref.model).latest:
+        shaped.pop("temperature", None)
+    if not on:
+        return shaped
+    choice = shaped.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") not in ("auto", "none"):
+        shaped["tool_choice"] = {"type": "auto"}  # thinking and a forced tool exclude each other
+    return unprefilled(shaped)
+
+
+def unprefilled(body: dict[str, Any]) -> dict[str, Any]:
+    """Without assistant messages at the tail: a prefilled answer and thinking exclude each other."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return body
+    end = len(messages)
+    while end > 1 and messages[end - 1].get("role") == "assistant":
+        end -= 1
+    return {**body, "messages": messages[:end]} if end < len(messages) else body
+
+
+def headers(request: Request) -> dict[str, str]:
+    """The beta header that lets models with budgets think between tool calls."""
+    name = request.model.ref.model
+    if thinks(request) and not family(name).adaptive:
+        return {"anthropic-beta": INTERLEAVED}
+    return {}
+
+
+def profile(model: ModelInfo) -> Profile:
+    """The vendor hook for hosts that offer everything."""
+    return resolve_claude_profile(model.ref.model)

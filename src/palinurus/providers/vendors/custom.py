@@ -1,0 +1,120 @@
+"""Any provider that only the config knows, and the house rules for servers that speak a common protocol.
+
+`compat` of the catalog entry decides: supportsReasoningEffort, supportedReasoningEfforts, reasoningEffortMap,
+thinkingFormat. Vendors without rules of their own use `profile` and `shape` from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Level, Profile, Vendor
+from palinurus.providers.vendors import claude, efforts
+
+Body: TypeAlias = dict[str, Any]
+
+ON = Level("low", "on")
+BINARY = thinking.profile(("off", ON), "off")
+
+
+def active(request: Request) -> bool:
+    """Is thinking on for this call?"""
+    return request.level not in ("off", "none", "")
+
+
+# --- thinkingFormat: how a Chat Completions server wants to be told -------------------------------------------
+
+
+def nested(body: Body, request: Request) -> Body:
+    """`reasoning: {effort}`."""
+    effort = efforts.choose(request.level, request.model)
+    return {**body, "reasoning": {"effort": effort}} if effort else body
+
+
+def flag(body: Body, request: Request) -> Body:
+    """`enable_thinking`."""
+    return {**body, "enable_thinking": active(request)}
+
+
+def template(body: Body, request: Request) -> Body:
+    """`chat_template_kwargs.enable_thinking`."""
+    before = body.get("chat_template_kwargs")
+    kwargs = {**(before if isinstance(before, dict) else {}), "enable_thinking": active(request)}
+    return {**body, "chat_template_kwargs": kwargs}
+
+
+def enabled(body: Body, request: Request) -> Body:
+    """`reasoning: {enabled}`."""
+    return {**body, "reasoning": {"enabled": active(request)}}
+
+
+def typed(body: Body, request: Request) -> Body:
+    """`thinking: {type}`."""
+    return {**body, "thinking": {"type": "enabled" if active(request) else "disabled"}}
+
+
+FORMATS: dict[str, Callable[[Body, Request], Body]] = {
+    "openai": efforts.completions,
+    "openrouter": nested,
+    "qwen": flag,
+    "qwen-chat-template": template,
+    "together": enabled,
+    "deepseek": typed,
+    "zai": typed,
+}
+_SWITCHES = frozenset(
+    {"qwen", "qwen-chat-template", "together", "deepseek", "zai"}
+)  # formats that only know on and off
+
+
+def completions(body: Body, request: Request) -> Body:
+    """Thinking fields of a Chat Completions body, in the format the catalog entry names."""
+    if not request.model.reasoning:
+        return body
+    word = request.model.compat.get("thinkingFormat")
+    return FORMATS.get(word if isinstance(word, str) else "openai", efforts.completions)(body, request)
+
+
+SHAPES: dict[str, Callable[[Body, Request], Body]] = {
+    "openai-completions": completions,
+    "openai-responses": efforts.responses,
+    "openai-codex-responses": efforts.responses,
+    "anthropic-messages": claude.shape,
+}
+
+
+def shape(body: Body, request: Request) -> Body:
+    """Thinking fields by the API the model is reached through."""
+    rule = SHAPES.get(request.model.api)
+    return rule(body, request) if rule else body
+
+
+def profile(model: ModelInfo) -> Profile:
+    """Claude's levels behind the Messages API; on and off for formats that know no more; else the base levels and
+    what compat.supportedReasoningEfforts adds."""
+    if model.api == "anthropic-messages":
+        return claude.profile(model)
+    if model.compat.get("thinkingFormat") in _SWITCHES and not thinking.efforts(model):
+        return BINARY
+    if model.api in ("openai-responses", "openai-codex-responses"):
+        return efforts.profile(model)
+    return thinking.base(model)
+
+
+def headers(request: Request) -> dict[str, str]:
+    """What the API asks for beside the key."""
+    return claude.headers(request) if request.model.api == "anthropic-messages" else {}
+
+
+VENDOR = Vendor(
+    id="custom",
+    name="Custom provider",
+    api="openai-completions",
+    base_url="",
+    profile=profile,
+    shape=shape,
+    headers=headers,
+)

@@ -1,0 +1,69 @@
+"""GitHub Copilot: GPT, Claude and Gemini models of a Copilot subscription, behind three APIs.
+
+The key is a short-lived Copilot token that the sign-in exchanges for the GitHub token.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.messages import Image, ToolResult, User
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import claude, custom, efforts
+
+
+def profile(model: ModelInfo) -> Profile:
+    """The base levels; xhigh and max only as the catalog entry lists them."""
+    return thinking.base(model)
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The common rules; the Responses endpoint refuses effort none."""
+    if request.model.api in ("openai-responses", "openai-codex-responses"):
+        return efforts.responses(body, request, none=False)
+    return custom.shape(body, request)
+
+
+def headers(request: Request) -> dict[str, str]:
+    """Who asks (an agent after the first turn is not billed as a user), and whether there are pictures."""
+    last = request.messages[-1] if request.messages else None
+    found = {
+        "Editor-Version": "vscode/1.107.0",
+        "Copilot-Integration-Id": "vscode-chat",
+        "Openai-Intent": "conversation-edits",
+        "X-Initiator": "user" if isinstance(last, User) else "agent",
+    }
+    if any(_pictured(message) for message in request.messages):
+        found["Copilot-Vision-Request"] = "true"
+    return {**found, **custom.headers(request)}
+
+
+def _pictured(message: object) -> bool:
+    if isinstance(message, User):
+        return any(isinstance(block, Image) for block in message.blocks)
+    return isinstance(message, ToolResult) and any(isinstance(block, Image) for block in message.content)
+
+
+def reasons(model_id: str) -> bool:
+    return claude.reasons(model_id) or model_id.startswith(("gpt-5", "o3", "o4", "gemini-2.5", "gemini-3"))
+
+
+VENDOR = Vendor(
+    id="github-copilot",
+    name="GitHub Copilot",
+    api="openai-completions",
+    base_url="https://api.individual.githubcopilot.com",
+    keys=("COPILOT_GITHUB_TOKEN",),
+    models=(
+        Known("claude-sonnet-4.6", "Claude Sonnet 4.6", True, True, context_window=200_000, max_tokens=32_000),
+        Known("gpt-5.4", "GPT-5.4", True, True, context_window=400_000, max_tokens=128_000),
+        Known("gemini-3-pro-preview", "Gemini 3 Pro", True, True, context_window=128_000, max_tokens=64_000),
+        Known("gpt-4.1", "GPT-4.1", False, True, context_window=128_000, max_tokens=16_384),
+    ),
+    profile=profile,
+    shape=shape,
+    headers=headers,
+    reasons=reasons,
+)

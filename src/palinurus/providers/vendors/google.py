@@ -1,0 +1,139 @@
+"""Google: the Gemini and Gemma models through the Gemini API.
+
+Gemini 3 takes words (thinkingLevel), 2.5 takes token budgets (thinkingBudget).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom
+
+_PRO = thinking.profile(("off", "low", "adaptive", "high"), keep=True)
+_FLASH = thinking.profile(("off", "minimal", "low", "medium", "adaptive", "high"), keep=True)
+_OLDER = thinking.profile(("off", "minimal", "low", "medium", "adaptive", "high"))
+
+# First match wins; ids are lower case without the "models/" prefix.
+_FAMILIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), name)
+    for pattern, name in (
+        (r"gemini-([3-9]|\d{2,})([.\d]*)-(flash|.*-flash).*|gemini-flash(-lite)?-latest", "3-flash"),
+        (r"gemini-([3-9]|\d{2,})([.\d]*)-pro.*|gemini-pro-latest", "3-pro"),
+        (r"gemini-2\.5-flash-lite.*", "2.5-flash-lite"),
+        (r"gemini-2\.5-flash.*", "2.5-flash"),
+        (r"gemini-2\.5-pro.*", "2.5-pro"),
+        (r"gemma-4.*", "gemma-4"),
+    )
+)
+
+# thinkingLevel by level. No adaptive row: the word is left out and the model decides.
+_WORDS: dict[str, dict[str, str]] = {
+    "3-pro": {"off": "LOW", "minimal": "LOW", "low": "LOW", "medium": "HIGH", "high": "HIGH"},
+    "3-flash": {"off": "MINIMAL", "minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"},
+    "gemma-4": {"minimal": "MINIMAL", "low": "MINIMAL", "medium": "HIGH", "high": "HIGH", "adaptive": "HIGH"},
+}
+# thinkingBudget by level. 2.5 Pro cannot be switched off, so nothing is sent for off.
+_BUDGETS: dict[str, dict[str, int]] = {
+    "2.5-pro": {"minimal": 128, "low": 2048, "medium": 8192, "high": 32768, "adaptive": -1},
+    "2.5-flash": {"off": 0, "minimal": 128, "low": 2048, "medium": 8192, "high": 24576, "adaptive": -1},
+    "2.5-flash-lite": {"off": 0, "minimal": 512, "low": 2048, "medium": 8192, "high": 24576, "adaptive": -1},
+}
+# Where a numeric budget from the config ends and the next word begins, for families that take words.
+_STEPS: dict[str, tuple[tuple[int, str], ...]] = {
+    "3-pro": ((2048, "LOW"),),
+    "3-flash": ((0, "MINIMAL"), (2048, "LOW"), (8192, "MEDIUM")),
+}
+
+
+def family(model_id: str) -> str:
+    """3-pro, 3-flash, 2.5-pro, 2.5-flash, 2.5-flash-lite, gemma-4, or "" for others."""
+    name = model_id.strip().lower().rpartition("/")[2]
+    return next((word for pattern, word in _FAMILIES if pattern.fullmatch(name)), "")
+
+
+def profile(model: ModelInfo) -> Profile:
+    """Gemini 3 Pro knows two efforts and dynamic thinking; the others five and dynamic."""
+    return {"3-pro": _PRO, "3-flash": _FLASH}.get(family(model.ref.model), _OLDER)
+
+
+def config(request: Request) -> dict[str, Any] | None:
+    """generationConfig.thinkingConfig, or None to leave it out."""
+    kind = family(request.model.ref.model)
+    level = "high" if request.level in ("xhigh", "max") else request.level
+    on = level not in ("off", "none", "")
+    budget = request.model.params.get("thinkingBudget")
+    if isinstance(budget, int) and not isinstance(budget, bool):
+        return _numeric(kind, budget)
+    if kind in _WORDS:
+        word = _WORDS[kind].get(level if on else "off")
+        found: dict[str, Any] = {"thinkingLevel": word} if word else {}
+        if on:
+            found["includeThoughts"] = True
+        return found or None
+    table = _BUDGETS.get(kind)
+    if table is None:
+        # An unlisted model that thinks: dynamic thinking is the one setting every generation takes.
+        return {"includeThoughts": True, "thinkingBudget": -1} if on and request.model.reasoning else None
+    amount = table.get(level if on else "off")
+    if amount is None:
+        return None
+    return {"includeThoughts": True, "thinkingBudget": amount} if on else {"thinkingBudget": amount}
+
+
+def _numeric(kind: str, budget: int) -> dict[str, Any] | None:
+    """A budget given in numbers (params.thinkingBudget)."""
+    if kind == "gemma-4":
+        return None
+    if kind in _STEPS:
+        if budget < 0:
+            return {"includeThoughts": True}
+        word = next((w for top, w in _STEPS[kind] if budget <= top), "HIGH")
+        return {"thinkingLevel": word, **({"includeThoughts": True} if budget else {})}
+    if budget == 0:
+        return None if kind == "2.5-pro" else {"thinkingBudget": 0}
+    return {"includeThoughts": True, "thinkingBudget": budget}
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """thinkingConfig on the native API; the common rules elsewhere."""
+    if request.model.api != "google-generative-ai":
+        return custom.shape(body, request)
+    found = config(request)
+    if not found:
+        return body
+    return {**body, "generationConfig": {**body.get("generationConfig", {}), "thinkingConfig": found}}
+
+
+def reasons(model_id: str) -> bool:
+    """Gemini 2.5 and later and Gemma 4 think."""
+    return bool(family(model_id))
+
+
+def _known(id: str, name: str) -> Known:
+    return Known(id, name, reasoning=True, vision=True, context_window=1_048_576, max_tokens=65_536)
+
+
+VENDOR = Vendor(
+    id="google",
+    name="Google Gemini",
+    api="google-generative-ai",
+    base_url="https://generativelanguage.googleapis.com/v1beta",
+    keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    auth_header="x-goog-api-key",
+    models=(
+        _known("gemini-3.1-pro-preview", "Gemini 3.1 Pro"),
+        _known("gemini-3-pro-preview", "Gemini 3 Pro"),
+        _known("gemini-3-flash-preview", "Gemini 3 Flash"),
+        _known("gemini-2.5-pro", "Gemini 2.5 Pro"),
+        _known("gemini-2.5-flash", "Gemini 2.5 Flash"),
+        _known("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite"),
+    ),
+    profile=profile,
+    shape=shape,
+    aliases=("gemini", "google-gemini"),
+    reasons=reasons,
+)

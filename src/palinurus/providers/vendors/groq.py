@@ -1,0 +1,45 @@
+"""Groq: open models at high speed. GPT-OSS takes efforts, Qwen only none or default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom
+
+
+def _switch(model_id: str) -> bool:
+    return "qwen" in model_id.lower()
+
+
+def profile(model: ModelInfo) -> Profile:
+    """On and off for Qwen, the base levels for the rest."""
+    return custom.BINARY if _switch(model.ref.model) else thinking.base(model)
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """`reasoning_effort` in the words each family takes."""
+    model = request.model
+    if model.api == "openai-completions" and _switch(model.ref.model) and model.reasoning:
+        return {**body, "reasoning_effort": "default" if custom.active(request) else "none"}
+    return custom.shape(body, request)
+
+
+VENDOR = Vendor(
+    id="groq",
+    name="Groq",
+    api="openai-completions",
+    base_url="https://api.groq.com/openai/v1",
+    keys=("GROQ_API_KEY",),
+    models=(
+        Known("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=65_536),
+        Known("openai/gpt-oss-20b", "GPT-OSS 20B", True, context_window=131_072, max_tokens=65_536),
+        Known("qwen/qwen3-32b", "Qwen3 32B", True, context_window=131_072, max_tokens=40_960),
+        Known("llama-3.3-70b-versatile", "Llama 3.3 70B", False, context_window=131_072, max_tokens=32_768),
+    ),
+    profile=profile,
+    shape=shape,
+    reasons=lambda model_id: "gpt-oss" in model_id or "qwen3" in model_id,
+)

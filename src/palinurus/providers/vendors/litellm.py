@@ -1,0 +1,17 @@
+"""LiteLLM: a proxy in front of other vendors; what its models can do is up to the config."""
+
+from __future__ import annotations
+
+from palinurus.core.types.vendor import Vendor
+from palinurus.providers.vendors import custom
+
+VENDOR = Vendor(
+    id="litellm",
+    name="LiteLLM",
+    api="openai-completions",
+    base_url="http://127.0.0.1:4000",
+    keys=("LITELLM_API_KEY",),
+    profile=custom.profile,
+    shape=custom.shape,
+    headers=custom.headers,
+)

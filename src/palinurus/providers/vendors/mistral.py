@@ -1,0 +1,66 @@
+"""Mistral: Chat Completions with an effort of none or high on two models, and tool call ids of nine letters."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom
+
+_ADJUSTABLE = frozenset({"mistral-small-latest", "mistral-medium-3-5", "mistral-small-2603"})
+_TWO = thinking.profile(("off", "high"), "off")
+_ID = re.compile(r"[A-Za-z0-9]{9}")
+
+
+def profile(model: ModelInfo) -> Profile:
+    """off and high where the effort can be set; the others think always or never."""
+    return _TWO if model.ref.model.lower() in _ADJUSTABLE else thinking.base(model)
+
+
+def call_id(raw: str) -> str:
+    """Nine letters or digits, the same for the same id; one that fits already stays."""
+    return raw if _ID.fullmatch(raw) else hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()[:9]
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The effort, and ids the server accepts."""
+    if request.model.api != "openai-completions":
+        return custom.shape(body, request)
+    shaped = {key: value for key, value in body.items() if key not in ("reasoning_effort", "store", "stream_options")}
+    if request.model.ref.model.lower() in _ADJUSTABLE:
+        shaped["reasoning_effort"] = "high" if custom.active(request) else "none"
+    if "max_completion_tokens" in shaped:
+        shaped["max_tokens"] = shaped.pop("max_completion_tokens")
+    shaped["messages"] = [_renamed(message) for message in body.get("messages", [])]
+    return shaped
+
+
+def _renamed(message: dict[str, Any]) -> dict[str, Any]:
+    changed = dict(message)
+    if isinstance(message.get("tool_calls"), list):
+        changed["tool_calls"] = [{**call, "id": call_id(str(call.get("id", "")))} for call in message["tool_calls"]]
+    if "tool_call_id" in message:
+        changed["tool_call_id"] = call_id(str(message["tool_call_id"]))
+    return changed
+
+
+VENDOR = Vendor(
+    id="mistral",
+    name="Mistral AI",
+    api="openai-completions",
+    base_url="https://api.mistral.ai/v1",
+    keys=("MISTRAL_API_KEY",),
+    models=(
+        Known("mistral-medium-3-5", "Mistral Medium 3.5", True, True, context_window=262_144, max_tokens=32_768),
+        Known("mistral-small-latest", "Mistral Small", True, True, context_window=262_144, max_tokens=32_768),
+        Known("mistral-large-latest", "Mistral Large", False, True, context_window=262_144, max_tokens=16_384),
+        Known("codestral-latest", "Codestral", False, context_window=262_144, max_tokens=16_384),
+    ),
+    profile=profile,
+    shape=shape,
+    reasons=lambda model_id: model_id.lower() in _ADJUSTABLE or "magistral" in model_id.lower(),
+)

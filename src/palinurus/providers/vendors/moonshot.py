@@ -1,0 +1,89 @@
+"""Moonshot: the Kimi models. On or off; kimi-k2.7-code always thinks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom
+
+_ALWAYS = thinking.profile((custom.ON,), "low")
+_SWITCH: dict[object, bool] = {
+    True: True,
+    False: False,
+    "enabled": True,
+    "on": True,
+    "disabled": False,
+    "off": False,
+    "none": False,
+}
+
+
+def _name(model_id: str) -> str:
+    return model_id.lower().rpartition("/")[2]
+
+
+def _always(model_id: str) -> bool:
+    return _name(model_id).startswith("kimi-k2.7-code")
+
+
+def profile(model: ModelInfo) -> Profile:
+    """off and on; only on where it cannot be switched off."""
+    return _ALWAYS if _always(model.ref.model) else custom.BINARY
+
+
+def _wanted(request: Request) -> dict[str, Any]:
+    """The `thinking` field: the model's own params beat the level."""
+    given = request.model.params.get("thinking")
+    fields = given if isinstance(given, dict) else {}
+    word = fields.get("type") if fields else given
+    on = _SWITCH.get(word) if isinstance(word, (str, bool)) else None
+    if on is None:
+        on = custom.active(request)
+    found: dict[str, Any] = {"type": "enabled" if on else "disabled"}
+    if on and fields.get("keep") == "all" and _name(request.model.ref.model).startswith("kimi-k2.6"):
+        found["keep"] = "all"  # only this generation can keep the thinking of earlier turns
+    return found
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The switch; while thinking, a tool choice other than auto or none becomes auto."""
+    model = request.model
+    if model.api != "openai-completions":
+        return custom.shape(body, request)
+    shaped = {key: value for key, value in body.items() if key not in ("thinking", "reasoning_effort")}
+    if _always(model.ref.model):
+        return _auto(shaped)
+    if not model.reasoning:
+        return shaped
+    shaped["thinking"] = _wanted(request)
+    return _auto(shaped) if shaped["thinking"]["type"] == "enabled" else shaped
+
+
+def _auto(body: dict[str, Any]) -> dict[str, Any]:
+    return {**body, "tool_choice": "auto"} if body.get("tool_choice", "auto") not in ("auto", "none") else body
+
+
+def _known(id: str, name: str) -> Known:
+    return Known(id, name, reasoning=True, vision=True, context_window=262_144, max_tokens=32_768)
+
+
+VENDOR = Vendor(
+    id="moonshot",
+    name="Moonshot AI",
+    api="openai-completions",
+    base_url="https://api.moonshot.ai/v1",
+    keys=("MOONSHOT_API_KEY", "KIMI_API_KEY"),
+    models=(
+        _known("kimi-k2.6", "Kimi K2.6"),
+        _known("kimi-k2.7-code", "Kimi K2.7 Code"),
+        _known("kimi-k2.5", "Kimi K2.5"),
+        Known("kimi-k2-thinking", "Kimi K2 Thinking", True, context_window=262_144, max_tokens=32_768),
+    ),
+    profile=profile,
+    shape=shape,
+    aliases=("kimi", "moonshotai"),
+    reasons=lambda model_id: bool(_name(model_id).startswith(("kimi-k2.", "kimi-k3", "kimi-k2-thinking"))),
+)

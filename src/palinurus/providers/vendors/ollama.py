@@ -1,0 +1,60 @@
+"""Ollama: models on this machine or the next, through its native chat API."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.providers.vendors import custom
+
+_LEVELS = thinking.profile(("off", "low", "medium", "high", "max"), "off")
+_THINK: dict[str, str | bool] = {
+    "off": False,
+    "minimal": "low",
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "high",
+    "adaptive": "high",
+    "max": "high",  # its largest native effort
+}
+_FAMILIES = re.compile(r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I)
+
+
+def profile(model: ModelInfo) -> Profile:
+    """Four levels and off for a model that thinks."""
+    return _LEVELS
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """`think`: params.think or params.thinking if set, else the level. A model that cannot think is only told no."""
+    model = request.model
+    if model.api != "ollama":
+        return custom.shape(body, request)
+    think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
+    if not isinstance(think, (str, bool)):
+        think = _THINK.get(request.level, False)
+    if not model.reasoning and think is not False:
+        return body
+    return {**body, "think": think}
+
+
+def reasons(model_id: str) -> bool:
+    """By family name; `coder` builds of them do not think."""
+    return bool(_FAMILIES.match(model_id.rpartition("/")[2])) and "coder" not in model_id
+
+
+VENDOR = Vendor(
+    id="ollama",
+    name="Ollama",
+    api="ollama",
+    base_url="http://127.0.0.1:11434",
+    keys=("OLLAMA_API_KEY",),
+    profile=profile,
+    shape=shape,
+    keyless=True,
+    reasons=reasons,
+)

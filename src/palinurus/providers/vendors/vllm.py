@@ -1,0 +1,40 @@
+"""vLLM: a server for local models. Qwen and Nemotron are switched through the chat template."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.providers.vendors import custom
+
+
+def _nemotron(model: ModelInfo) -> bool:
+    return "nemotron-3" in model.ref.model.lower() and "thinkingFormat" not in model.compat
+
+
+def profile(model: ModelInfo) -> Profile:
+    """On and off for Qwen formats and Nemotron 3."""
+    return custom.BINARY if _nemotron(model) else custom.profile(model)
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The chat template's switch, or the common rules."""
+    model = request.model
+    if model.api == "openai-completions" and model.reasoning and _nemotron(model):
+        return custom.template(body, request)
+    return custom.shape(body, request)
+
+
+VENDOR = Vendor(
+    id="vllm",
+    name="vLLM",
+    api="openai-completions",
+    base_url="http://127.0.0.1:8000/v1",
+    keys=("VLLM_API_KEY",),
+    profile=profile,
+    shape=shape,
+    headers=custom.headers,
+    keyless=True,
+    reasons=lambda model_id: "nemotron-3" in model_id.lower(),
+)

@@ -1,0 +1,69 @@
+"""xAI: the Grok models. Few take an effort; fast mode is another model id."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom, efforts
+
+_FAST: dict[str, str] = {
+    "grok-3": "grok-3-fast",
+    "grok-3-mini": "grok-3-mini-fast",
+    "grok-4": "grok-4-fast",
+    "grok-4-0709": "grok-4-fast",
+}
+# Models that take an effort, and which. The others refuse the field.
+_EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"grok-3-mini.*"), ("low", "high")),
+    (re.compile(r"grok-(4\.[3-9]|[5-9]).*|grok-latest"), ("none", "low", "medium", "high")),
+)
+
+
+def profile(model: ModelInfo) -> Profile:
+    """The base levels, low unless asked."""
+    return thinking.profile(thinking.BASE, "low")
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The effort where it is taken; the fast variant of the model in fast mode."""
+    model = request.model
+    if model.api != "openai-completions":
+        return custom.shape(body, request)
+    shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
+    name = efforts.bare(model.ref.model)
+    listed = thinking.efforts(model)
+    taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
+    if model.reasoning and taken and (effort := efforts.choose(request.level, model, taken)):
+        shaped["reasoning_effort"] = effort
+    if request.fast and shaped.get("model") in _FAST:
+        shaped["model"] = _FAST[shaped["model"]]
+    return shaped
+
+
+def reasons(model_id: str) -> bool:
+    name = model_id.lower()
+    return bool(re.match(r"grok-(3-mini|[4-9]|code|latest)", name)) and "non-reasoning" not in name
+
+
+VENDOR = Vendor(
+    id="xai",
+    name="xAI",
+    api="openai-completions",
+    base_url="https://api.x.ai/v1",
+    keys=("XAI_API_KEY",),
+    models=(
+        Known("grok-4.3", "Grok 4.3", True, True, context_window=1_000_000, max_tokens=64_000),
+        Known("grok-4", "Grok 4", True, True, context_window=256_000, max_tokens=64_000),
+        Known("grok-4-fast", "Grok 4 Fast", True, True, context_window=2_000_000, max_tokens=30_000),
+        Known("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
+        Known("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
+    ),
+    profile=profile,
+    shape=shape,
+    aliases=("x-ai",),
+    reasons=reasons,
+)

@@ -1,0 +1,34 @@
+"""What a wire is: how a request becomes a body, and bytes become events. Pure; one folder per API.
+
+A wire knows its protocol and nothing else: no keys, no network, no vendor's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.model import Decoder, Request
+
+
+def no_headers(request: Request) -> dict[str, str]:
+    """None besides those every request has."""
+    return {}
+
+
+def as_event(body: bytes) -> bytes:
+    """A whole JSON answer as one server-sent event, for servers that do not stream although asked to."""
+    return b"data: " + body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n\n"
+
+
+class Wire(msgspec.Struct, frozen=True):
+    """`encode` gives the body, `decoder` a fresh machine for the answer, `path` the tail of the URL."""
+
+    encode: Callable[[Request], dict[str, Any]]
+    decoder: Callable[[Request], Decoder]
+    path: Callable[[Request], str]
+    headers: Callable[[Request], dict[str, str]] = no_headers
+    key_header: str = "authorization"  # where the key goes when the vendor does not say otherwise
+    whole: Callable[[bytes], bytes] = as_event  # a non-streamed JSON answer -> bytes the decoder takes

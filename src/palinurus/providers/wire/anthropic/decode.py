@@ -1,0 +1,266 @@
+"""Messages stream -> events. A machine without I/O; unknown events and blocks are ignored, nothing raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import StopReason
+from palinurus.core.types.model import ModelEvent, Request
+from palinurus.core.types.usage import Usage
+from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.wire.arguments import scrub
+from palinurus.providers.wire.build import Builder, Part
+from palinurus.providers.wire.loose import loose
+from palinurus.providers.wire.sse import Sse
+
+STOPS: dict[str, StopReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "pause_turn": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "toolUse",
+}
+
+
+class Delta(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    partial_json: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    stop_reason: str | None = None
+
+
+class Content(msgspec.Struct):
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+
+
+class Whole(msgspec.Struct):
+    """The message of `message_start`, and of an answer that was not streamed."""
+
+    usage: Any = None
+    content: list[Content] | None = None
+    stop_reason: str | None = None
+
+
+class Tokens(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class Event(msgspec.Struct):
+    type: str = ""
+    index: int | None = None
+    delta: Delta | None = None
+    content_block: Content | None = None
+    message: Whole | str | None = None
+    usage: Any = None
+    error: Any = None
+    content: list[Content] | None = None
+    stop_reason: str | None = None
+
+
+_decode = msgspec.json.Decoder(Event).decode
+
+
+class AnthropicDecoder:
+    """One answer."""
+
+    __slots__ = ("_blocks", "_builder", "_inputs", "_seen", "_sse", "_stop", "_used")
+
+    def __init__(self, request: Request) -> None:
+        self._sse = Sse()
+        self._builder = Builder(request)
+        self._blocks: dict[int, Part | None] = {}  # None: a block of a kind we do not take
+        self._inputs: dict[int, Any] = {}  # arguments that came whole with the start of their block
+        self._stop: str | None = None
+        self._used = Tokens()
+        self._seen = False
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete."""
+        builder = self._builder
+        if builder.ended:
+            return []
+        for name, payload in self._sse.feed(data):
+            self._payload(name, payload)
+            if builder.ended:
+                return builder.last
+        if self._sse.failed is not None:
+            return builder.fail("malformed", f"the stream holds {self._sse.failed}")
+        return builder.take()
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended."""
+        builder = self._builder
+        if builder.ended:
+            return []
+        for name, payload in self._sse.close():
+            self._payload(name, payload, closing=True)
+            if builder.ended:
+                return builder.last
+        odd = self._sse.odd
+        if not self._seen and odd[:1] == b"{":
+            self._payload("", odd, closing=True)
+        if builder.ended:
+            return builder.last
+        if self._stop is not None:
+            return self._end()
+        if not self._seen and odd:
+            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+        return builder.fail("cut", "the stream ended before the answer was complete")
+
+    def _payload(self, name: str, payload: bytes, closing: bool = False) -> None:
+        try:
+            event = _decode(payload)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            found = None if closing else loose(payload, Event)
+            if found is None:
+                if not closing and payload.lstrip()[:1] in (b"{", b"["):
+                    self._builder.fail("malformed", "the stream holds an event that cannot be read")
+                return
+            event = found
+        self._seen = True
+        handler = _HANDLERS.get(event.type or name)
+        if handler is not None:
+            handler(self, event)
+        elif event.error:
+            self._error(event)
+
+    # --- one method per event ----------------------------------------------------------------------------------
+
+    def _delta(self, event: Event) -> None:
+        delta = event.delta
+        if delta is None:
+            return
+        index = event.index or 0
+        if delta.text or delta.thinking:
+            part = self._blocks.get(index)
+            if part is None:
+                if index in self._blocks:
+                    return
+                part = self._blocks[index] = self._builder.part("text" if delta.text else "thinking")
+            if part.kind in ("text", "thinking"):
+                self._builder.grow(part, delta.text or delta.thinking or "")
+        elif delta.partial_json:
+            part = self._blocks.get(index)
+            if part is not None and part.kind == "call":
+                self._inputs.pop(index, None)
+                self._builder.grow(part, delta.partial_json)
+        elif delta.signature:
+            part = self._blocks.get(index)
+            if part is not None and part.kind == "thinking":
+                part.signature = delta.signature  # comes whole; the official client replaces too
+
+    def _start(self, event: Event) -> None:
+        block, index = event.content_block, event.index or 0
+        if block is None or index in self._blocks:  # a second start under one index changes nothing
+            return
+        self._blocks[index] = self._open(block, index)
+
+    def _open(self, block: Content, index: int) -> Part | None:
+        builder = self._builder
+        if block.type in ("text", "thinking"):
+            part = builder.part("text" if block.type == "text" else "thinking")
+            part.signature = (block.signature or None) if block.type == "thinking" else None
+            if piece := block.text if block.type == "text" else block.thinking:
+                builder.grow(part, piece)
+            return part
+        if block.type == "redacted_thinking":
+            part = builder.part("redacted")
+            part.signature = block.data
+            return part
+        if block.type == "tool_use":
+            part = builder.part("call")
+            builder.call(part, block.id, block.name or "")
+            if block.input:
+                self._inputs[index] = block.input
+            return part
+        return None
+
+    def _close_block(self, event: Event) -> None:
+        self._input(event.index or 0)
+
+    def _input(self, index: int) -> None:
+        part, value = self._blocks.get(index), self._inputs.pop(index, None)
+        if part is not None and value:
+            self._builder.grow(part, str(msgspec.json.encode(scrub(value)), "utf-8"))
+
+    def _begin(self, event: Event) -> None:
+        if isinstance(event.message, Whole) and event.message.usage:
+            self._usage(event.message.usage)
+
+    def _progress(self, event: Event) -> None:
+        if event.delta is not None and event.delta.stop_reason and self._stop is None:
+            self._stop = event.delta.stop_reason
+        if event.usage:
+            self._usage(event.usage)
+
+    def _finish(self, event: Event) -> None:
+        self._end()
+
+    def _whole(self, event: Event) -> None:
+        """The answer came as one object, not as a stream."""
+        for index, block in enumerate(event.content or ()):
+            self._blocks[index] = self._open(block, index)
+            self._input(index)
+        if event.usage:
+            self._usage(event.usage)
+        self._stop = event.stop_reason
+        self._end()
+
+    def _error(self, event: Event) -> None:
+        self._builder.failed(in_stream(event.error or event.message))
+
+    def _usage(self, used: Any) -> None:
+        """Counts are cumulative: the last one that was given holds. Unreadable ones cost us the counts only."""
+        try:
+            new = msgspec.convert(used, Tokens, strict=False)
+        except (msgspec.ValidationError, ValueError, RecursionError):
+            return
+        old = self._used
+        self._used = now = Tokens(
+            new.input_tokens if new.input_tokens is not None else old.input_tokens,
+            new.output_tokens if new.output_tokens is not None else old.output_tokens,
+            new.cache_read_input_tokens if new.cache_read_input_tokens is not None else old.cache_read_input_tokens,
+            new.cache_creation_input_tokens
+            if new.cache_creation_input_tokens is not None
+            else old.cache_creation_input_tokens,
+        )
+        self._builder.usage = Usage(
+            max(0, now.input_tokens or 0),
+            max(0, now.output_tokens or 0),
+            max(0, now.cache_read_input_tokens or 0),
+            max(0, now.cache_creation_input_tokens or 0),
+        )
+
+    def _end(self) -> list[ModelEvent]:
+        for index in tuple(self._inputs):
+            self._input(index)
+        if self._stop == "refusal":
+            return self._builder.fail("refused", "the model declined to answer")
+        return self._builder.done(STOPS.get(self._stop or "end_turn", "stop"))
+
+
+_HANDLERS = {
+    "content_block_delta": AnthropicDecoder._delta,
+    "content_block_start": AnthropicDecoder._start,
+    "content_block_stop": AnthropicDecoder._close_block,
+    "message_start": AnthropicDecoder._begin,
+    "message_delta": AnthropicDecoder._progress,
+    "message_stop": AnthropicDecoder._finish,
+    "message": AnthropicDecoder._whole,
+    "error": AnthropicDecoder._error,
+}

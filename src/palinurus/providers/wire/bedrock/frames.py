@@ -1,0 +1,123 @@
+"""The binary event-stream framing of AWS as a machine without I/O: `feed` bytes, get frames.
+
+A frame is: length, length of headers, checksum of these two, headers, payload, checksum of all. Both checksums are
+checked. It never raises: at the first fault `failed` says what, and nothing more comes out.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import NamedTuple
+
+MAX_FRAME = 24_000_000  # the protocol allows 16 MiB of payload and 128 KiB of headers
+_PRELUDE = struct.Struct(">III")
+_FIXED: dict[int, int] = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}  # header types by the size of their value
+_STRING = 7
+_BYTES = 6
+
+
+class Frame(NamedTuple):
+    """Its string headers, and the payload."""
+
+    headers: dict[str, str]
+    payload: bytes
+
+
+class Frames:
+    """One stream."""
+
+    __slots__ = ("_buffer", "_need", "failed")
+
+    def __init__(self) -> None:
+        self.failed: str | None = None
+        self._buffer = bytearray()
+        self._need = 0  # length of the frame under way; 0 until its prelude is complete
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames these bytes complete."""
+        if self.failed is not None:
+            return []
+        self._buffer += data
+        out: list[Frame] = []
+        while self._length() and len(self._buffer) >= self._need:
+            raw = bytes(self._buffer[: self._need])
+            del self._buffer[: self._need]
+            self._need = 0
+            frame = self._frame(raw)
+            if frame is None:
+                break
+            out.append(frame)
+        return out
+
+    def close(self) -> bool:
+        """True if the stream ended between two frames."""
+        return not self._buffer and self.failed is None
+
+    def _length(self) -> bool:
+        """Is the length of the frame under way known, and possible?"""
+        if self.failed is not None:
+            return False
+        if self._need:
+            return True
+        if len(self._buffer) < _PRELUDE.size:
+            return False
+        total, headers, crc = _PRELUDE.unpack_from(self._buffer)
+        if zlib.crc32(self._buffer[:8]) != crc:
+            self.failed = "a frame whose prelude checksum is wrong"
+        elif not 16 <= total <= MAX_FRAME or headers > total - 16:
+            self.failed = "a frame of impossible length"
+        else:
+            self._need = total
+        return self.failed is None
+
+    def _frame(self, raw: bytes) -> Frame | None:
+        if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "big"):
+            self.failed = "a frame whose checksum is wrong"
+            return None
+        end = 12 + int.from_bytes(raw[4:8], "big")
+        headers = _headers(raw[12:end])
+        if headers is None:
+            self.failed = "a frame whose headers cannot be read"
+            return None
+        return Frame(headers, raw[end:-4])
+
+
+def _headers(raw: bytes) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    at = 0
+    while at < len(raw):
+        size = raw[at]
+        name = raw[at + 1 : at + 1 + size]
+        at += 1 + size
+        if len(name) != size or at >= len(raw):
+            return None
+        kind = raw[at]
+        at += 1
+        if kind in (_BYTES, _STRING):
+            if at + 2 > len(raw):
+                return None
+            length = int.from_bytes(raw[at : at + 2], "big")
+            at += 2
+        elif kind in _FIXED:
+            length = _FIXED[kind]
+        else:
+            return None
+        value = raw[at : at + length]
+        if len(value) != length:
+            return None
+        at += length
+        if kind == _STRING:
+            found[name.decode("utf-8", "replace")] = value.decode("utf-8", "replace")
+    return found
+
+
+def frame(headers: dict[str, str], payload: bytes) -> bytes:
+    """Bytes of one frame; for recordings and fakes."""
+    head = b"".join(
+        bytes([len(k := name.encode())]) + k + bytes([_STRING]) + len(v := value.encode()).to_bytes(2, "big") + v
+        for name, value in headers.items()
+    )
+    lengths = struct.pack(">II", 16 + len(head) + len(payload), len(head))
+    rest = lengths + zlib.crc32(lengths).to_bytes(4, "big") + head + payload
+    return rest + zlib.crc32(rest).to_bytes(4, "big")

@@ -1,0 +1,243 @@
+"""Builds the assistant message while a stream flows, and the events on the way. Shared by all decoders. Pure.
+
+Text that arrives within one `feed` becomes one delta: `take` hands out what has gathered. Never raises.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+
+from palinurus.core.types.messages import Assistant, StopReason, Text, Thinking, ToolCall
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    Done,
+    Failed,
+    Failure,
+    FailureKind,
+    ModelEvent,
+    Price,
+    Request,
+    TextDelta,
+    ThinkingDelta,
+)
+from palinurus.core.types.usage import Cost, Usage
+from palinurus.providers.wire.arguments import arguments, whole
+
+MAX_ANSWER = 32_000_000  # characters of one answer; more is an attack or a defect
+_HIGH = re.compile("[\ud800-\udbff]$")
+
+
+class Part:
+    """One block of the message while it grows."""
+
+    __slots__ = ("id", "index", "kind", "name", "pieces", "raw", "seen", "signature")
+
+    def __init__(self, kind: Literal["text", "thinking", "redacted", "call"]) -> None:
+        self.kind = kind
+        self.pieces: list[str] = []
+        self.seen = 0  # pieces already handed out as events
+        self.signature: str | None = None
+        self.raw = ""  # of calls: the id as the server wrote it; ours may differ
+        self.index = -1  # of calls: what events call it; -1 until its name is known
+        self.id = ""
+        self.name = ""
+
+
+class Builder:
+    """`text`, `thinking`, `call`, `more` as pieces come; `take` the events; end with `done` or `fail`."""
+
+    __slots__ = ("_calls", "_out", "_part", "_taken", "ended", "last", "parts", "request", "shown", "size", "usage")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.parts: list[Part] = []
+        self.usage = Usage()
+        self.ended = False
+        self.last: list[ModelEvent] = []  # once ended: what the end gave
+        self.shown = False  # something has been handed out
+        self.size = 0
+        self._out: list[ModelEvent] = []
+        self._part: Part | None = None  # the block that grew last
+        self._calls = 0
+        self._taken: set[str] | None = None
+
+    # --- growing -----------------------------------------------------------------------------------------------
+
+    def part(self, kind: Literal["text", "thinking", "redacted", "call"]) -> Part:
+        """A new block at the end."""
+        part = Part(kind)
+        self.parts.append(part)
+        return part
+
+    def text(self, piece: str) -> None:
+        """A piece of visible text, for the last block if that is text."""
+        part = self._part
+        if part is None or part.kind != "text":
+            part = self._turn(self.part("text"))
+        part.pieces.append(piece)
+        self.size += len(piece)
+
+    def thinking(self, piece: str, signature: str | None = None) -> None:
+        """A piece of reasoning, for the last block if that is reasoning."""
+        part = self._part
+        if part is None or part.kind != "thinking":
+            part = self._turn(self.part("thinking"))
+            part.signature = signature
+        part.pieces.append(piece)
+        self.size += len(piece)
+
+    def grow(self, part: Part, piece: str) -> None:
+        """A piece of this block, whichever grew last."""
+        if part is not self._part:
+            self._turn(part)
+        part.pieces.append(piece)
+        self.size += len(piece)
+
+    def call(self, part: Part, ident: str | None, name: str) -> None:
+        """This call's name is known: it starts. Its id is made unique in the conversation."""
+        self._turn(part)
+        part.index = self._calls
+        self._calls += 1
+        part.id = self._unique(ident or "", part.index)
+        part.name = whole(name)
+        self._out.append(CallStart(part.index, part.id, part.name))
+
+    def _turn(self, part: Part) -> Part:
+        self._flush()
+        self._part = part
+        return part
+
+    def _flush(self, part: Part | None = None, last: bool = False) -> None:
+        part = part or self._part
+        if part is None or part.seen == len(part.pieces) or (part.kind == "call" and part.index < 0):
+            return
+        piece = "".join(part.pieces[part.seen :] if part.seen else part.pieces)
+        held = None if last else _HIGH.search(piece)
+        if held is not None:  # half a character; its other half is in the next piece
+            part.pieces[part.seen :] = [piece[:-1], held.group()]
+            piece = piece[:-1]
+            part.seen = len(part.pieces) - 1
+        else:
+            part.seen = len(part.pieces)
+        if piece:
+            self._out.append(_event(part, whole(piece)))
+
+    def _rest(self) -> list[ModelEvent]:
+        """As `take`, at the end: halves whose other half never came go out too."""
+        for part in self.parts:
+            self._flush(part, last=True)
+        return self.take()
+
+    def take(self) -> list[ModelEvent]:
+        """The events since the last `take`."""
+        self._flush()
+        out = self._out
+        if out:
+            self._out = []
+            self.shown = True
+            if self.size > MAX_ANSWER and not self.ended:
+                out = self.last = out + self.fail("malformed", f"the answer is longer than {MAX_ANSWER} characters")
+        return out
+
+    # --- ending ------------------------------------------------------------------------------------------------
+
+    def done(self, stop: StopReason) -> list[ModelEvent]:
+        """The last events of a complete answer."""
+        if self.ended:
+            return []
+        for part in self.parts:
+            if part.kind == "call" and part.index < 0:
+                self.call(part, part.id, "")
+        out = self._rest()
+        if self.ended:  # too long
+            return out
+        self.ended = True
+        blocks = [b for p in self.parts if (b := _block(p, stop)) is not None]
+        if any(isinstance(b, ToolCall) for b in blocks) and stop == "stop":
+            stop = "toolUse"  # many servers say stop although they call
+        elif stop == "toolUse" and not any(isinstance(b, ToolCall) for b in blocks):
+            stop = "stop"
+        self.last = [*out, Done(self._message(tuple(blocks), stop, None))]
+        return self.last
+
+    def fail(self, kind: FailureKind, message: str) -> list[ModelEvent]:
+        """The last events of a failed answer."""
+        return self.failed(Failure(kind, message))
+
+    def failed(self, failure: Failure) -> list[ModelEvent]:
+        """As `fail`. What had arrived is kept, its tool calls are not."""
+        if self.ended:
+            return []
+        self.ended = True
+        out = self._rest()
+        blocks = tuple([b for p in self.parts if p.kind != "call" and (b := _block(p, "error")) is not None])
+        failure = msgspec.structs.replace(failure, message=whole(failure.message), partial=self.shown)
+        message = self._message(blocks, "aborted" if failure.kind == "aborted" else "error", failure.message)
+        self.last = [*out, Failed(failure, message)]
+        return self.last
+
+    def _message(
+        self, blocks: tuple[Text | Thinking | ToolCall, ...], stop: StopReason, error: str | None
+    ) -> Assistant:
+        model = self.request.model
+        usage = priced(self.usage, model.price)
+        return Assistant(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
+
+    def _unique(self, ident: str, index: int) -> str:
+        taken = self._taken
+        if taken is None:
+            taken = self._taken = {
+                b.id
+                for m in self.request.messages
+                if isinstance(m, Assistant)
+                for b in m.content
+                if isinstance(b, ToolCall)
+            }
+        ident = whole(ident)[:256] or f"call_{len(self.request.messages)}_{index}"
+        found, n = ident, 2
+        while found in taken:
+            found, n = f"{ident}_{n}", n + 1
+        taken.add(found)
+        return found
+
+
+def _event(part: Part, piece: str) -> ModelEvent:
+    if part.kind == "text":
+        return TextDelta(piece)
+    return CallDelta(part.index, piece) if part.kind == "call" else ThinkingDelta(piece)
+
+
+def _block(part: Part, stop: StopReason) -> Text | Thinking | ToolCall | None:
+    """The finished block; None when nothing is in it."""
+    text = "".join(part.pieces)
+    signature = whole(part.signature) if part.signature else None
+    if part.kind == "text":
+        return Text(whole(text), signature) if text else None
+    if part.kind == "thinking":
+        return Thinking(whole(text), signature) if text or signature else None
+    if part.kind == "redacted":
+        return Thinking("", signature, True) if signature else None
+    args, invalid = arguments(whole(text))
+    if not part.name:
+        args, invalid = {}, "the call names no tool"
+    elif stop == "length" and (invalid is not None or not text):
+        args, invalid = {}, "the call was cut off by the token limit"
+    return ToolCall(part.id, part.name, args, signature, invalid)
+
+
+def priced(usage: Usage, price: Price | None) -> Usage:
+    """The same usage with its total and, where a price is known, its cost."""
+    total = usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
+    if price is None:
+        return msgspec.structs.replace(usage, totalTokens=total)
+    parts = (
+        usage.input * price.input / 1e6,
+        usage.output * price.output / 1e6,
+        usage.cacheRead * price.cacheRead / 1e6,
+        usage.cacheWrite * price.cacheWrite / 1e6,
+    )
+    return Usage(usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, Cost(*parts, sum(parts)))

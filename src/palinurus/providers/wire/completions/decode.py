@@ -1,0 +1,250 @@
+"""Chat Completions stream -> events. A machine without I/O; unknown things are ignored, nothing raises.
+
+Servers differ: indices missing or out of order, ids missing, the whole answer in one chunk, no [DONE], usage in
+a choice, reasoning under three names. All of that is one protocol here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import StopReason
+from palinurus.core.types.model import ModelEvent, Request
+from palinurus.core.types.usage import Usage
+from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.wire.arguments import scrub
+from palinurus.providers.wire.build import Builder, Part
+from palinurus.providers.wire.loose import loose
+from palinurus.providers.wire.sse import Sse
+
+STOPS: dict[str, StopReason] = {
+    "stop": "stop",
+    "end": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "toolUse",
+    "function_call": "toolUse",
+}
+
+
+class Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class Call(msgspec.Struct):
+    index: int | None = None
+    id: str | None = None
+    function: Function | None = None
+
+
+class Delta(msgspec.Struct):
+    content: str | list[Any] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | dict[str, Any] | None = None
+    reasoning_text: str | None = None
+    tool_calls: list[Call] | None = None
+    function_call: Function | None = None
+    refusal: str | None = None
+
+
+class Details(msgspec.Struct):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class Tokens(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: Details | None = None
+    prompt_cache_hit_tokens: int | None = None
+
+
+class Choice(msgspec.Struct):
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+    usage: Any = None
+
+
+class Chunk(msgspec.Struct):
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(Chunk).decode
+_NOTHING = Function()
+
+
+class CompletionsDecoder:
+    """One answer."""
+
+    __slots__ = ("_builder", "_by_index", "_finish", "_last", "_seen", "_sse")
+
+    def __init__(self, request: Request) -> None:
+        self._sse = Sse()
+        self._builder = Builder(request)
+        self._by_index: dict[int, Part] = {}
+        self._last: Part | None = None
+        self._finish: str | None = None
+        self._seen = False
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete."""
+        builder = self._builder
+        if builder.ended:
+            return []
+        for _, payload in self._sse.feed(data):
+            self._payload(payload)
+            if builder.ended:
+                return builder.last
+        if self._sse.failed is not None:
+            return builder.fail("malformed", f"the stream holds {self._sse.failed}")
+        return builder.take()
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended."""
+        builder = self._builder
+        if builder.ended:
+            return []
+        for _, payload in self._sse.close():
+            self._payload(payload, closing=True)
+            if builder.ended:
+                return builder.last
+        odd = self._sse.odd
+        if not self._seen and odd[:1] == b"{":
+            self._payload(odd, closing=True)
+        if builder.ended:
+            return builder.last
+        if self._finish is not None:
+            return self._end()
+        if not self._seen and odd:
+            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+        return builder.fail("cut", "the stream ended before the answer was complete")
+
+    def _payload(self, payload: bytes, closing: bool = False) -> None:
+        if payload == b"[DONE]":
+            self._end()
+            return
+        try:
+            chunk = _decode(payload)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            if payload.strip() == b"[DONE]":
+                self._end()
+                return
+            found = None if closing else loose(payload, Chunk)
+            if found is None:
+                if not closing and payload.lstrip()[:1] in (b"{", b"["):
+                    self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
+                return
+            chunk = found
+        self._chunk(chunk)
+
+    def _chunk(self, chunk: Chunk) -> None:
+        self._seen = True
+        if chunk.error:
+            self._builder.failed(in_stream(chunk.error))
+            return
+        if chunk.usage:
+            self._usage(chunk.usage)
+        if not chunk.choices:
+            return
+        choice = chunk.choices[0]
+        delta = choice.delta or choice.message
+        if delta is not None:
+            self._delta(delta)
+        if choice.finish_reason and self._finish is None:
+            self._finish = choice.finish_reason
+        if choice.usage and not chunk.usage:
+            self._usage(choice.usage)
+
+    def _usage(self, used: Any) -> None:
+        """Counts in an unexpected form cost us the counts, not the answer."""
+        try:
+            self._builder.usage = tokens(msgspec.convert(used, Tokens, strict=False))
+        except (msgspec.ValidationError, ValueError, RecursionError):
+            pass
+
+    def _delta(self, delta: Delta) -> None:
+        builder = self._builder
+        if delta.reasoning_content:
+            builder.thinking(delta.reasoning_content, "reasoning_content")
+        elif delta.reasoning and isinstance(delta.reasoning, str):
+            builder.thinking(delta.reasoning, "reasoning")
+        elif delta.reasoning_text:
+            builder.thinking(delta.reasoning_text, "reasoning_text")
+        if delta.content:
+            if isinstance(delta.content, str):
+                builder.text(delta.content)
+            else:
+                self._blocks(delta.content)
+        elif delta.refusal:
+            builder.text(delta.refusal)
+        if delta.tool_calls:
+            for call in delta.tool_calls:
+                self._call(call)
+        elif delta.function_call is not None:
+            self._call(Call(0, None, delta.function_call))
+
+    def _blocks(self, blocks: list[Any]) -> None:
+        """Content as a list of typed blocks, as some servers send it."""
+        for block in blocks:
+            if not isinstance(block, dict):
+                continue
+            if isinstance(text := block.get("text"), str) and text:
+                self._builder.text(text)
+            elif isinstance(inner := block.get("thinking"), list | str):
+                for piece in [inner] if isinstance(inner, str) else inner:
+                    text = piece.get("text") if isinstance(piece, dict) else piece
+                    if isinstance(text, str) and text:
+                        self._builder.thinking(text)
+
+    def _call(self, call: Call) -> None:
+        builder, function = self._builder, call.function or _NOTHING
+        part = self._find(call)
+        if part.index < 0:
+            part.id = part.raw
+            if function.name:
+                builder.call(part, part.raw, function.name)
+        if function.arguments:
+            args = function.arguments
+            builder.grow(part, args if isinstance(args, str) else str(msgspec.json.encode(scrub(args)), "utf-8"))
+
+    def _find(self, call: Call) -> Part:
+        """The call this piece belongs to. A new id under a known index is a new call: some servers never count."""
+        part = self._last if call.index is None else self._by_index.get(call.index)
+        fresh = call.id and part is not None and part.raw and call.id != part.raw
+        named = call.function is not None and call.function.name
+        if part is None or (fresh and named) or (call.index is None and call.id is None and named):
+            part = self._builder.part("call")
+        if call.id and not part.raw:
+            part.raw = call.id
+        if call.index is not None:
+            self._by_index[call.index] = part
+        self._last = part
+        return part
+
+    def _end(self) -> list[ModelEvent]:
+        builder, finish = self._builder, self._finish
+        if finish == "content_filter":
+            return builder.fail("refused", "the provider's content filter stopped the answer")
+        if finish in ("error", "network_error"):
+            return builder.fail("server", "the provider reported an error in the middle of the answer")
+        return builder.done(STOPS.get(finish or "stop", "stop"))
+
+
+def tokens(used: Tokens) -> Usage:
+    """Prompt tokens include what came from the cache; ours do not."""
+    details = used.prompt_tokens_details or Details()
+    read = max(0, details.cached_tokens or used.prompt_cache_hit_tokens or 0)
+    write = max(0, details.cache_write_tokens or 0)
+    prompt, output = max(0, used.prompt_tokens or 0), max(0, used.completion_tokens or 0)
+    plain = max(0, prompt - read - write)
+    return Usage(plain, output, read, write, used.total_tokens or plain + read + write + output)

@@ -1,0 +1,140 @@
+"""Request -> Chat Completions body. Pure. Differences between servers are `compat` facts of the model, not names.
+
+compat: supportsDeveloperRole, supportsUsageInStreaming, supportsStore, maxTokensField, requiresToolResultName,
+requiresMistralToolIds, requiresThinkingAsText, keepReasoning. How a level becomes a field is the vendor's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, SEE_IMAGE, exact_ids, safe_ids, texts
+
+# Reasoning goes back under the name it came with.
+_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_json = msgspec.json.Encoder().encode
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body, ready for JSON."""
+    model, compat = request.model, request.model.compat
+    body: dict[str, Any] = {"model": model.ref.model, "messages": _messages(request), "stream": True}
+    if compat.get("supportsUsageInStreaming", True):
+        body["stream_options"] = {"include_usage": True}
+    limit = request.max_tokens or model.params.get("maxTokens")
+    if limit:
+        body[compat.get("maxTokensField", "max_tokens")] = limit
+    temperature = model.params.get("temperature") if request.temperature is None else request.temperature
+    if temperature is not None:
+        body["temperature"] = temperature
+    if (top := model.params.get("topP")) is not None:
+        body["top_p"] = top
+    if compat.get("supportsStore"):
+        body["store"] = False
+    if request.tools and model.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {"name": t.name, "description": t.description, "parameters": t.parameters},
+            }
+            for t in request.tools
+        ]
+        if request.tool_choice is not None:
+            body["tool_choice"] = request.tool_choice
+    extra = model.params.get("extraBody") or model.params.get("extra_body")
+    if isinstance(extra, dict):
+        body.update(extra)
+    return body
+
+
+def path(request: Request) -> str:
+    """The tail of the URL; the base holds the version."""
+    return "" if request.model.base_url.rstrip("/").endswith("/chat/completions") else "/chat/completions"
+
+
+def _messages(request: Request) -> list[dict[str, Any]]:
+    model, compat = request.model, request.model.compat
+    ident = exact_ids(9) if compat.get("requiresMistralToolIds") else safe_ids(40)
+    out: list[dict[str, Any]] = []
+    if request.prompt.text:
+        developer = model.reasoning and compat.get("supportsDeveloperRole")
+        out.append({"role": "developer" if developer else "system", "content": request.prompt.text})
+    last_user = max((i for i, m in enumerate(request.messages) if isinstance(m, User)), default=-1)
+    images: list[Image] = []  # of tool results; only a user message can carry them
+    for number, message in enumerate(request.messages):
+        if isinstance(message, ToolResult):
+            out.append(_result(message, model, ident))
+            if model.vision:
+                images += [b for b in message.content if isinstance(b, Image)]
+            continue
+        if images:
+            out.append(_shown(images))
+            images = []
+        if isinstance(message, User):
+            content = message.content
+            out.append({"role": "user", "content": content if isinstance(content, str) else _content(content, model)})
+        elif said := _assistant(message, request, number > last_user, ident):
+            out.append(said)
+    if images:
+        out.append(_shown(images))
+    return out
+
+
+def _content(blocks: tuple[Text | Image, ...], model: ModelInfo) -> str | list[dict[str, Any]]:
+    if not model.vision or not any(isinstance(b, Image) for b in blocks):
+        return "\n".join([b.text if isinstance(b, Text) else NO_IMAGE for b in blocks])
+    return [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in blocks]
+
+
+def _image(image: Image) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{image.mimeType};base64,{image.data}"}}
+
+
+def _shown(images: list[Image]) -> dict[str, Any]:
+    return {
+        "role": "user",
+        "content": [{"type": "text", "text": "Images from the tool results above:"}, *[_image(i) for i in images]],
+    }
+
+
+def _result(message: ToolResult, model: ModelInfo, ident: Callable[[str], str]) -> dict[str, Any]:
+    text = texts(message.content, model.vision)
+    if not text:
+        text = SEE_IMAGE if model.vision and message.content else NO_OUTPUT
+    out = {"role": "tool", "tool_call_id": ident(message.toolCallId), "content": text}
+    if model.compat.get("requiresToolResultName"):
+        out["name"] = message.toolName
+    return out
+
+
+def _assistant(
+    message: Assistant, request: Request, current: bool, ident: Callable[[str], str]
+) -> dict[str, Any] | None:
+    """None when nothing of it can be sent. `current`: it belongs to the turn that is going on."""
+    compat, ref = request.model.compat, request.model.ref
+    text, calls, thought, field = "", [], "", ""
+    for block in message.content:
+        if isinstance(block, Text):
+            text += block.text
+        elif isinstance(block, ToolCall):
+            arguments = str(_json(block.arguments), "utf-8") if block.arguments else "{}"
+            function = {"name": block.name, "arguments": arguments}
+            calls.append({"id": ident(block.id), "type": "function", "function": function})
+        elif isinstance(block, Thinking) and block.thinkingSignature in _FIELDS:
+            thought, field = thought + block.thinking, block.thinkingSignature or ""
+    same = thought and message.same_route(request.model.api, ref.provider, ref.model)
+    if same and compat.get("requiresThinkingAsText"):
+        text = f"{thought}\n\n{text}" if text else thought
+    if not text and not calls:
+        return None
+    out: dict[str, Any] = {"role": "assistant", "content": text or None}
+    if same and not compat.get("requiresThinkingAsText") and (current or compat.get("keepReasoning")):
+        out[field] = thought
+    if calls:
+        out["tool_calls"] = calls
+    return out

@@ -1,0 +1,152 @@
+"""A request as a generateContent body.
+
+Rules of the API kept here: user and model take turns, the first turn is the user's; every function response stands in
+the turn after its calls; ids are letters and digits; thought signatures are base64 and go back only to their route.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import quote
+
+from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.model import Request
+from palinurus.core.types.tool import ToolSpec
+from palinurus.providers.wire import pick
+from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, SEE_IMAGE, digest
+
+OPENING = "(the conversation continues)"
+# What the API's documentation names for calls whose signature nobody has, such as those of another model.
+UNSIGNED = "skip_thought_signature_validator"
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_ALNUM = re.compile(r"[A-Za-z0-9]{1,64}")
+_SIGNING = re.compile(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that demand signatures on calls
+_MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
+
+
+def path(request: Request) -> str:
+    """The model is part of the address."""
+    return f"/models/{quote(request.model.ref.model.removeprefix('models/'), safe='')}:streamGenerateContent?alt=sse"
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body, without what is the vendor's: thinkingConfig."""
+    body: dict[str, Any] = {"contents": contents(request)}
+    if request.prompt.text:
+        body["systemInstruction"] = {"parts": [{"text": request.prompt.text}]}
+    if request.tools:
+        body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
+        if request.tool_choice is not None:
+            body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
+    config: dict[str, Any] = {}
+    if request.max_tokens is not None:
+        config["maxOutputTokens"] = request.max_tokens
+    if request.temperature is not None:
+        config["temperature"] = request.temperature
+    if config:
+        body["generationConfig"] = config
+    return body
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": spec.parameters}
+
+
+def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
+    if isinstance(choice, str):
+        return {"mode": _MODES.get(choice, "AUTO")}
+    name = pick.text(choice, "function", "name") or pick.text(choice, "name")
+    return {"mode": "ANY", "allowedFunctionNames": [name]} if name else {"mode": "AUTO"}
+
+
+def contents(request: Request) -> list[dict[str, Any]]:
+    """The conversation in alternating turns."""
+    turns: list[dict[str, Any]] = []
+    for message in request.messages:
+        role = "model" if isinstance(message, Assistant) else "user"
+        parts = _parts(message, request)
+        if not parts:
+            continue
+        if not turns and role == "model":
+            turns.append({"role": "user", "parts": [{"text": OPENING}]})
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["parts"] += parts
+        else:
+            turns.append({"role": role, "parts": parts})
+    for turn in turns:
+        if turn["role"] == "user":
+            # Responses first: they answer the turn before, whatever else the user's turn holds.
+            turn["parts"].sort(key=lambda part: "functionResponse" not in part)
+    return turns or [{"role": "user", "parts": [{"text": OPENING}]}]
+
+
+def _parts(message: Message, request: Request) -> list[dict[str, Any]]:
+    if isinstance(message, User):
+        return _shown(message.blocks, request.model.vision)
+    if isinstance(message, ToolResult):
+        return _response(message, request)
+    return _answer(message, request)
+
+
+def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, Image) and vision:
+            found.append({"inlineData": {"mimeType": block.mimeType, "data": block.data}})
+        elif isinstance(block, Image):
+            found.append({"text": NO_IMAGE})
+        elif block.text:
+            found.append({"text": block.text})
+    return found
+
+
+def _response(result: ToolResult, request: Request) -> list[dict[str, Any]]:
+    vision = request.model.vision
+    pictures = [b for b in result.content if isinstance(b, Image)]
+    text = "\n".join(
+        [b.text if isinstance(b, Text) else NO_IMAGE for b in result.content if isinstance(b, Text) or not vision]
+    )
+    text = text or (SEE_IMAGE if pictures else NO_OUTPUT)
+    response = {
+        "id": ident(result.toolCallId),
+        "name": result.toolName,
+        "response": {"error" if result.isError else "output": text},
+    }
+    return [{"functionResponse": response}, *(_shown(tuple(pictures), True) if vision else [])]
+
+
+def _answer(message: Assistant, request: Request) -> list[dict[str, Any]]:
+    model = request.model
+    same = message.same_route(model.api, model.ref.provider, model.ref.model)
+    found: list[dict[str, Any]] = []
+    called = False
+    for block in message.content:
+        if isinstance(block, Text):
+            if block.text:
+                found.append(_signed({"text": block.text}, block.textSignature, same))
+        elif isinstance(block, Thinking):
+            if same and block.thinking:
+                found.append(_signed({"thought": True, "text": block.thinking}, block.thinkingSignature, same))
+        else:
+            part = _signed(_call(block), block.thoughtSignature, same)
+            if not called and "thoughtSignature" not in part and _SIGNING.match(model.ref.model.lower()):
+                part["thoughtSignature"] = UNSIGNED
+            called = True
+            found.append(part)
+    return found if any("thought" not in part for part in found) else []
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"functionCall": {"id": ident(call.id), "name": call.name, "args": call.arguments}}
+
+
+def _signed(part: dict[str, Any], signature: str | None, same: bool) -> dict[str, Any]:
+    if same and signature and _BASE64.fullmatch(signature):
+        part["thoughtSignature"] = signature
+    return part
+
+
+def ident(raw: str) -> str:
+    """Letters and digits only, the same for the same id."""
+    return raw if _ALNUM.fullmatch(raw) else f"call{digest(raw)[:24]}"

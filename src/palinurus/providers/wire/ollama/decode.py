@@ -1,0 +1,94 @@
+"""Ollama chat stream -> events. A machine without I/O; unknown fields are ignored, nothing raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import StopReason
+from palinurus.core.types.model import ModelEvent, Request
+from palinurus.core.types.usage import Usage
+from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.wire import pick
+from palinurus.providers.wire.build import Builder
+from palinurus.providers.wire.ollama.lines import Lines
+
+STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length"}
+
+
+class OllamaDecoder:
+    """One answer."""
+
+    def __init__(self, request: Request) -> None:
+        self._lines = Lines()
+        self._builder = Builder(request)
+        self._last: list[ModelEvent] = []
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete."""
+        if self._builder.ended:
+            return []
+        for line in self._lines.feed(data):
+            self._line(line)
+            if self._builder.ended:
+                return self._last
+        if self._lines.failed is not None:
+            return self._builder.fail("malformed", f"the stream holds {self._lines.failed}")
+        return self._builder.take()
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended."""
+        if self._builder.ended:
+            return []
+        for line in self._lines.close():
+            if pick.read(line) is None:  # half a line: cut, not malformed
+                break
+            self._line(line)
+            if self._builder.ended:
+                return self._last
+        return self._builder.fail("cut", "the stream ended before the answer was complete")
+
+    def _line(self, line: bytes) -> None:
+        chunk = pick.read(line)
+        if chunk is None:
+            shown = clip(line[:4096].decode("utf-8", "replace"))
+            self._last = self._builder.fail("malformed", f"the stream holds a line that is no JSON object: {shown}")
+            return
+        if chunk.get("error"):
+            self._last = self._builder.failed(in_stream(chunk["error"]))
+            return
+        message = pick.item(chunk, "message")
+        if piece := pick.text(message, "thinking"):
+            self._builder.thinking(piece)
+        if piece := pick.text(message, "content"):
+            self._builder.text(piece)
+        for call in pick.items(message, "tool_calls"):
+            self._call(call)
+        if chunk.get("done") is True:
+            self._builder.usage = usage(chunk)
+            self._last = self._builder.done(STOPS.get(pick.text(chunk, "done_reason"), "stop"))
+
+    def _call(self, call: dict[str, Any]) -> None:
+        function = pick.item(call, "function")
+        part = self._builder.part("call")
+        self._builder.call(part, pick.text(call, "id"), pick.text(function, "name"))
+        self._builder.grow(part, written(function.get("arguments")))
+
+
+def written(args: Any) -> str:
+    """Arguments as JSON text, whether they came as an object or as text. What cannot be written is refused later."""
+    if isinstance(args, str):
+        return args
+    if args is None:
+        return "{}"
+    try:
+        return msgspec.json.encode(args).decode()
+    except (msgspec.EncodeError, UnicodeError, ValueError, OverflowError, RecursionError):
+        return "[unreadable]"
+
+
+def usage(chunk: dict[str, Any]) -> Usage:
+    """The server counts only tokens it evaluated; what its cache held it does not say."""
+    read, wrote = pick.count(chunk, "prompt_eval_count"), pick.count(chunk, "eval_count")
+    return Usage(read, wrote, 0, 0, read + wrote)

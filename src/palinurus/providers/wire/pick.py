@@ -1,0 +1,51 @@
+"""Reading JSON nobody promised anything about: a chunk as a dict, and fields of it by type. Pure; never raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.providers.wire.loose import loose
+
+_decode = msgspec.json.Decoder().decode
+_MOST = 2**53  # no counter is larger; what claims to be is noise
+
+
+def read(payload: bytes) -> dict[str, Any] | None:
+    """The object in these bytes; None when there is none."""
+    try:
+        value = _decode(payload)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return loose(payload, dict[str, Any])
+    return value if isinstance(value, dict) else None
+
+
+def item(value: Any, *path: str) -> dict[str, Any]:
+    """The object at `path`, {} when something else is there."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def text(value: Any, *path: str) -> str:
+    """The string at `path`, "" when something else is there."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def items(value: Any, *path: str) -> list[dict[str, Any]]:
+    """The objects of the array at `path`."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
+
+
+def count(value: Any, *path: str) -> int:
+    """The number at `path` as a counter: 0 for anything that is none."""
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= _MOST:
+        return 0
+    return int(value)

@@ -1,0 +1,242 @@
+"""Responses stream -> events. A machine without I/O; unknown events are ignored, nothing raises.
+
+Items are found by output index, else by item id, so that interleaved and out-of-order ones stay apart. A server that
+sends only whole items, or the whole answer at once, gives the same message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from palinurus.core.types.model import Failure, ModelEvent, Request
+from palinurus.core.types.usage import Usage
+from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.wire import pick
+from palinurus.providers.wire.build import Builder, Part
+from palinurus.providers.wire.sse import Sse
+
+_KINDS: dict[str, Literal["text", "thinking", "call"]] = {
+    "message": "text",
+    "reasoning": "thinking",
+    "function_call": "call",
+}
+
+
+class ResponsesDecoder:
+    """One answer."""
+
+    def __init__(self, request: Request) -> None:
+        self._sse = Sse()
+        self._builder = Builder(request)
+        self._parts: dict[int | str, Part] = {}
+        self._closed: set[int] = set()  # ids of parts whose item is complete
+        self._last: list[ModelEvent] = []
+        self._seen = False
+
+    def feed(self, data: bytes) -> list[ModelEvent]:
+        """Take bytes, return the events they complete."""
+        if self._builder.ended:
+            return []
+        for _, payload in self._sse.feed(data):
+            self._payload(payload)
+            if self._builder.ended:
+                return self._last
+        if self._sse.failed is not None:
+            return self._builder.fail("malformed", f"the stream holds {self._sse.failed}")
+        return self._taken()
+
+    def close(self) -> list[ModelEvent]:
+        """The stream has ended."""
+        builder = self._builder
+        if builder.ended:
+            return []
+        for _, payload in self._sse.close():
+            self._payload(payload, closing=True)
+            if builder.ended:
+                return self._last
+        odd = self._sse.odd
+        if not self._seen and odd:
+            if odd[:1] == b"{":
+                self._payload(odd, closing=True)
+            if builder.ended:
+                return self._last
+            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+        return builder.fail("cut", "the stream ended before the answer was complete")
+
+    def _taken(self) -> list[ModelEvent]:
+        return self._builder.take()
+
+    def _payload(self, payload: bytes, closing: bool = False) -> None:
+        event = pick.read(payload)
+        if event is None:
+            if not closing and payload.lstrip()[:1] in (b"{", b"["):
+                self._last = self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
+            return
+        self._seen = True
+        kind = pick.text(event, "type")
+        if not kind and event.get("object") == "response":
+            self._completed({"response": event})
+        elif not kind and event.get("error"):
+            self._error(event)
+        elif kind in self._RULES:
+            self._RULES[kind](self, event)
+
+    # --- items -------------------------------------------------------------------------------------------------
+
+    def _find(self, event: dict[str, Any], kind: Literal["text", "thinking", "call"]) -> Part | None:
+        """The block an event belongs to, made if it is new. None when the place holds another kind of block."""
+        key: int | str | None = None
+        index, ident = event.get("output_index"), pick.text(event, "item_id") or pick.text(event, "item", "id")
+        if isinstance(index, int) and not isinstance(index, bool):
+            key = index
+        elif ident:
+            key = ident
+        part = self._parts.get(key) if key is not None else None
+        if part is None and ident:
+            part = self._parts.get(ident)
+        if part is None:
+            part = self._builder.part(kind)
+            if key is not None:
+                self._parts[key] = part
+            if ident:
+                self._parts[ident] = part
+        return part if part.kind == kind else None
+
+    def _added(self, event: dict[str, Any]) -> None:
+        item = pick.item(event, "item")
+        kind = _KINDS.get(pick.text(item, "type"))
+        if kind is None:
+            return
+        part = self._find(event, kind)
+        if part is not None and kind == "call":
+            self._named(part, item)
+
+    def _named(self, part: Part, item: dict[str, Any]) -> None:
+        if part.index >= 0 or not pick.text(item, "name"):
+            return
+        call, ident = pick.text(item, "call_id"), pick.text(item, "id")
+        self._builder.call(part, f"{call}|{ident}" if call and ident else call or ident, pick.text(item, "name"))
+
+    def _text(self, event: dict[str, Any]) -> None:
+        self._grow(event, "text")
+
+    def _summary(self, event: dict[str, Any]) -> None:
+        self._grow(event, "thinking")
+
+    def _arguments(self, event: dict[str, Any]) -> None:
+        self._grow(event, "call")
+
+    def _grow(self, event: dict[str, Any], kind: Literal["text", "thinking", "call"]) -> None:
+        piece = pick.text(event, "delta")
+        part = self._find(event, kind) if piece else None
+        if part is not None and id(part) not in self._closed:
+            self._builder.grow(part, piece)
+
+    def _part_added(self, event: dict[str, Any]) -> None:
+        part = self._find(event, "thinking")
+        if part is not None and part.pieces and id(part) not in self._closed:
+            self._builder.grow(part, "\n\n")
+
+    def _item_done(self, event: dict[str, Any]) -> None:
+        item = pick.item(event, "item")
+        kind = _KINDS.get(pick.text(item, "type"))
+        part = self._find(event, kind) if kind else None
+        if part is None or id(part) in self._closed:
+            return
+        self._closed.add(id(part))
+        if kind == "call":
+            self._named(part, item)
+            self._rest(part, pick.text(item, "arguments"))
+        elif kind == "text":
+            self._rest(
+                part, "".join(pick.text(c, "text") or pick.text(c, "refusal") for c in pick.items(item, "content"))
+            )
+            part.signature = _signature(v=1, id=pick.text(item, "id"), phase=pick.text(item, "phase"))
+        else:
+            shown = pick.items(item, "summary") or pick.items(item, "content")
+            self._rest(part, "\n\n".join(pick.text(s, "text") for s in shown))
+            part.signature = _reasoning(item)
+
+    def _rest(self, part: Part, whole: str) -> None:
+        """What the complete item holds beyond the pieces that came."""
+        had = "".join(part.pieces)
+        if whole.startswith(had) and len(whole) > len(had):
+            self._builder.grow(part, whole[len(had) :])
+
+    # --- the end -----------------------------------------------------------------------------------------------
+
+    def _completed(self, event: dict[str, Any]) -> None:
+        response = pick.item(event, "response")
+        if pick.text(response, "status") == "failed":
+            self._failed(event)
+            return
+        if not self._closed:
+            for index, item in enumerate(pick.items(response, "output")):
+                self._item_done({"output_index": index, "item": item})
+        if response.get("usage") is not None:
+            self._builder.usage = usage(pick.item(response, "usage"))
+        cause = pick.text(response, "incomplete_details", "reason")
+        if cause == "content_filter":
+            self._last = self._builder.fail("refused", "the provider's content filter stopped the answer")
+        elif pick.text(response, "status") == "cancelled":
+            self._last = self._builder.fail("server", "the provider cancelled the answer")
+        else:
+            short = bool(cause) or pick.text(response, "status") == "incomplete"
+            self._last = self._builder.done("length" if short else "stop")
+
+    def _failed(self, event: dict[str, Any]) -> None:
+        response = pick.item(event, "response")
+        if response.get("usage") is not None:
+            self._builder.usage = usage(pick.item(response, "usage"))
+        self._refuse(response.get("error") or pick.item(response, "incomplete_details"))
+
+    def _error(self, event: dict[str, Any]) -> None:
+        self._refuse(event.get("error") or event)
+
+    def _refuse(self, error: Any) -> None:
+        if isinstance(error, dict) and error.get("type") == "error":
+            error = {key: value for key, value in error.items() if key != "type"}
+        failure: Failure = in_stream(error)
+        self._last = self._builder.failed(failure)
+
+    _RULES: ClassVar[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
+        "response.output_item.added": _added,
+        "response.output_text.delta": _text,
+        "response.refusal.delta": _text,
+        "response.reasoning_summary_part.added": _part_added,
+        "response.reasoning_summary_text.delta": _summary,
+        "response.reasoning_text.delta": _summary,
+        "response.function_call_arguments.delta": _arguments,
+        "response.output_item.done": _item_done,
+        "response.completed": _completed,
+        "response.incomplete": _completed,
+        "response.done": _completed,
+        "response.failed": _failed,
+        "error": _error,
+    }
+
+
+def _signature(**fields: str | int) -> str | None:
+    kept = {key: value for key, value in fields.items() if value}
+    return msgspec.json.encode(kept).decode() if kept.get("id") else None
+
+
+def _reasoning(item: dict[str, Any]) -> str | None:
+    """The item as it must go back, or None when it cannot."""
+    if not pick.text(item, "encrypted_content"):
+        return None
+    kept = {key: item[key] for key in ("id", "type", "summary", "encrypted_content") if key in item}
+    try:
+        return msgspec.json.encode(kept).decode()
+    except (msgspec.EncodeError, UnicodeError, ValueError, RecursionError):
+        return None
+
+
+def usage(used: dict[str, Any]) -> Usage:
+    """Input tokens include what came from the cache; ours do not."""
+    total, output = pick.count(used, "input_tokens"), pick.count(used, "output_tokens")
+    read = min(total, pick.count(used, "input_tokens_details", "cached_tokens"))
+    return Usage(total - read, output, read, 0, pick.count(used, "total_tokens") or total + output)

@@ -1,0 +1,197 @@
+"""A request as a Responses body. Nothing is stored at the provider: reasoning travels encrypted in the history.
+
+Rules of the API kept here: a reasoning item goes back only to the route it came from, and only with the item it led
+to; item ids go back only beside their reasoning; call ids are at most 64 safe characters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.model import Request
+from palinurus.core.types.tool import ToolSpec
+from palinurus.providers.wire import pick
+from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, safe_ids
+
+LEAST_OUTPUT = 16  # the API refuses less
+_ident = safe_ids(64)
+
+
+def path(request: Request) -> str:
+    return "/responses"
+
+
+def codex_path(request: Request) -> str:
+    return "/codex/responses"
+
+
+def encode(request: Request) -> dict[str, Any]:
+    """The body, without what is the vendor's: reasoning, service tier."""
+    model = request.model
+    developer = model.reasoning and model.compat.get("supportsDeveloperRole") is not False
+    body = _common(request)
+    if request.prompt.text:
+        opening = {"role": "developer" if developer else "system", "content": request.prompt.text}
+        body["input"] = [opening, *body["input"]]
+    if request.max_tokens is not None:
+        body["max_output_tokens"] = max(LEAST_OUTPUT, request.max_tokens)
+    if request.temperature is not None and not model.reasoning:
+        body["temperature"] = request.temperature
+    return body
+
+
+def codex(request: Request) -> dict[str, Any]:
+    """The body of the Codex endpoint: the prompt as `instructions`, no output limit, no temperature."""
+    body = _common(request)
+    body["instructions"] = request.prompt.text or "You are a helpful assistant."
+    body["text"] = {"verbosity": "medium"}
+    body.setdefault("tool_choice", "auto")
+    body["parallel_tool_calls"] = True
+    return body
+
+
+def _common(request: Request) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": request.model.ref.model,
+        "input": history(request),
+        "stream": True,
+        "store": False,
+    }
+    if request.session:
+        body["prompt_cache_key"] = request.session[:64]
+    if request.tools:
+        body["tools"] = [_tool(spec) for spec in request.tools]
+        if request.tool_choice is not None:
+            body["tool_choice"] = _choice(request.tool_choice)
+    return body
+
+
+def _tool(spec: ToolSpec) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.parameters,
+        "strict": False,
+    }
+
+
+def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
+    if isinstance(choice, str):
+        return "required" if choice == "any" else choice
+    name = pick.text(choice, "function", "name") or pick.text(choice, "name")
+    return {"type": "function", "name": name} if name else "auto"
+
+
+def history(request: Request) -> list[dict[str, Any]]:
+    """The conversation as input items."""
+    found: list[dict[str, Any]] = []
+    for message in request.messages:
+        found += _items(message, request)
+    return found
+
+
+def _items(message: Message, request: Request) -> list[dict[str, Any]]:
+    if isinstance(message, User):
+        return [{"role": "user", "content": _parts(message.blocks, request.model.vision)}]
+    if isinstance(message, ToolResult):
+        return [_output(message, request.model.vision)]
+    model = request.model
+    return _answer(message, message.same_route(model.api, model.ref.provider, model.ref.model))
+
+
+def _parts(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
+    return [_part(block, vision) for block in blocks] or [{"type": "input_text", "text": ""}]
+
+
+def _part(block: Text | Image, vision: bool) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text}
+    if not vision:
+        return {"type": "input_text", "text": NO_IMAGE}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mimeType};base64,{block.data}"}
+
+
+def _output(result: ToolResult, vision: bool) -> dict[str, Any]:
+    pictured = any(isinstance(block, Image) for block in result.content)
+    output: Any = _parts(result.content, vision) if pictured else result.text or NO_OUTPUT
+    return {"type": "function_call_output", "call_id": call_id(result.toolCallId), "output": output}
+
+
+def _answer(message: Assistant, same: bool) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    led = False  # a reasoning item waits for what it led to, or has found it in this message
+    for block in message.content:
+        if isinstance(block, Thinking):
+            reasoning = _reasoning(block) if same else None
+            if reasoning is not None:
+                found.append(reasoning)
+                led = True
+        elif isinstance(block, Text):
+            if block.text:
+                found.append(_said(block, led))
+        else:
+            found.append(_called(block, led))
+    while found and found[-1].get("type") == "reasoning":
+        found.pop()  # an orphan: the API refuses reasoning that led to nothing
+    return found
+
+
+def _reasoning(block: Thinking) -> dict[str, Any] | None:
+    """The reasoning item kept as signature. Without its encrypted content the provider could not read it."""
+    kept = pick.read((block.thinkingSignature or "").encode("utf-8", "replace"))
+    if kept is None or kept.get("type") != "reasoning" or not pick.text(kept, "encrypted_content"):
+        return None
+    item: dict[str, Any] = {
+        "type": "reasoning",
+        "summary": pick.items(kept, "summary"),
+        "encrypted_content": kept["encrypted_content"],
+    }
+    if ident := pick.text(kept, "id"):
+        item["id"] = ident
+    return item
+
+
+def _said(block: Text, led: bool) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": block.text, "annotations": []}],
+    }
+    ident, phase = text_signature(block.textSignature)
+    if led and ident:
+        item["id"] = ident
+    if led and phase:
+        item["phase"] = phase
+    return item
+
+
+def text_signature(signature: str | None) -> tuple[str, str]:
+    """(message item id, phase) out of a text signature: our JSON, or an id alone as older transcripts have it."""
+    if not signature:
+        return "", ""
+    kept = pick.read(signature.encode("utf-8", "replace")) if signature[:1] == "{" else {"id": signature}
+    ident = pick.text(kept, "id")
+    return (ident if ident.startswith("msg_") and len(ident) <= 64 else ""), pick.text(kept, "phase")
+
+
+def _called(call: ToolCall, led: bool) -> dict[str, Any]:
+    item: dict[str, Any] = {
+        "type": "function_call",
+        "call_id": call_id(call.id),
+        "name": call.name,
+        "arguments": msgspec.json.encode(call.arguments).decode(),
+    }
+    ident = call.id.partition("|")[2]
+    if led and ident.startswith("fc_") and len(ident) <= 64:
+        item["id"] = ident
+    return item
+
+
+def call_id(ident: str) -> str:
+    """The first half of `call_…|fc_…`, in letters the API takes."""
+    return _ident(ident.partition("|")[0] or ident)

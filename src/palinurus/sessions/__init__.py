@@ -1,0 +1,1 @@
+"""Sessions: the record of each, its transcript file, and when it starts anew."""

@@ -1,0 +1,173 @@
+"""The lines of a transcript file as types: one struct per `type`, version 3 of the format.
+
+Knows the shapes and how to write them as JSON. Knows nothing of files, trees or damaged input: odd shapes of
+other writers are `foreign`'s, broken bytes are `scan`'s.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palinurus.core.types.messages import Image, Message, Text, User
+
+VERSION = 3
+# Assistant messages that were shown to people but never said by a model.
+_MIRROR_PROVIDER = "openclaw"
+_MIRROR_MODELS = frozenset({"delivery-mirror", "gateway-injected"})
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="session", gc=False):
+    """The first line. `parentSession` is the path of the file this one was forked from."""
+
+    version: int = 1
+    id: str = ""
+    timestamp: str = ""
+    cwd: str = ""
+    parentSession: str | None = None
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
+    """What all other lines have. An absent `parentId` (version 1) means the line before; null means a root.
+
+    `item` is the inbox id the line belongs to; it is ours, other readers pass over it.
+    """
+
+    id: str = ""
+    parentId: str | UnsetType | None = UNSET
+    timestamp: str = ""
+    item: str = ""
+
+
+class Said(Node, frozen=True, kw_only=True, omit_defaults=True, tag="message", gc=False):
+    message: Message
+
+
+class ModelChange(Node, frozen=True, kw_only=True, omit_defaults=True, tag="model_change", gc=False):
+    provider: str
+    modelId: str
+
+
+class LevelChange(Node, frozen=True, kw_only=True, omit_defaults=True, tag="thinking_level_change", gc=False):
+    thinkingLevel: str
+
+
+class Compaction(Node, frozen=True, kw_only=True, omit_defaults=True, tag="compaction", gc=False):
+    """`firstKeptEntryIndex` is version 1's: the line number of the first kept line, the header being 0."""
+
+    summary: str
+    firstKeptEntryId: str | None = None
+    tokensBefore: int = 0
+    details: Any = None
+    fromHook: bool = False
+    firstKeptEntryIndex: int | None = None
+
+
+class BranchSummary(Node, frozen=True, kw_only=True, omit_defaults=True, tag="branch_summary", gc=False):
+    summary: str
+    fromId: str | None = None
+    details: Any = None
+    fromHook: bool = False
+
+
+class Custom(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom", gc=False):
+    customType: str
+    data: Any = None
+
+
+class CustomMessage(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom_message", gc=False):
+    customType: str
+    content: str | tuple[Text | Image, ...]
+    display: bool = True
+    details: Any = None
+
+
+class Label(Node, frozen=True, kw_only=True, omit_defaults=True, tag="label", gc=False):
+    """No `label`: the one that was there is cleared."""
+
+    targetId: str
+    label: str | None = None
+
+
+class Info(Node, frozen=True, kw_only=True, omit_defaults=True, tag="session_info", gc=False):
+    name: str = ""
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A line whose `type` (or message role) we do not know, kept as it was. It holds its place in the tree."""
+
+    raw: dict[str, Any]
+    id: str = ""
+    parentId: str | UnsetType | None = UNSET
+    timestamp: str = ""
+    item: str = ""
+
+
+Known: TypeAlias = Said | ModelChange | LevelChange | Compaction | BranchSummary | Custom | CustomMessage | Label | Info
+Entry: TypeAlias = Known | Unknown
+
+DECODER: msgspec.json.Decoder[Header | Known] = msgspec.json.Decoder(Header | Known)
+_ENCODER = msgspec.json.Encoder(enc_hook=str)  # tool details are Any: whatever they hold must not stop a write
+
+
+def written(entry: Known) -> tuple[Known, bytes]:
+    """The entry and its line of JSON. What JSON or UTF-8 cannot carry is replaced, in both; nothing is refused."""
+    try:
+        return entry, _ENCODER.encode(entry)
+    except (UnicodeEncodeError, OverflowError, TypeError):
+        plain = msgspec.to_builtins(entry, enc_hook=str)
+        text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"), default=str, skipkeys=True)
+        data = sound(text).encode()
+        return msgspec.json.decode(data, type=type(entry)), data
+
+
+def encode(header: Header) -> bytes:
+    """The header's line."""
+    return _ENCODER.encode(header)
+
+
+def sound(text: str) -> str:
+    """`text` with every half of a surrogate pair replaced by U+FFFD (JavaScript cuts emoji in two)."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def iso(now: int) -> str:
+    """Milliseconds since the epoch as the files write them."""
+    return datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def millis(stamp: str) -> int:
+    """The other way; 0 when it cannot be read."""
+    try:
+        return int(datetime.fromisoformat(stamp).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return 0
+
+
+def spoken(entry: Entry) -> Message | None:
+    """What the model is shown of a line by itself. A compaction speaks only as the last one on a path."""
+    if type(entry) is Said:
+        message = entry.message
+        mirrored = getattr(message, "provider", "") == _MIRROR_PROVIDER
+        return None if mirrored and getattr(message, "model", "") in _MIRROR_MODELS else message
+    if type(entry) is CustomMessage:
+        return User(entry.content, millis(entry.timestamp))
+    if type(entry) is BranchSummary:
+        return branched(entry.summary, millis(entry.timestamp))
+    return None
+
+
+def condensed(summary: str, at: int) -> User:
+    """The message that stands for everything a compaction removed."""
+    return User(f"What was said before this point, in short:\n\n<summary>\n{summary}\n</summary>", at)
+
+
+def branched(summary: str, at: int) -> User:
+    """The message that stands for a branch which was left."""
+    return User(
+        f"Another branch of this conversation was left; in short it held:\n\n<summary>\n{summary}\n</summary>", at
+    )

@@ -1,0 +1,232 @@
+"""Lines that are sound JSON but not our shape: older versions, other writers, small mistakes.
+
+Takes the decoded object, gives the nearest entry; what cannot be understood is kept as `Unknown`.
+Pure: knows nothing of bytes and files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import msgspec
+from msgspec import UNSET
+
+from palinurus.core.types.messages import (
+    Assistant,
+    Image,
+    Message,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from palinurus.core.types.usage import Cost, Usage
+from palinurus.sessions.entries import Entry, Header, Known, Said, Unknown, branched, condensed, iso, millis
+
+_STOPS = frozenset(get_args(StopReason))
+_COUNTS = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
+
+
+def entry(raw: dict[str, Any]) -> Header | Entry:
+    """The entry this object means. Raises ValueError when it has no `type`: then it is no line of ours."""
+    kind = raw.get("type")
+    if not isinstance(kind, str):
+        raise ValueError("an object without a type")
+    if kind == "session":
+        return _header(raw)
+    place = _place(raw)
+    if kind == "message":
+        body = raw.get("message")
+        message = said(body) if isinstance(body, dict) else None
+        return Unknown(raw=raw, **place) if message is None else Said(message=message, **place)
+    try:
+        known: Known = msgspec.convert({**raw, **place}, Known, strict=False)
+        return known
+    except msgspec.ValidationError:
+        return Unknown(raw=raw, **place)
+
+
+def said(raw: dict[str, Any]) -> Message | None:
+    """A message of any known role, in one of our three; None when there is nothing to show a model."""
+    role = raw.get("role")
+    build = _ROLES.get(role) if isinstance(role, str) else None
+    return build(raw) if build else None
+
+
+def _header(raw: dict[str, Any]) -> Header:
+    version, parent = raw.get("version"), raw.get("parentSession")
+    return Header(
+        version=version if type(version) is int else 1,
+        id=_text(raw.get("id")),
+        timestamp=_stamp(raw.get("timestamp")),
+        cwd=_text(raw.get("cwd")),
+        parentSession=parent if isinstance(parent, str) else None,
+    )
+
+
+def _place(raw: dict[str, Any]) -> dict[str, Any]:
+    parent = raw.get("parentId", UNSET)
+    place: dict[str, Any] = {
+        "id": _text(raw.get("id")),
+        "timestamp": _stamp(raw.get("timestamp")),
+        "item": _text(raw.get("item")),
+    }
+    if parent is not UNSET:
+        place["parentId"] = None if parent is None else _text(parent)
+    return place
+
+
+def _user(raw: dict[str, Any]) -> User | None:
+    content = raw.get("content")
+    if isinstance(content, str):
+        return User(content, _ms(raw.get("timestamp")))
+    blocks = _shown(content)
+    return User(blocks, _ms(raw.get("timestamp"))) if blocks else None
+
+
+def _assistant(raw: dict[str, Any]) -> Assistant:
+    content = tuple(b for b in map(_block, _listed(raw.get("content"))) if isinstance(b, Text | Thinking | ToolCall))
+    stop: Any = raw.get("stopReason")
+    if not isinstance(stop, str) or stop not in _STOPS:
+        stop = "toolUse" if any(isinstance(b, ToolCall) for b in content) else "stop"
+    error = raw.get("errorMessage")
+    return Assistant(
+        content=content,
+        api=_text(raw.get("api")),
+        provider=_text(raw.get("provider")),
+        model=_text(raw.get("model")),
+        usage=_usage(raw.get("usage")),
+        stopReason=stop,
+        errorMessage=error if isinstance(error, str) else None,
+        timestamp=_ms(raw.get("timestamp")),
+    )
+
+
+def _result(raw: dict[str, Any]) -> ToolResult:
+    return ToolResult(
+        toolCallId=_text(raw.get("toolCallId") or raw.get("toolUseId") or raw.get("tool_call_id")),
+        toolName=_text(raw.get("toolName") or raw.get("name")),
+        content=_shown(raw.get("content")),
+        isError=raw.get("isError") is True,
+        details=raw.get("details"),
+        timestamp=_ms(raw.get("timestamp")),
+    )
+
+
+def _bash(raw: dict[str, Any]) -> User | None:
+    """A command a person ran in the session, and what it printed."""
+    if raw.get("excludeFromContext") is True:
+        return None
+    code = raw.get("exitCode")
+    ended = f"\nexit code {code}" if type(code) is int and code else ""
+    text = f"I ran this command: {_text(raw.get('command'))}\n\n{_text(raw.get('output')) or '(no output)'}{ended}"
+    return User(text, _ms(raw.get("timestamp")))
+
+
+def _condensed(raw: dict[str, Any]) -> User:
+    return condensed(_text(raw.get("summary")), _ms(raw.get("timestamp")))
+
+
+def _branched(raw: dict[str, Any]) -> User:
+    return branched(_text(raw.get("summary")), _ms(raw.get("timestamp")))
+
+
+_ROLES: dict[str, Callable[[dict[str, Any]], Message | None]] = {
+    "user": _user,
+    "assistant": _assistant,
+    "toolResult": _result,
+    "bashExecution": _bash,
+    "custom": _user,
+    "hookMessage": _user,  # version 2's name of custom
+    "compactionSummary": _condensed,
+    "branchSummary": _branched,
+}
+
+
+def _listed(content: Any) -> list[Any]:
+    return content if isinstance(content, list) else [content]
+
+
+def _shown(content: Any) -> tuple[Text | Image, ...]:
+    return tuple(b for b in map(_block, _listed(content)) if isinstance(b, Text | Image))
+
+
+def _block(raw: Any) -> Text | Thinking | Image | ToolCall | None:
+    if isinstance(raw, str):
+        return Text(raw)
+    kind = raw.get("type") if isinstance(raw, dict) else None
+    build = _BLOCKS.get(kind) if isinstance(kind, str) else None
+    return build(raw) if build else None
+
+
+def _text_block(raw: dict[str, Any]) -> Text:
+    return Text(_text(raw.get("text")), _maybe(raw.get("textSignature")))
+
+
+def _thinking_block(raw: dict[str, Any]) -> Thinking:
+    return Thinking(_text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True)
+
+
+def _image_block(raw: dict[str, Any]) -> Image | None:
+    data, mime = raw.get("data"), raw.get("mimeType")
+    return Image(data, mime) if isinstance(data, str) and isinstance(mime, str) else None
+
+
+def _call_block(raw: dict[str, Any]) -> ToolCall:
+    arguments, invalid = raw.get("arguments", raw.get("input")), None
+    if isinstance(arguments, str):
+        try:
+            arguments = msgspec.json.decode(arguments)
+        except (ValueError, RecursionError):
+            arguments = None
+    if not isinstance(arguments, dict):
+        arguments, invalid = {}, "the arguments on file are not an object"
+    return ToolCall(
+        _text(raw.get("id")), _text(raw.get("name")), arguments, _maybe(raw.get("thoughtSignature")), invalid
+    )
+
+
+_BLOCKS: dict[str, Callable[[dict[str, Any]], Text | Thinking | Image | ToolCall | None]] = {
+    "text": _text_block,
+    "thinking": _thinking_block,
+    "image": _image_block,
+    "toolCall": _call_block,
+    "toolUse": _call_block,
+    "functionCall": _call_block,
+}
+
+
+def _usage(raw: Any) -> Usage:
+    if not isinstance(raw, dict):
+        return Usage()
+    cost = raw.get("cost")
+    try:
+        priced = msgspec.convert(cost, Cost, strict=False) if isinstance(cost, dict) else None
+    except msgspec.ValidationError:
+        priced = None
+    return Usage(**{name: _count(raw.get(name)) for name in _COUNTS}, cost=priced)
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and 0 <= value < 2**53 else 0
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _maybe(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _ms(value: Any) -> int:
+    return millis(value) if isinstance(value, str) else _count(value)
+
+
+def _stamp(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return iso(_count(value)) if 0 < _count(value) < 2**47 else ""

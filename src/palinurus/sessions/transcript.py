@@ -1,0 +1,367 @@
+"""One transcript file in memory: the tree of its lines, the messages on the current path, the next line to write.
+
+Never writes transcript files: the lines it makes go to disk through the store's journal. It reads them, and puts
+copies of unreadable pieces beside them (`set_aside`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+from msgspec import UNSET
+
+from palinurus.core.types.messages import Assistant, Message
+from palinurus.errors import NotFound, StateUnwritable
+from palinurus.sessions.entries import (
+    VERSION,
+    Compaction,
+    Entry,
+    Header,
+    Known,
+    LevelChange,
+    ModelChange,
+    Said,
+    condensed,
+    encode,
+    iso,
+    millis,
+    spoken,
+    written,
+)
+from palinurus.sessions.scan import Bad, scan
+from palinurus.store.port import Line
+
+_ROOT = -1
+_INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
+_CACHED_BYTES = 32 * 1024 * 1024
+
+
+def _hex() -> str:
+    return secrets.token_hex(4)
+
+
+class Mark(NamedTuple):
+    """A state to go back to."""
+
+    entries: int
+    leaf: int
+    header: Header | None
+    size: int
+    said: int
+    build: int
+
+
+class Transcript:
+    """The lines of one file, as a tree by `parentId`; `leaf` is where the conversation stands.
+
+    `path` is relative to home. `bad` are the pieces that could not be read; they are not in the tree.
+    """
+
+    def __init__(self, path: str, cwd: str = "", *, ids: Callable[[], str] = _hex) -> None:
+        self.path = path
+        self.cwd = cwd
+        self.header: Header | None = None
+        self.entries: list[Entry] = []
+        self.bad: tuple[Bad, ...] = ()
+        self.size = 0  # bytes on file, lines made here included
+        self._ids = ids
+        self._parents: list[int] = []  # index of the parent, always smaller than the own: no cycles
+        self._index: dict[str, int] = {}
+        self._items: dict[str, list[int]] = {}
+        self._leaf = _ROOT
+        self._said: list[Message] = []
+        self._kept = 0
+        self._build = 0  # counts rebuilds of `_said`
+        self._stale = False
+        self._tuple: tuple[Message, ...] | None = None
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> str:
+        """From the header, else from the file's name."""
+        name = self.path.rpartition("/")[2].removesuffix(".jsonl").partition("-topic-")[0]
+        return (self.header.id if self.header else "") or name
+
+    @property
+    def leaf(self) -> str | None:
+        """Id of the entry the next one hangs on."""
+        return self.entries[self._leaf].id if self._leaf != _ROOT else None
+
+    def messages(self) -> tuple[Message, ...]:
+        """What the model is to see: the path from the root to the leaf, begun at the last compaction on it."""
+        if self._stale:
+            self._rebuild()
+        if self._tuple is None:
+            self._tuple = tuple(self._said)
+        return self._tuple
+
+    @property
+    def kept(self) -> int:
+        """How many of `messages()` are older than the last compaction (its summary included); 0 without one."""
+        self.messages()
+        return self._kept
+
+    def entries_of(self, item: str) -> list[Entry]:
+        """The lines that belong to an inbox message, in the order of the file."""
+        return [self.entries[i] for i in self._items.get(item, ())]
+
+    def path_to_leaf(self) -> list[Entry]:
+        """The entries from the root to the leaf."""
+        return [self.entries[i] for i in self._path()]
+
+    def model(self) -> tuple[str, str] | None:
+        """(provider, model id) last chosen or last used on the path."""
+        for entry in reversed(self.path_to_leaf()):
+            if isinstance(entry, ModelChange):
+                return entry.provider, entry.modelId
+            if (
+                isinstance(entry, Said)
+                and isinstance(entry.message, Assistant)
+                and spoken(entry)
+                and entry.message.model
+            ):
+                return entry.message.provider, entry.message.model
+        return None
+
+    def level(self) -> str | None:
+        """The thinking level last chosen on the path."""
+        for entry in reversed(self.path_to_leaf()):
+            if isinstance(entry, LevelChange):
+                return entry.thinkingLevel
+        return None
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def add(self, message: Message, item: str, now: int) -> tuple[Line, ...]:
+        """The next message. Returns the lines to make durable: the header's too if the file has none yet."""
+        return self.add_entry(Said(message=message, item=item), now)
+
+    def add_entry(self, entry: Known, now: int) -> tuple[Line, ...]:
+        """Any entry; its id, parent and time are set here. Remembered at once: see `mark` for taking it back."""
+        lines: list[Line] = []
+        if self.header is None and not self.entries:
+            self.header = Header(version=VERSION, id=self.session_id, timestamp=iso(now), cwd=self.cwd)
+            lines.append(Line(self.path, self.header.id, encode(self.header)))
+        entry = msgspec.structs.replace(entry, id=self._fresh(), parentId=self.leaf, timestamp=iso(now))
+        entry, data = written(entry)
+        lines.append(Line(self.path, entry.id, data))
+        self._attach(entry, self._leaf)
+        self.size += sum(len(line.data) + 1 for line in lines)
+        return tuple(lines)
+
+    def branch(self, entry_id: str | None) -> None:
+        """Move the leaf to an older entry (None: before the first). Nothing is deleted. Raises NotFound."""
+        if entry_id is not None and entry_id not in self._index:
+            raise NotFound(f"{self.path}: no entry {entry_id!r}")
+        self._leaf = _ROOT if entry_id is None else self._index[entry_id]
+        self._stale = True
+
+    def mark(self) -> Mark:
+        """Where things stand, to return to if the lines made from here on do not reach the disk."""
+        self.messages()
+        return Mark(len(self.entries), self._leaf, self.header, self.size, len(self._said), self._build)
+
+    def rollback(self, mark: Mark) -> None:
+        """Forget every line made since `mark`."""
+        for position in range(len(self.entries) - 1, mark.entries - 1, -1):
+            entry = self.entries[position]
+            del self._index[entry.id]
+            if entry.item:
+                self._items[entry.item].pop()
+                if not self._items[entry.item]:
+                    del self._items[entry.item]
+        del self.entries[mark.entries :], self._parents[mark.entries :]
+        self._leaf, self.header, self.size = mark.leaf, mark.header, mark.size
+        self._tuple = None
+        if self._stale or self._build != mark.build:
+            self._stale = True
+        else:
+            del self._said[mark.said :]
+
+    # --- inside ----------------------------------------------------------------------------------------------
+
+    def _fresh(self) -> str:
+        ident = self._ids()
+        while ident in self._index:
+            ident = self._ids()
+        return ident
+
+    def _attach(self, entry: Entry, parent: int) -> None:
+        position = len(self.entries)
+        self.entries.append(entry)
+        self._parents.append(parent)
+        if entry.id:
+            self._index[entry.id] = position
+        if entry.item:
+            self._items.setdefault(entry.item, []).append(position)
+        grows = parent == self._leaf and not self._stale
+        self._leaf = position
+        if isinstance(entry, Compaction) or not grows:
+            self._stale = True
+        elif (message := spoken(entry)) is not None:
+            self._said.append(message)
+            self._tuple = None
+
+    def _path(self) -> list[int]:
+        path: list[int] = []
+        at, parents = self._leaf, self._parents
+        while at != _ROOT:
+            path.append(at)
+            at = parents[at]
+        path.reverse()
+        return path
+
+    def _rebuild(self) -> None:
+        entries, path = self.entries, self._path()
+        first = 0
+        self._said = []
+        cut = next((i for i in range(len(path) - 1, -1, -1) if type(entries[path[i]]) is Compaction), None)
+        if cut is not None:
+            last = entries[path[cut]]
+            assert isinstance(last, Compaction)
+            self._said.append(condensed(last.summary, millis(last.timestamp)))
+            kept = self._index.get(last.firstKeptEntryId or "", _ROOT)
+            if kept != _ROOT and kept in path[:cut]:
+                self._said += self._spoken(path[path.index(kept) : cut])
+            first = cut + 1
+        self._kept = len(self._said)
+        self._said += self._spoken(path[first:])
+        self._stale, self._tuple = False, None
+        self._build += 1
+
+    def _spoken(self, path: list[int]) -> list[Message]:
+        entries = self.entries
+        return [message for i in path if (message := spoken(entries[i])) is not None]
+
+    def fill(self, data: bytes) -> None:
+        """Take the content of the file. For `read`; once, on a new object."""
+        self.header, entries, bad = scan(data)
+        self.bad, self.size = tuple(bad), len(data)
+        self._stale = True
+        index = self._index
+        previous = _ROOT
+        for entry in entries:
+            if not entry.id:  # unknown and without a place: kept, but nothing may hang on it
+                self.entries.append(entry)
+                self._parents.append(_ROOT)
+                continue
+            seen = index.get(entry.id)
+            if seen is not None and self.entries[seen] == entry:
+                continue  # the same line written twice
+            parent = previous
+            if entry.parentId is None:
+                parent = _ROOT
+            elif entry.parentId is not UNSET:
+                # A parent that is not above is lost or lies: the line before is the best guess, and never a cycle.
+                parent = index.get(entry.parentId, previous)
+            self._attach(entry, parent)
+            previous = self._leaf
+
+
+def read(file: str, path: str = "", cwd: str = "") -> Transcript:
+    """Load `file`; one that does not exist gives an empty transcript. Broken content is never fatal.
+
+    `path` is the name relative to home that its lines will carry. Raises StateUnwritable when the file
+    cannot be opened.
+    """
+    transcript = Transcript(path or file, cwd)
+    try:
+        with open(file, "rb") as handle:
+            transcript.fill(handle.read())
+    except FileNotFoundError:
+        pass
+    except OSError as exc:
+        raise StateUnwritable(f"{file}: {exc.strerror}", fix="check who owns the file and its mode") from exc
+    return transcript
+
+
+def set_aside(transcript: Transcript, file: str) -> str:
+    """Copy the unreadable pieces to `<file>.bad-<n>` (0600); the file itself is not touched.
+
+    Returns the copy's name; "" if there was nothing to copy, or the disk does not take it: a copy that fails
+    must not keep the session from loading.
+    """
+    if not transcript.bad:
+        return ""
+    pieces = [f"# byte {b.offset}: {b.reason}\n".encode() + b.data + b"\n" for b in transcript.bad]
+    content = b"".join(pieces)
+    number = 1
+    name = f"{file}.bad-{number}"
+    with contextlib.suppress(OSError):
+        while os.path.exists(name):
+            with open(name, "rb") as handle:
+                if handle.read() == content:
+                    return name
+            number += 1
+            name = f"{file}.bad-{number}"
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(fd, "wb") as handle:
+            handle.write(content)
+        return name
+    return ""
+
+
+class Transcripts:
+    """The transcripts in use, least recently used ones dropped. The gateway is the only writer of the files,
+    so what is in memory is never stale; `forget` is for files replaced from outside (import, reset)."""
+
+    def __init__(self, home: str, max_cached: int = 64, max_bytes: int = _CACHED_BYTES) -> None:
+        self._home = home
+        self._max = max_cached
+        self._max_bytes = max_bytes
+        self._cached: OrderedDict[str, Transcript] = OrderedDict()
+        # One that a run still holds is handed out again even after it left the cache: there are never two.
+        self._live: WeakValueDictionary[str, Transcript] = WeakValueDictionary()
+        self._loading: dict[str, asyncio.Future[Transcript]] = {}
+
+    async def load(self, relpath: str, cwd: str = "") -> Transcript:
+        """The transcript at `relpath` under home; a new one if there is no file. Raises StateUnwritable."""
+        transcript = self._live.get(relpath)
+        if transcript is None:
+            pending = self._loading.get(relpath)
+            if pending is None:
+                pending = asyncio.ensure_future(self._read(relpath, cwd))
+                self._loading[relpath] = pending
+                pending.add_done_callback(lambda _: self._loading.pop(relpath, None))
+            transcript = await asyncio.shield(pending)
+        self._keep(relpath, transcript)
+        return transcript
+
+    def forget(self, relpath: str) -> None:
+        """Read the file again next time."""
+        self._cached.pop(relpath, None)
+        self._live.pop(relpath, None)
+
+    async def _read(self, relpath: str, cwd: str) -> Transcript:
+        file = os.path.join(self._home, relpath)
+        try:
+            large = os.path.getsize(file) > _INLINE
+        except OSError:
+            large = False
+        transcript = await asyncio.to_thread(_load, file, relpath, cwd) if large else _load(file, relpath, cwd)
+        self._live[relpath] = transcript
+        return transcript
+
+    def _keep(self, relpath: str, transcript: Transcript) -> None:
+        self._cached[relpath] = transcript
+        self._cached.move_to_end(relpath)
+        weight = sum(t.size for t in self._cached.values())
+        while len(self._cached) > 1 and (len(self._cached) > self._max or weight > self._max_bytes):
+            _, dropped = self._cached.popitem(last=False)
+            weight -= dropped.size
+
+
+def _load(file: str, relpath: str, cwd: str) -> Transcript:
+    transcript = read(file, relpath, cwd)
+    transcript.messages()
+    set_aside(transcript, file)
+    return transcript

@@ -1,0 +1,238 @@
+"""The store as everyone above sees it. SQLite carries one machine; a fleet gets the same port on PostgreSQL.
+
+Every coroutine that changes something returns only after the change is on disk. Changes are applied in the
+order in which they were called. The life of a message:
+
+    accept ──► queued ──claim──► running ──settle──► done (answered | silent | failed | refused)
+                 ▲  └──append(absorb)──► absorbed         │
+                 └────────yield_back────────┘             └► dead (settle with outcome "dead")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.errors import StateError
+
+Outcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted", "dead"]
+State: TypeAlias = Literal["queued", "running", "absorbed", "done"]
+
+
+class StaleClaim(StateError):
+    """The claim, message or reply is no longer in the state this change needs. Nothing was changed."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A message to accept. `dedupe` identifies it for ever: (channel, account, event id) or an idempotency key."""
+
+    id: str
+    dedupe: str
+    session: str  # session key: the lane; one run at a time
+    lane: str  # the pool of slots: main, subagent, cron
+    body: bytes  # the encoded Inbound
+    at: int
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """`id` is the id of the row on disk: for a duplicate, that of the first one."""
+
+    id: str
+    duplicate: bool
+    state: State
+    claim: Claim | None = None
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """The right to run one message. `attempts` counts this one; `fence` guards writes in a fleet."""
+
+    id: str
+    session: str
+    lane: str
+    body: bytes
+    at: int
+    attempts: int
+    fence: int = 0
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One transcript line: durable in the journal first, then appended to the file `path` (relative to home)."""
+
+    path: str
+    id: str  # entry id, unique in the file
+    data: bytes  # without the newline
+
+
+class Outgoing(msgspec.Struct, frozen=True):
+    """A reply part in the outbox. `seq`, given by the store, orders the parts of a target; `data` is the Reply."""
+
+    id: str
+    item: str  # the inbox id it answers
+    channel: str
+    target: str  # order is kept per (channel, target)
+    data: bytes
+    at: int
+    attempts: int = 0
+    state: str = "pending"  # pending, sending, sent, failed, cancelled
+    receipt: str = ""
+    error: str = ""
+    due: int = 0
+    seq: int = 0
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """One line of the usage ledger: one model call. `cost` in US dollars, None when unpriced."""
+
+    item: str
+    run: str
+    session: str
+    agent: str
+    provider: str
+    model: str
+    at: int
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float | None = None
+    ms: int = 0
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session. `data` is the encoded record (`sessions/record.py`); the rest is there to be searched."""
+
+    key: str
+    agent: str
+    session_id: str
+    updated: int
+    data: bytes
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One line of a message's trace, kept in the order it happened."""
+
+    item: str
+    at: int
+    what: str  # accepted, claimed, tool, result, settled, sending, sent, …
+    detail: str = ""
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """All that ends a turn, applied in one transaction."""
+
+    outcome: Outcome
+    note: str = ""  # reply text or reason, short; what a client with the same idempotency key is told
+    lines: tuple[Line, ...] = ()
+    replies: tuple[Outgoing, ...] = ()
+    session: SessionRow | None = None
+    spent: tuple[Spent, ...] = ()
+
+
+class ItemRow(msgspec.Struct, frozen=True):
+    """A message as it stands."""
+
+    id: str
+    dedupe: str
+    session: str
+    lane: str
+    body: bytes
+    at: int
+    state: State
+    outcome: Outcome | None
+    note: str
+    attempts: int
+    absorbed_by: str = ""
+    claimed: int = 0
+    settled: int = 0
+
+
+class Store(Protocol):
+    """The port. One conformance suite (`palinurus.testing.conformance.store`) runs on every implementation."""
+
+    async def accept(self, item: Item, *, claim: bool) -> Accepted:
+        """Put a message on disk. A known `dedupe` changes nothing and returns the first row's id and state.
+
+        With `claim=True` the row is claimed in the same step if nothing of its session is queued or running.
+        Raises DiskFull, StateBroken.
+        """
+        ...
+
+    async def claim(self, lane: str, skip: Sequence[str] = ()) -> Claim | None:
+        """Take the oldest queued message of `lane` whose session has none running and is not in `skip`."""
+        ...
+
+    async def waiting(self, session: str) -> list[ItemRow]:
+        """Queued messages of a session, oldest first."""
+        ...
+
+    async def append(
+        self, claim: Claim, lines: Sequence[Line], *, absorb: Sequence[str] = (), steps: Sequence[Step] = ()
+    ) -> None:
+        """Make transcript lines durable; messages in `absorb` become part of this run in the same step.
+
+        All or nothing. Raises StaleClaim if the claim has ended or one of `absorb` is no longer queued.
+        """
+        ...
+
+    async def settle(self, claim: Claim, end: Settlement) -> None:
+        """End the turn: outcome, last lines, reply rows, session row, ledger, all or nothing. Once per claim.
+
+        Raises StaleClaim, with nothing changed, if the claim has been settled, given back or taken over.
+        """
+        ...
+
+    async def yield_back(self, claim: Claim) -> None:
+        """Put an unfinished message back in its place; this attempt does not count. Raises StaleClaim."""
+        ...
+
+    async def recover(self) -> list[ItemRow]:
+        """At start, before anything else: rows left running are queued again, journal lines missing in transcript
+        files are written. Returns every row that waits, oldest first."""
+        ...
+
+    async def item(self, ident: str) -> ItemRow | None:
+        """By id, or by a prefix of it that is unique."""
+        ...
+
+    async def outgoing(self, channel: str, now: int) -> list[Outgoing]:
+        """The next part of each target that is due, oldest first: parts of one target never overtake each other."""
+        ...
+
+    async def sending(self, ident: str, now: int) -> Outgoing:
+        """About to send: counts the attempt, state `sending`. A row found in this state later is uncertain.
+
+        Raises StaleClaim if the row is not waiting to be sent (as do `delivered` and `undelivered`).
+        """
+        ...
+
+    async def delivered(self, ident: str, receipt: str, now: int) -> None: ...
+
+    async def undelivered(self, ident: str, error: str, due: int | None) -> None:
+        """Try again at `due`, or never (None: state failed)."""
+        ...
+
+    async def session(self, key: str) -> SessionRow | None: ...
+
+    async def sessions(self, agent: str | None = None) -> list[SessionRow]:
+        """All, newest first."""
+        ...
+
+    async def save_session(self, row: SessionRow) -> None: ...
+
+    async def drop_session(self, key: str) -> None: ...
+
+    async def slot(self, job: str, due: int) -> bool:
+        """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
+        ...
+
+    async def spent(self, since: int, session: str | None = None) -> list[Spent]: ...
+
+    async def trace(self, ident: str) -> list[Step]:
+        """Everything recorded about one message, oldest first, its outbox rows included."""
+        ...
+
+    async def close(self) -> None:
+        """Flush, sync the transcript files, release the lock."""
+        ...

@@ -1,0 +1,33 @@
+"""The store on one machine: a SQLite file, one writer thread, a journal in front of the transcript files."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from palinurus.clock import Clock
+from palinurus.store.sqlite import file, lock, schema
+from palinurus.store.sqlite.faults import fault
+from palinurus.store.sqlite.store import SqliteStore
+
+
+async def open_store(home: str, clock: Clock) -> SqliteStore:
+    """Lock the state directory and open it, migrated and pruned. Call `recover()` before anything else.
+
+    Raises StateLocked, StateUnwritable, StateBroken (damaged or from a newer version), DiskFull.
+    """
+    held = lock.take(home)
+    try:
+        conn = file.writing(home)
+        try:
+            schema.migrate(conn, file.path(home))
+            schema.prune(conn, clock.now())
+            return SqliteStore(home, conn, held, clock)
+        except sqlite3.Error as error:
+            conn.close()
+            raise fault(error, file.path(home)) from None
+        except BaseException:
+            conn.close()
+            raise
+    except BaseException:
+        held.release()
+        raise

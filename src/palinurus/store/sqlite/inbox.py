@@ -1,0 +1,152 @@
+"""The life of a message, as operations on the inbox table. Each function runs inside the writer's transaction.
+
+Knows the tables; knows nothing of threads, files (the journal has them) or what a body means.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from palinurus import points
+from palinurus.store.port import Accepted, Claim, Item, ItemRow, Line, SessionRow, Settlement, StaleClaim, Step
+from palinurus.store.sqlite import outbox, rows
+from palinurus.store.sqlite.writer import Tx
+
+_BUSY = (
+    "SELECT EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'running')"
+    " OR EXISTS (SELECT 1 FROM inbox WHERE session = ?1 AND state = 'queued')"
+)
+
+_ACCEPT = (
+    "INSERT INTO inbox (id, dedupe, session, lane, body, at, state, attempts, fence, claimed)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (dedupe) DO NOTHING"
+)
+
+_NEXT = (
+    "SELECT seq, id, session, lane, body, at, attempts + 1, fence + 1 FROM inbox AS q"
+    " WHERE state = 'queued' AND lane = ?"
+    " AND NOT EXISTS (SELECT 1 FROM inbox AS r WHERE r.session = q.session AND r.state = 'running')"
+    " AND session NOT IN (SELECT value FROM json_each(?))"
+    " ORDER BY seq LIMIT 1"
+)
+
+_HELD = "id = ? AND state = 'running' AND fence = ?"
+
+
+def accept(tx: Tx, item: Item, claim: bool) -> Accepted:
+    """Insert, and claim if wanted and the session is free. A known dedupe changes nothing."""
+    tx.before.append("accept.before")
+    tx.after.append("accept.after")
+    take = claim and not tx.conn.execute(_BUSY, (item.session,)).fetchone()[0]
+    state = "running" if take else "queued"
+    values = (item.id, item.dedupe, item.session, item.lane, item.body, item.at, state, take, take, tx.now * take)
+    if not tx.conn.execute(_ACCEPT, values).rowcount:
+        first = tx.conn.execute("SELECT id, state FROM inbox WHERE dedupe = ?", (item.dedupe,)).fetchone()
+        return Accepted(first[0], True, first[1])
+    if not take:
+        return Accepted(item.id, False, "queued")
+    tx.step(item.id, tx.now, "claimed", "attempt 1")
+    return Accepted(
+        item.id, False, "running", Claim(item.id, item.session, item.lane, item.body, item.at, attempts=1, fence=1)
+    )
+
+
+def claim(tx: Tx, lane: str, skip: Sequence[str]) -> Claim | None:
+    """The oldest message of the lane whose session is free, now running."""
+    found = tx.conn.execute(_NEXT, (lane, json.dumps(list(skip)))).fetchone()
+    if found is None:
+        return None
+    seq, *fields = found
+    taken = Claim(*fields)
+    tx.conn.execute(
+        "UPDATE inbox SET state = 'running', attempts = ?, fence = ?, claimed = ? WHERE seq = ?",
+        (taken.attempts, taken.fence, tx.now, seq),
+    )
+    tx.step(taken.id, tx.now, "claimed", f"attempt {taken.attempts}")
+    return taken
+
+
+def append(tx: Tx, held: Claim, lines: Sequence[Line], absorb: Sequence[str], steps: Sequence[Step]) -> None:
+    """Lines, absorbed messages and steps of a running turn. Raises StaleClaim."""
+    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
+        raise _stale(held)
+    for ident in absorb:
+        done = tx.conn.execute(
+            "UPDATE inbox SET state = 'absorbed', absorbed_by = ?, settled = ? WHERE id = ? AND state = 'queued'",
+            (held.id, tx.now, ident),
+        )
+        if not done.rowcount:
+            raise StaleClaim(f"message {ident} is no longer waiting; it was not absorbed")
+        tx.step(ident, tx.now, "absorbed", f"by {held.id}")
+    tx.append(list(lines))
+    for step in steps:
+        tx.step(step.item, step.at, step.what, step.detail)
+
+
+def settle(tx: Tx, held: Claim, end: Settlement) -> None:
+    """The end of a turn, all of it. Raises StaleClaim."""
+    tx.before.append("settle.before")
+    tx.after.append("settle.after")
+    done = tx.conn.execute(
+        f"UPDATE inbox SET state = 'done', outcome = ?, note = ?, settled = ? WHERE {_HELD}",
+        (end.outcome, end.note, tx.now, held.id, held.fence),
+    )
+    if not done.rowcount:
+        raise _stale(held)
+    tx.append(end.lines)
+    if end.spent:
+        tx.conn.executemany(
+            f"INSERT INTO spent ({rows.SPENT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [rows.fields(line) for line in end.spent],
+        )
+    if end.session is not None:
+        save_session(tx, end.session)
+    tx.step(held.id, tx.now, "settled", end.outcome)
+    for reply in end.replies:
+        outbox.queue(tx, reply)
+
+
+def yield_back(tx: Tx, held: Claim) -> None:
+    """Queued again, in its old place, the attempt not counted. Raises StaleClaim."""
+    done = tx.conn.execute(
+        f"UPDATE inbox SET state = 'queued', attempts = attempts - 1, claimed = 0 WHERE {_HELD}", (held.id, held.fence)
+    )
+    if not done.rowcount:
+        raise _stale(held)
+    tx.step(held.id, tx.now, "yielded", "")
+
+
+def recover(tx: Tx) -> list[ItemRow]:
+    """What the last process left: running rows are queued again, transcript files completed. All that waits."""
+    left = rows.running(tx.conn)
+    if left or tx.conn.execute("SELECT EXISTS (SELECT 1 FROM journal)").fetchone()[0]:
+        points.point("recover.before")
+        tx.after.append("recover.after")
+        tx.journal.recover(tx.conn)
+        tx.conn.execute("UPDATE inbox SET state = 'queued' WHERE state = 'running'")
+        for row in left:
+            tx.step(row.id, tx.now, "interrupted", f"attempt {row.attempts}")
+    return rows.queued(tx.conn)
+
+
+def save_session(tx: Tx, row: SessionRow) -> None:
+    tx.conn.execute(
+        "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET agent = excluded.agent, session_id = excluded.session_id,"
+        " updated = excluded.updated, data = excluded.data",
+        (row.key, row.agent, row.session_id, row.updated, row.data),
+    )
+
+
+def drop_session(tx: Tx, key: str) -> None:
+    tx.conn.execute("DELETE FROM sessions WHERE key = ?", (key,))
+
+
+def slot(tx: Tx, job: str, due: int) -> bool:
+    """True for the first caller of (job, due), for ever False for the others."""
+    return bool(tx.conn.execute("INSERT OR IGNORE INTO slots VALUES (?, ?, ?)", (job, due, tx.now)).rowcount)
+
+
+def _stale(held: Claim) -> StaleClaim:
+    return StaleClaim(f"message {held.id} is not held by this run any more (attempt {held.attempts})")

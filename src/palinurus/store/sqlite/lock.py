@@ -1,0 +1,115 @@
+"""One gateway per state directory: a kernel lock that dies with its process, so it is never stale.
+
+Knows the directory and the file `gateway.lock` in it. Knows nothing of the database.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+
+from palinurus.errors import StateLocked, StateUnwritable
+
+NAME = "gateway.lock"
+
+
+class Lock:
+    """The held lock. Children do not inherit it; `release` or the end of the process frees it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Free the directory. Safe to call twice."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+
+def take(home: str) -> Lock:
+    """Create `home` (mode 0700) if need be and lock it. Raises StateUnwritable, StateLocked; waits for nothing."""
+    _directory(home)
+    path = os.path.join(home, NAME)
+    while True:
+        fd = _open(path)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _locked(fd, home) from None
+        except OSError as error:
+            os.close(fd)
+            raise StateUnwritable(
+                f"{home} cannot be locked: {error.strerror}", fix="set PALINURUS_HOME to a directory on a local disk"
+            ) from None
+        if _same(fd, path):
+            break
+        os.close(fd)  # somebody removed the file between our open and our lock: a lock on it would guard nothing
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    except OSError:
+        pass  # a full disk: the lock holds all the same, only the pid cannot be named
+    return Lock(fd)
+
+
+def _locked(fd: int, home: str) -> StateLocked:
+    try:
+        pid = os.pread(fd, 32, 0).strip().decode("ascii", "replace")
+    finally:
+        os.close(fd)
+    who = f"process {pid}" if pid.isdigit() else "another process"
+    stop = f"stop it (kill {pid})" if pid.isdigit() else "stop it"
+    return StateLocked(
+        f"{home} is in use: {who} has a gateway running on it",
+        fix=f"talk to that one (pal chat, pal status), {stop}, or set PALINURUS_HOME to run a second one",
+    )
+
+
+def _same(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise unwritable(os.path.dirname(path), error) from None
+
+
+def _directory(home: str) -> None:
+    try:
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        found = os.stat(home)
+    except (FileExistsError, NotADirectoryError):
+        raise StateUnwritable(
+            f"{home} is not a directory", fix="move the file away or set PALINURUS_HOME to a directory"
+        ) from None
+    except OSError as error:
+        raise unwritable(home, error) from None
+    owned(home, found)
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        try:
+            os.chmod(home, stat.S_IMODE(found.st_mode) & 0o700)
+        except OSError as error:
+            raise unwritable(home, error) from None
+
+
+def owned(path: str, found: os.stat_result) -> None:
+    """Raise StateUnwritable if `path` is somebody else's: as root we could write, and the owner no longer could."""
+    if found.st_uid != os.geteuid():
+        raise StateUnwritable(
+            f"{path} belongs to user {found.st_uid}, this process is user {os.geteuid()}",
+            fix="run as its owner, or change the owner (chown -R), or set PALINURUS_HOME",
+        )
+
+
+def unwritable(path: str, error: OSError) -> StateUnwritable:
+    """One line for a directory or file that cannot be written."""
+    return StateUnwritable(
+        f"{path} cannot be written: {error.strerror}",
+        fix="make it writable, or set PALINURUS_HOME to another directory",
+    )

@@ -1,0 +1,60 @@
+"""The life of a reply part, as operations on the outbox table. Each runs inside the writer's transaction."""
+
+from __future__ import annotations
+
+from palinurus.store.port import Outgoing, StaleClaim
+from palinurus.store.sqlite import rows
+from palinurus.store.sqlite.writer import Tx
+
+_OPEN = "id = ? AND state IN ('pending', 'sending')"
+
+
+def queue(tx: Tx, reply: Outgoing) -> None:
+    """Put a part behind those already waiting for its target."""
+    tx.conn.execute(
+        "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
+        " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?)",
+        (reply.id, reply.item, reply.channel, reply.target, reply.data, reply.at, reply.due),
+    )
+    tx.step(reply.item, tx.now, "reply queued", _where(reply))
+
+
+def sending(tx: Tx, ident: str, now: int) -> Outgoing:
+    """Count the attempt and mark the part. Raises StaleClaim if it is not waiting."""
+    done = tx.conn.execute(f"UPDATE outbox SET state = 'sending', attempts = attempts + 1 WHERE {_OPEN}", (ident,))
+    reply = _changed(tx, ident, done.rowcount)
+    tx.step(reply.item, now, "sending", f"{_where(reply)}, attempt {reply.attempts}")
+    tx.after.append("outbox.claimed")
+    return reply
+
+
+def delivered(tx: Tx, ident: str, receipt: str, now: int) -> None:
+    """The platform has it. Raises StaleClaim if the part is not waiting."""
+    done = tx.conn.execute(f"UPDATE outbox SET state = 'sent', receipt = ?, error = '' WHERE {_OPEN}", (receipt, ident))
+    reply = _changed(tx, ident, done.rowcount)
+    tx.step(reply.item, now, "sent", f"{_where(reply)}, receipt {receipt}")
+    tx.after.append("outbox.receipt")
+
+
+def undelivered(tx: Tx, ident: str, error: str, due: int | None) -> None:
+    """Try again at `due`, or give up (None). Raises StaleClaim if the part is not waiting."""
+    state = "failed" if due is None else "pending"
+    done = tx.conn.execute(
+        f"UPDATE outbox SET state = ?, error = ?, due = ? WHERE {_OPEN}", (state, error, due or 0, ident)
+    )
+    reply = _changed(tx, ident, done.rowcount)
+    what = "failed" if due is None else "not sent"
+    tx.step(reply.item, tx.now, what, f"{_where(reply)}: {error}")
+
+
+def _changed(tx: Tx, ident: str, count: int) -> Outgoing:
+    reply = rows.reply(tx.conn, ident)
+    if reply is None:
+        raise StaleClaim(f"there is no reply {ident}")
+    if not count:
+        raise StaleClaim(f"reply {ident} is not waiting to be sent: it is {reply.state}")
+    return reply
+
+
+def _where(reply: Outgoing) -> str:
+    return f"{reply.channel} {reply.target} {reply.id}"

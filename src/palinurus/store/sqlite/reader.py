@@ -1,0 +1,88 @@
+"""Looking at the state from outside: read-only, beside a running gateway or without one. For the command line."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from palinurus.errors import NotFound, StateBroken
+from palinurus.store.port import ItemRow, Outgoing, SessionRow, Spent, Step
+from palinurus.store.sqlite import file, rows, schema
+from palinurus.store.sqlite.faults import fault
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Reader:
+    """Made by `open_reader`. Sees everything that is committed; changes nothing. Use as a context manager."""
+
+    def __init__(self, conn: sqlite3.Connection, path: str) -> None:
+        self._conn = conn
+        self._path = path
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def item(self, ident: str) -> ItemRow | None:
+        """By id, or by a prefix that only one id has."""
+        return self._read(rows.item, ident)
+
+    def items(self, limit: int = 50, session: str | None = None, state: str | None = None) -> list[ItemRow]:
+        """Newest first."""
+        return self._read(rows.items, limit, session, state)
+
+    def replies(self, item: str) -> list[Outgoing]:
+        """The reply parts of one message, in order, whatever became of them."""
+        return self._read(rows.replies, item)
+
+    def session(self, key: str) -> SessionRow | None:
+        return self._read(rows.session, key)
+
+    def sessions(self, agent: str | None = None) -> list[SessionRow]:
+        """Newest first."""
+        return self._read(rows.sessions, agent)
+
+    def spent(self, since: int = 0, session: str | None = None) -> list[Spent]:
+        """The usage ledger, oldest first."""
+        return self._read(rows.spent, since, session)
+
+    def trace(self, ident: str) -> list[Step]:
+        """Everything recorded about one message, oldest first."""
+        return self._read(rows.trace, ident)
+
+    def integrity(self) -> list[str]:
+        """What a whole check of the file finds; empty if it is sound. Slow on large files."""
+        try:
+            found = self._read(lambda conn: conn.execute("PRAGMA integrity_check(20)").fetchall())
+        except StateBroken as error:
+            return [error.message]
+        return [row[0] for row in found if row[0] != "ok"]
+
+    def close(self) -> None:
+        self._conn.close()
+
+    def _read(self, run: Callable[Concatenate[sqlite3.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return run(self._conn, *args, **kwargs)
+        except sqlite3.Error as error:
+            raise fault(error, self._path) from None
+
+
+def open_reader(home: str) -> Reader:
+    """Open the state for reading. Raises NotFound if there is none yet, StateBroken, StateUnwritable."""
+    path = file.path(home)
+    if not os.path.exists(path):
+        raise NotFound(f"{home} has no state yet", fix="start the gateway once (pal gateway), or set PALINURUS_HOME")
+    conn = file.reading(home)
+    try:
+        schema.version(conn, path)
+    except BaseException:
+        conn.close()
+        raise
+    return Reader(conn, path)

@@ -1,0 +1,147 @@
+"""The tables of state.db, and how an older file becomes a newer one. Pure SQL; `PRAGMA user_version` counts.
+
+A migration is appended, never edited: released files have run it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from palinurus.errors import StateBroken
+
+_FIRST = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+-- Few indexes and no AUTOINCREMENT: each tree a change touches is one more page in its commit.
+-- seq is the order of arrival (rows go oldest first, so it never goes back while any are left).
+-- fence grows with every claim, attempts does not (yield_back takes one back)
+CREATE TABLE inbox (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  dedupe TEXT NOT NULL UNIQUE,
+  session TEXT NOT NULL,
+  lane TEXT NOT NULL,
+  body BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  outcome TEXT,
+  note TEXT NOT NULL DEFAULT '',
+  attempts INTEGER NOT NULL DEFAULT 0,
+  absorbed_by TEXT NOT NULL DEFAULT '',
+  claimed INTEGER NOT NULL DEFAULT 0,
+  settled INTEGER NOT NULL DEFAULT 0,
+  fence INTEGER NOT NULL DEFAULT 0
+);
+-- at most one run per session, whatever the code above believes
+CREATE UNIQUE INDEX inbox_running ON inbox (session) WHERE state = 'running';
+CREATE INDEX inbox_waiting ON inbox (session, seq) WHERE state = 'queued';
+CREATE INDEX inbox_lane ON inbox (lane, seq, session) WHERE state = 'queued';
+
+CREATE TABLE outbox (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  item TEXT NOT NULL,
+  channel TEXT NOT NULL,
+  target TEXT NOT NULL,
+  data BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  attempts INTEGER NOT NULL DEFAULT 0,
+  state TEXT NOT NULL,
+  receipt TEXT NOT NULL DEFAULT '',
+  error TEXT NOT NULL DEFAULT '',
+  due INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX outbox_open ON outbox (channel, target, seq) WHERE state IN ('pending', 'sending');
+CREATE INDEX outbox_item ON outbox (item);
+
+CREATE TABLE sessions (
+  key TEXT PRIMARY KEY,
+  agent TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  updated INTEGER NOT NULL,
+  data BLOB NOT NULL
+);
+
+CREATE TABLE spent (
+  seq INTEGER PRIMARY KEY,
+  item TEXT NOT NULL,
+  run TEXT NOT NULL,
+  session TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  provider TEXT NOT NULL,
+  model TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  input INTEGER NOT NULL,
+  output INTEGER NOT NULL,
+  cache_read INTEGER NOT NULL,
+  cache_write INTEGER NOT NULL,
+  cost REAL,
+  ms INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX spent_at ON spent (at);
+CREATE INDEX spent_item ON spent (item);
+
+CREATE TABLE slots (job TEXT NOT NULL, due INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (job, due)) WITHOUT ROWID;
+
+CREATE TABLE steps (
+  item TEXT NOT NULL,
+  n INTEGER NOT NULL,
+  at INTEGER NOT NULL,
+  what TEXT NOT NULL,
+  detail TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (item, n)
+) WITHOUT ROWID;
+
+-- transcript lines whose file has not been synced yet
+CREATE TABLE journal (
+  seq INTEGER PRIMARY KEY,
+  path TEXT NOT NULL,
+  id TEXT NOT NULL,
+  data BLOB NOT NULL
+);
+CREATE INDEX journal_path ON journal (path, seq);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+
+DAY = 86_400_000
+KEEP = 30 * DAY  # finished rows; dedupe needs 7 days at least
+PRUNED = 5_000  # rows looked at per table and start, so that a start stays short
+
+# Oldest rows have the lowest seq, so only the head of each table is looked at.
+_PRUNE: tuple[str, ...] = (
+    "DELETE FROM inbox WHERE seq <= (SELECT min(seq) FROM inbox) + :rows"
+    " AND state IN ('done', 'absorbed') AND max(at, settled) < :before",
+    "DELETE FROM outbox WHERE seq <= (SELECT min(seq) FROM outbox) + :rows"
+    " AND state NOT IN ('pending', 'sending') AND at < :before",
+    "DELETE FROM steps WHERE item IN (SELECT item FROM steps ORDER BY item LIMIT :rows)"
+    " AND at < :before AND item NOT IN (SELECT id FROM inbox)",
+    "DELETE FROM slots WHERE due < :before AND at < :before",
+)
+
+
+def version(conn: sqlite3.Connection, file: str) -> int:
+    """The file's schema version. Raises StateBroken if it is newer than this program."""
+    found = int(conn.execute("PRAGMA user_version").fetchone()[0])
+    if found > len(MIGRATIONS):
+        raise StateBroken(
+            f"{file} was written by a newer Palinurus (schema {found}, this one knows {len(MIGRATIONS)})",
+            fix="update Palinurus, or set PALINURUS_HOME to another directory; `pal doctor` shows both versions",
+        )
+    return found
+
+
+def migrate(conn: sqlite3.Connection, file: str) -> None:
+    """Bring the file to this program's schema, one transaction per step. Raises StateBroken if it is newer."""
+    for number in range(version(conn, file), len(MIGRATIONS)):
+        conn.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version = {number + 1}; COMMIT;")
+
+
+def prune(conn: sqlite3.Connection, now: int) -> None:
+    """Forget finished messages older than 30 days, a bounded number at a time."""
+    conn.execute("BEGIN IMMEDIATE")
+    for statement in _PRUNE:
+        conn.execute(
+            statement, {"rows": PRUNED, "before": now - KEEP} if ":rows" in statement else {"before": now - KEEP}
+        )
+    conn.execute("COMMIT")

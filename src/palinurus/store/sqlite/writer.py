@@ -1,0 +1,265 @@
+"""The one thread that changes the database. It takes all that is queued, applies it in one transaction, commits,
+writes the transcript files, and only then tells the callers.
+
+Knows transactions and faults, not tables. An operation is a function of `Tx` that can be run again from the start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+from palinurus import points
+from palinurus.clock import Clock
+from palinurus.errors import StateBroken, StateError
+from palinurus.store.port import Line
+from palinurus.store.sqlite import journal as journals
+from palinurus.store.sqlite.faults import fault
+from palinurus.store.sqlite.journal import Journal
+
+log = logging.getLogger(__name__)
+
+IDLE = 1.0  # seconds without work before transcript files are synced
+SLICE = 8  # files synced before looking whether there is work again
+
+
+_STEP = (
+    "INSERT INTO steps (item, n, at, what, detail)"
+    " VALUES (?1, (SELECT coalesce(max(n), 0) + 1 FROM steps WHERE item = ?1), ?2, ?3, ?4)"
+)
+
+
+class Tx:
+    """What an operation sees: the connection, the time, and what is to follow its commit."""
+
+    __slots__ = ("after", "before", "conn", "journal", "lines", "now")
+
+    def __init__(self, conn: sqlite3.Connection, journal: Journal, now: int) -> None:
+        self.conn = conn
+        self.journal = journal
+        self.now = now
+        self.lines: list[tuple[int, Line]] = []
+        self.before: list[str] = []  # crash points just before and just after the commit
+        self.after: list[str] = []
+
+    def append(self, lines: tuple[Line, ...] | list[Line]) -> None:
+        """Journal these lines; their files are written after the commit."""
+        self.lines += journals.insert(self.conn, lines)
+
+    def step(self, item: str, at: int, what: str, detail: str) -> None:
+        """One more line in a message's trace."""
+        self.conn.execute(_STEP, (item, at, what, detail))
+
+
+Run: TypeAlias = Callable[[Tx], Any]
+
+
+class _Op(NamedTuple):
+    run: Run
+    future: asyncio.Future[Any]
+
+
+_Result: TypeAlias = tuple[asyncio.Future[Any], Any, BaseException | None]
+
+
+class _Retry(Exception):
+    """An operation failed in an unguarded batch: apply it again, each operation with its own savepoint."""
+
+
+# What SQLite raises when the transaction as a whole is lost; other errors belong to one operation.
+_WHOLE = (sqlite3.OperationalError, sqlite3.InternalError, sqlite3.DatabaseError)
+
+
+class Writer:
+    """Owns the writing connection; `ended` is called from its thread once that is closed.
+
+    `put` from the event loop; the future resolves after the commit.
+    """
+
+    def __init__(
+        self, conn: sqlite3.Connection, file: str, journal: Journal, clock: Clock, ended: Callable[[], None]
+    ) -> None:
+        self._ended = ended
+        self._conn = conn
+        self._file = file
+        self._journal = journal
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._wake = threading.Condition()
+        self._queue: list[_Op] = []
+        self._stopping = False
+        self._broken: StateError | None = None
+        self._thread = threading.Thread(target=self._main, name="palinurus-store", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def put(self, run: Run) -> asyncio.Future[Any]:
+        """Queue an operation. It happens even if the caller stops waiting. Raises StateError after `stop`."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        with self._wake:
+            if self._stopping:
+                raise StateError("the store is closed")
+            self._queue.append(_Op(run, future))
+            self._wake.notify()
+        return future
+
+    def stop(self) -> None:
+        """Take nothing more. Returns at once; `join` waits until all that was queued is on disk."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def _main(self) -> None:
+        while True:
+            with self._wake:
+                if not self._queue and not self._stopping:
+                    self._wake.wait(IDLE if self._journal.pending and self._broken is None else None)
+                ops, self._queue = self._queue, []
+                stopping = self._stopping
+            if ops:
+                self._tell(self._batch(ops))
+                if self._journal.rows > journals.MANY:
+                    self._sync()
+            elif stopping:
+                break
+            else:
+                self._idle()
+        self._idle(all_files=True)
+        _attempt(self._conn.close)
+        self._ended()
+
+    # --- one batch ---------------------------------------------------------------------------------------------
+
+    def _batch(self, ops: list[_Op]) -> list[_Result]:
+        if self._broken is not None:
+            return _refused(ops, self._broken)
+        results, error = _attempt(self._commit, ops, self._plain)
+        if isinstance(error, _Retry):
+            results, error = _attempt(self._commit, ops, self._guarded)
+        if error is None:
+            return results  # type: ignore[no-any-return]
+        self._rollback()
+        return _refused(ops, self._fault(error))
+
+    def _commit(self, ops: list[_Op], apply: Callable[[_Op, Tx], _Result]) -> list[_Result]:
+        """Apply and commit. Raises _Retry if an operation failed that was not guarded."""
+        conn = self._conn
+        tx = Tx(conn, self._journal, self._clock.now())
+        conn.execute("BEGIN IMMEDIATE")
+        results = [apply(op, tx) for op in ops]
+        for name in tx.before:
+            points.point(name)
+        conn.execute("COMMIT")
+        for name in tx.after:
+            points.point(name)
+        if tx.lines:
+            _, error = _attempt(self._journal.write, tx.lines, conn)
+            if error is not None:  # it is committed: whatever happens to the files, the callers have succeeded
+                self._fault(error)
+                self._journal.stuck.update((line.path, str(error)) for _, line in tx.lines)
+        return results
+
+    def _plain(self, op: _Op, tx: Tx) -> _Result:
+        # no savepoint: almost nothing fails, and each statement is a chance to lose the interpreter lock
+        result, error = _attempt(op.run, tx)
+        if error is not None:
+            self._rollback()
+            raise _Retry
+        return op.future, result, None
+
+    def _guarded(self, op: _Op, tx: Tx) -> _Result:
+        kept = len(tx.lines), len(tx.before), len(tx.after)
+        tx.conn.execute("SAVEPOINT op")
+        result, error = _attempt(op.run, tx)
+        if error is not None:
+            if type(error) in _WHOLE:
+                raise error
+            tx.conn.execute("ROLLBACK TO op")
+            del tx.lines[kept[0] :], tx.before[kept[1] :], tx.after[kept[2] :]
+        tx.conn.execute("RELEASE op")
+        return op.future, result, fault(error, self._file) if isinstance(error, sqlite3.Error) else error
+
+    def _fault(self, error: Exception) -> StateError:
+        """The error callers get. StateBroken is remembered: nothing more is tried."""
+        if isinstance(error, StateError):
+            failed = error
+        elif isinstance(error, sqlite3.Error):
+            failed = fault(error, self._file)
+        else:
+            log.error("the store's thread met a bug", exc_info=error)
+            failed = StateError(f"{self._file}: {error!r}")
+        if isinstance(failed, StateBroken) and self._broken is None:
+            self._broken = failed
+            log.critical("%s; nothing more is accepted", failed.message)
+        else:
+            log.error("%s", failed.message)
+        return failed
+
+    def _rollback(self) -> None:
+        if self._conn.in_transaction:
+            _, error = _attempt(self._conn.execute, "ROLLBACK")
+            if error is not None:
+                self._fault(StateBroken(f"{self._file}: a transaction could not be undone ({error})"))
+
+    def _tell(self, results: list[_Result]) -> None:
+        try:
+            self._loop.call_soon_threadsafe(_resolve, results)
+        except RuntimeError:
+            pass  # the loop is gone, and with it everyone who waited
+
+    # --- between batches ---------------------------------------------------------------------------------------
+
+    def _idle(self, all_files: bool = False) -> None:
+        if self._broken is None:
+            _, error = _attempt(self._mend)
+            if error is not None:
+                self._fault(error)
+        while self._journal.touched and self._broken is None and (all_files or not self._queue):
+            self._sync()
+
+    def _mend(self) -> None:
+        for path in list(self._journal.stuck):
+            self._journal.mend(path, self._conn)
+
+    def _sync(self) -> None:
+        """Sync some transcript files and forget their rows. Rows that stay are compared with the file later."""
+        _, error = _attempt(self._forget)
+        if error is not None:
+            self._rollback()
+            self._fault(error)
+
+    def _forget(self) -> None:
+        synced = self._journal.sync(SLICE)
+        self._conn.execute("BEGIN IMMEDIATE")
+        journals.forget(self._conn, synced)
+        self._conn.execute("COMMIT")
+
+
+def _attempt(run: Callable[..., Any], *args: Any) -> tuple[Any, Exception | None]:
+    """The border of the thread: whatever goes wrong becomes a value, or everyone would wait for ever."""
+    try:
+        return run(*args), None
+    except Exception as error:  # noqa: BLE001 - boundary of the thread
+        return None, error
+
+
+def _refused(ops: list[_Op], error: StateError) -> list[_Result]:
+    return [(op.future, None, type(error)(error.message, fix=error.fix)) for op in ops]
+
+
+def _resolve(results: list[_Result]) -> None:
+    for future, value, error in results:
+        if future.done():
+            continue  # whoever waited was cancelled; it happened all the same
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)

@@ -1,0 +1,128 @@
+"""A channel in the process: what a human would have seen, and every way a platform can go wrong on the way there.
+
+Knows nothing of the outbox. A fault is a value put in `faults`; each send takes one, then all is well again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.outbound import NotSent, Reply, Sent, Submit
+
+# lost: not shown, nobody knows; shown: shown, the acknowledgement was lost; late: shown, acknowledged when
+# `release()` is called; limited: 429; refused: never will be; down: not now; raises: breaks the port's promise
+Fault: TypeAlias = Literal["lost", "shown", "late", "limited", "refused", "down", "raises"]
+
+_ANSWERS: dict[str, NotSent] = {
+    "lost": NotSent("the connection was cut", uncertain=True),
+    "shown": NotSent("the connection was cut", uncertain=True),
+    "limited": NotSent("too many requests", retry_after=1.0),
+    "refused": NotSent("the chat does not exist", fatal=True),
+    "down": NotSent("connection refused", retry_after=0.5),
+}
+_SHOWN = ("shown", "late")
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One message on the human's screen."""
+
+    message_id: str
+    to: str
+    text: str
+    client_id: str
+    kind: str
+
+
+class FakeChannel:
+    """Implements `core.types.outbound.Channel`.
+
+    dedupes: the platform shows a client_id once however often it is sent. finds: `find` can read back.
+    """
+
+    def __init__(self, name: str = "fake", *, dedupes: bool = False, finds: bool = True) -> None:
+        self._name = name
+        self._dedupes = dedupes
+        self._finds = finds
+        self._submit: Submit | None = None
+        self._running = asyncio.Event()
+        self._released = asyncio.Event()
+        self.seen: list[Seen] = []
+        self.sends: list[Reply] = []  # every call of `send`, those that failed included
+        self.faults: list[Fault | None] = []
+        self.accepted: list[str] = []  # ids `submit` has returned: what the platform was acknowledged
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def dedupes(self) -> bool:
+        return self._dedupes
+
+    async def run(self, submit: Submit) -> None:
+        """Receive until cancelled. Messages come from `receive`."""
+        self._submit = submit
+        self._running.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._running.clear()
+            self._submit = None
+
+    async def receive(
+        self, text: str, *, event: str, sender: str = "human", to: str = "chat", times: int = 1
+    ) -> list[str]:
+        """A human writes; with `times` > 1 the platform delivers the same event again. Returns the ids given."""
+        await asyncio.wait_for(self._running.wait(), 10)
+        assert self._submit is not None
+        inbound = Inbound(Target(self._name, to), Sender(sender), event, text, 0)
+        ids = [await self._submit(inbound) for _ in range(times)]
+        self.accepted += ids
+        return ids
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        """Show it, or fail as the next fault says."""
+        self.sends.append(reply)
+        fault = self.faults.pop(0) if self.faults else None
+        if fault == "raises":
+            raise RuntimeError("a channel that raises")
+        if fault is not None and fault not in _SHOWN:
+            return _ANSWERS[fault]
+        sent = self._show(reply)
+        if fault == "late":
+            await self._released.wait()
+        return _ANSWERS["shown"] if fault == "shown" else sent
+
+    async def find(self, reply: Reply) -> Sent | None:
+        """The message already shown for this client_id, if the platform can tell."""
+        return self._known(reply) if self._finds else None
+
+    def release(self) -> None:
+        """Let acknowledgements that are late arrive."""
+        self._released.set()
+
+    @property
+    def texts(self) -> list[str]:
+        """What the human read, in order."""
+        return [one.text for one in self.seen]
+
+    @property
+    def doubled(self) -> list[str]:
+        """client_ids the human saw more than once."""
+        ids = [one.client_id for one in self.seen]
+        return sorted({ident for ident in ids if ids.count(ident) > 1})
+
+    def _known(self, reply: Reply) -> Sent | None:
+        return next((Sent(one.message_id) for one in self.seen if one.client_id == reply.client_id), None)
+
+    def _show(self, reply: Reply) -> Sent:
+        known = self._known(reply) if self._dedupes else None
+        if known is not None:
+            return known
+        ident = f"{self._name}-{len(self.seen) + 1}"
+        self.seen.append(Seen(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
+        return Sent(ident)

@@ -1,0 +1,303 @@
+"""The first half of the Store suite: accept, claim, append, settle, recover. See `conformance/store.py`.
+
+Knows the port only; the implementation comes from the subclass's `open`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from palinurus.clock import Clock
+from palinurus.errors import StateError
+from palinurus.store.port import (
+    Accepted,
+    Claim,
+    Item,
+    Line,
+    Outgoing,
+    SessionRow,
+    Settlement,
+    Spent,
+    StaleClaim,
+    Store,
+)
+from palinurus.testing.clock import FakeClock
+
+FILE = "agents/main/sessions/s.jsonl"
+
+
+def item(ident: str, session: str = "agent:main:a", *, dedupe: str = "", lane: str = "main") -> Item:
+    """A message to accept."""
+    return Item(ident, dedupe or f"fake:{ident}", session, lane, f"body of {ident}".encode(), 1000)
+
+
+def line(ident: str, path: str = FILE) -> Line:
+    """A transcript line as it looks in a file."""
+    return Line(path, ident, b'{"type":"message","id":"%s","parentId":null}' % ident.encode())
+
+
+def part(ident: str, *, of: str = "m1", target: str = "chat", channel: str = "fake", due: int = 0) -> Outgoing:
+    """A reply part."""
+    return Outgoing(ident, of, channel, target, f"reply {ident}".encode(), 1000, due=due)
+
+
+def call(ident: str, at: int, session: str = "agent:main:a", cost: float | None = 0.5) -> Spent:
+    """One model call in the ledger."""
+    return Spent(ident, "run", session, "main", "fake", "model", at, 10, 20, 30, 40, cost, 7)
+
+
+class InboxSuite:
+    """Messages: from accepted to settled."""
+
+    async def open(self, home: str, clock: Clock) -> Store:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def clock(self) -> FakeClock:
+        return FakeClock()
+
+    @pytest.fixture
+    async def store(self, tmp_path: Path, clock: FakeClock) -> AsyncIterator[Store]:
+        store = await self.open(str(tmp_path / "home"), clock)
+        await store.recover()
+        yield store
+        await store.close()
+
+    async def again(self, store: Store, tmp_path: Path, clock: FakeClock) -> Store:
+        """Close and open anew."""
+        await store.close()
+        return await self.open(str(tmp_path / "home"), clock)
+
+    # --- accept ------------------------------------------------------------------------------------------------
+
+    async def test_accept_makes_a_queued_row(self, store: Store) -> None:
+        assert await store.accept(item("m1"), claim=False) == Accepted("m1", False, "queued")
+        row = await store.item("m1")
+        assert row is not None
+        assert (row.dedupe, row.session, row.lane, row.body, row.at) == (
+            "fake:m1",
+            "agent:main:a",
+            "main",
+            b"body of m1",
+            1000,
+        )
+        assert (row.state, row.outcome, row.attempts, row.absorbed_by) == ("queued", None, 0, "")
+
+    async def test_accept_claims_when_the_session_is_free(self, store: Store) -> None:
+        first = await store.accept(item("m1"), claim=True)
+        assert first.state == "running"
+        assert first.claim is not None
+        assert (first.claim.id, first.claim.attempts, first.claim.body) == ("m1", 1, b"body of m1")
+        # something runs
+        assert await store.accept(item("m2"), claim=True) == Accepted("m2", False, "queued")
+        await store.settle(first.claim, Settlement("answered"))
+        # nothing runs, but m2 waits: m3 must not overtake it
+        assert await store.accept(item("m3"), claim=True) == Accepted("m3", False, "queued")
+        other = await store.accept(item("m4", "agent:main:b"), claim=True)
+        assert other.claim is not None
+
+    async def test_a_duplicate_changes_nothing(self, store: Store) -> None:
+        await store.accept(item("m1", dedupe="tg:1"), claim=False)
+        assert await store.accept(item("m2", dedupe="tg:1"), claim=True) == Accepted("m1", True, "queued")
+        assert await store.item("m2") is None
+        held = await store.claim("main")
+        assert held is not None
+        await store.settle(held, Settlement("answered", "hello"))
+        assert await store.accept(item("m3", dedupe="tg:1"), claim=True) == Accepted("m1", True, "done")
+
+    async def test_concurrent_duplicates_make_one_row(self, store: Store) -> None:
+        got = await asyncio.gather(*(store.accept(item(f"m{n}", dedupe="tg:1"), claim=True) for n in range(10)))
+        assert sorted(a.duplicate for a in got) == [False] + [True] * 9
+        assert len({a.id for a in got}) == 1
+        assert sum(a.claim is not None for a in got) == 1
+
+    async def test_dedupe_outlives_a_restart_and_a_week(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
+        held = (await store.accept(item("m1", dedupe="tg:1"), claim=True)).claim
+        assert held is not None
+        await store.settle(held, Settlement("answered"))
+        clock.jump(7 * 86_400)
+        store = await self.again(store, tmp_path, clock)
+        assert await store.accept(item("m2", dedupe="tg:1"), claim=True) == Accepted("m1", True, "done")
+        await store.close()
+
+    # --- claim -------------------------------------------------------------------------------------------------
+
+    async def test_claims_come_in_order_of_arrival(self, store: Store) -> None:
+        for n, session in enumerate("abab"):
+            await store.accept(item(f"m{n}", session), claim=False)
+        first, second = await store.claim("main"), await store.claim("main")
+        assert first is not None
+        assert second is not None
+        assert (first.id, second.id) == ("m0", "m1")
+        assert await store.claim("main") is None  # both sessions are busy
+        await store.settle(second, Settlement("answered"))
+        third = await store.claim("main")
+        assert third is not None
+        assert third.id == "m3"
+
+    async def test_claim_keeps_to_its_lane_and_skips(self, store: Store) -> None:
+        await store.accept(item("m1", "a"), claim=False)
+        await store.accept(item("m2", "b"), claim=False)
+        assert await store.claim("cron") is None
+        assert await store.claim("main", skip=("a", "b")) is None
+        taken = await store.claim("main", skip=("a", 'quote"s', "\N{SNOWMAN}"))
+        assert taken is not None
+        assert taken.id == "m2"
+
+    async def test_one_runs_per_session(self, store: Store) -> None:
+        for n in range(20):
+            await store.accept(item(f"m{n:02}", "a"), claim=False)
+        got = [held for held in await asyncio.gather(*(store.claim("main") for _ in range(10))) if held]
+        assert [held.id for held in got] == ["m00"]
+
+    async def test_waiting_lists_the_queue(self, store: Store) -> None:
+        for n in range(3):
+            await store.accept(item(f"m{n}"), claim=n == 0)
+        assert [row.id for row in await store.waiting("agent:main:a")] == ["m1", "m2"]
+        assert await store.waiting("agent:main:other") == []
+
+    async def test_yield_back_keeps_the_place(self, store: Store) -> None:
+        for n in range(2):
+            await store.accept(item(f"m{n}"), claim=False)
+        held = await store.claim("main")
+        assert held is not None
+        await store.yield_back(held)
+        again = await store.claim("main")
+        assert again is not None
+        assert (again.id, again.attempts) == ("m0", 1)
+        # the first holder has lost its right, although the count of attempts is the same
+        for stale in (store.settle(held, Settlement("answered")), store.append(held, []), store.yield_back(held)):
+            with pytest.raises(StaleClaim):
+                await stale
+        row = await store.item("m0")
+        assert row is not None
+        assert row.state == "running"
+
+    # --- append and absorb -------------------------------------------------------------------------------------
+
+    async def test_append_reaches_the_file(self, store: Store, tmp_path: Path) -> None:
+        held = await self.held(store)
+        await store.append(held, [line("e1"), line("e2")])
+        await store.append(held, [line("e3"), line("x1", "agents/main/sessions/other.jsonl")])
+        home = tmp_path / "home"
+        assert (home / FILE).read_bytes() == b"".join(line(e).data + b"\n" for e in ("e1", "e2", "e3"))
+        assert (home / "agents/main/sessions/other.jsonl").read_bytes() == line("x1").data + b"\n"
+
+    @pytest.mark.parametrize("path", ["../out.jsonl", "/etc/x", "a//b", "state.db", "gateway.lock", "a/../../b", ""])
+    async def test_lines_stay_inside(self, store: Store, path: str) -> None:
+        held = await self.held(store)
+        with pytest.raises(StateError):
+            await store.append(held, [line("e1", path)])
+
+    async def test_absorbed_with_the_line_or_not_at_all(self, store: Store, tmp_path: Path) -> None:
+        held = await self.held(store)
+        await store.accept(item("m2"), claim=False)
+        await store.append(held, [line("e1")], absorb=["m2"])
+        row = await store.item("m2")
+        assert row is not None
+        assert (row.state, row.absorbed_by) == ("absorbed", "m1")
+        # m3 is still queued, m2 no longer: nothing of this may happen
+        await store.accept(item("m3"), claim=False)
+        with pytest.raises(StaleClaim):
+            await store.append(held, [line("e2")], absorb=["m3", "m2"])
+        assert [row.id for row in await store.waiting("agent:main:a")] == ["m3"]
+        assert b"e2" not in (tmp_path / "home" / FILE).read_bytes()
+        await store.settle(held, Settlement("answered"))
+        after = await store.claim("main")
+        assert after is not None
+        assert after.id == "m3"  # what was absorbed never runs by itself
+
+    # --- settle ------------------------------------------------------------------------------------------------
+
+    async def test_settle_is_all_of_it(self, store: Store, tmp_path: Path) -> None:
+        held = await self.held(store)
+        row = SessionRow("agent:main:a", "main", "s", 5, b"{}")
+        await store.settle(
+            held, Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r2")), row, (call("m1", 5),))
+        )
+        done = await store.item("m1")
+        assert done is not None
+        assert (done.state, done.outcome, done.note) == ("done", "answered", "hi")
+        assert (tmp_path / "home" / FILE).read_bytes() == line("e1").data + b"\n"
+        assert [p.id for p in await store.outgoing("fake", 9999)] == ["r1"]
+        assert await store.session("agent:main:a") == row
+        assert await store.spent(0) == [call("m1", 5)]
+
+    async def test_settle_happens_once(self, store: Store) -> None:
+        held = await self.held(store)
+        await store.settle(held, Settlement("answered", "first"))
+        with pytest.raises(StaleClaim):
+            await store.settle(held, Settlement("failed", "second", replies=(part("r1"),)))
+        with pytest.raises(StaleClaim):
+            await store.append(held, [line("e1")])
+        row = await store.item("m1")
+        assert row is not None
+        assert (row.outcome, row.note) == ("answered", "first")
+        assert await store.outgoing("fake", 9999) == []
+
+    async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
+        held = await self.held(store)
+        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r1")), None, (call("m1", 5),))
+        other = store.accept(item("m9", "agent:main:z"), claim=True)
+        failed, fine = await asyncio.gather(store.settle(held, twice), other, return_exceptions=True)
+        assert isinstance(failed, StateError)
+        assert isinstance(fine, Accepted)  # a bad operation does not take its neighbours along
+        row = await store.item("m1")
+        assert row is not None
+        assert row.state == "running"
+        assert await store.outgoing("fake", 9999) == []
+        assert await store.spent(0) == []
+        assert not (tmp_path / "home" / FILE).exists()
+        await store.settle(held, Settlement("failed"))
+
+    async def test_a_cancelled_caller_does_not_undo(self, store: Store) -> None:
+        tasks = [asyncio.ensure_future(store.accept(item(f"m{n}", f"s{n}"), claim=False)) for n in range(5)]
+        await asyncio.sleep(0)
+        tasks[2].cancel()
+        got = await asyncio.gather(*tasks, return_exceptions=True)
+        assert [isinstance(g, asyncio.CancelledError) for g in got] == [False, False, True, False, False]
+        await store.accept(item("last"), claim=False)
+        assert await store.item("m2") is not None
+
+    # --- recover -----------------------------------------------------------------------------------------------
+
+    async def test_recover_queues_what_was_running(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
+        for n in range(4):
+            await store.accept(item(f"m{n}", f"s{n % 2}"), claim=True)
+        store = await self.again(store, tmp_path, clock)
+        found = await store.recover()
+        assert [(row.id, row.attempts) for row in found] == [("m0", 1), ("m1", 1), ("m2", 0), ("m3", 0)]
+        assert {row.state for row in found} == {"queued"}
+        again = await store.claim("main")
+        assert again is not None
+        assert (again.id, again.attempts) == ("m0", 2)
+        await store.close()
+
+    async def test_recover_returns_what_waits(self, store: Store) -> None:
+        assert await store.recover() == []
+        await store.accept(item("m1"), claim=False)
+        assert [row.id for row in await store.recover()] == ["m1"]
+
+    # --- item --------------------------------------------------------------------------------------------------
+
+    async def test_item_by_unique_prefix(self, store: Store) -> None:
+        for ident in ("abc1", "abc2", "abc"):
+            await store.accept(item(ident, ident), claim=False)
+        found = [await store.item(ident) for ident in ("abc", "abc1", "ab", "abc2", "x", "", "abc%")]
+        assert [row and row.id for row in found] == ["abc", "abc1", None, "abc2", None, None, None]
+
+    # --- helpers -----------------------------------------------------------------------------------------------
+
+    async def held(self, store: Store, ident: str = "m1") -> Claim:
+        """A message accepted and claimed."""
+        claim = (await store.accept(item(ident), claim=True)).claim
+        assert claim is not None
+        return claim
+
+    async def replied(self, store: Store, *parts: Outgoing) -> None:
+        """A message answered with these parts."""
+        await store.settle(await self.held(store), Settlement("answered", replies=parts))

@@ -1,0 +1,287 @@
+"""A fake provider on 127.0.0.1: OpenAI Chat Completions and Anthropic Messages from a script, with faults.
+
+In a test: `async with ModelServer([say("hi"), status(429)]) as server: … server.url …`. As a process of its own,
+driven by the words of `marker.py`: `python -m palinurus.testing.server --port N [--script FILE]`; it writes its
+address as one line to standard output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from palinurus.clock import SystemClock
+from palinurus.testing import marker, speech
+from palinurus.testing.script import Step, Turn, say, turn_of
+
+_APIS = {"/chat/completions": "openai-completions", "/messages": "anthropic-messages"}
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One request as it came. `body` is the decoded JSON, {} if it was none."""
+
+    path: str
+    api: str
+    headers: dict[str, str]  # names in lower case
+    body: dict[str, Any]
+
+    @property
+    def talk(self) -> marker.Talk:
+        return marker.talk(self.body)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A turn, and what goes wrong while it is sent."""
+
+    turn: Turn = Turn()
+    status: int = 200
+    body: bytes | None = None  # sent instead of the turn
+    headers: dict[str, str] = {}
+    refuse: bool = False  # the connection is closed without an answer
+    cut: int | None = None  # … after so many bytes of the body
+    stall: int | None = None  # silence after so many bytes, until the client or the server goes
+    delay: float = 0.0  # seconds between events
+    split: int = 0  # bytes per write; 0: one event per write
+
+
+Scripted: TypeAlias = Step | Answer | Callable[[Asked], Step | Answer]
+
+
+def refuse() -> Answer:
+    """The connection is closed before a byte is answered."""
+    return Answer(refuse=True)
+
+
+def status(
+    code: int, body: str = '{"error": {"message": "scripted"}}', headers: dict[str, str] | None = None
+) -> Answer:
+    """An error response."""
+    return Answer(status=code, body=body.encode(), headers={"content-type": "application/json", **(headers or {})})
+
+
+def html(code: int = 200) -> Answer:
+    """A proxy's page where the protocol should be."""
+    page = b"<!doctype html><html><head><title>Sign in</title></head><body>Welcome</body></html>"
+    return Answer(status=code, body=page, headers={"content-type": "text/html"})
+
+
+def malformed(data: bytes = b'data: {"choices": [{"delta": {"content": \n\ndata: [[[\n\n') -> Answer:
+    """An event stream that is not the protocol."""
+    return Answer(body=data, headers={"content-type": "text/event-stream"})
+
+
+def cut(turn: Turn, after: int) -> Answer:
+    """The connection breaks after so many bytes of the stream."""
+    return Answer(turn, cut=after)
+
+
+def stall(turn: Turn, after: int = 0) -> Answer:
+    """Nothing more comes after so many bytes; the connection stays open."""
+    return Answer(turn, stall=after)
+
+
+def slow(turn: Turn, delay: float = 0.05) -> Answer:
+    """Seconds between events."""
+    return Answer(turn, delay=delay)
+
+
+def split(turn: Turn, size: int) -> Answer:
+    """Written in pieces of `size` bytes, wherever that cuts."""
+    return Answer(turn, split=size)
+
+
+def by_marker(asked: Asked) -> Answer:
+    """What the newest user message asks for."""
+    marked = marker.read(asked.talk)
+    return Answer(marked.turn, delay=marked.delay, cut=marked.cut, stall=marked.stall)
+
+
+class ModelServer:
+    """`script`: one step per request, then `default` (the markers, which echo a plain message).
+
+    `requests` holds what was asked, `open` counts responses under way, `failed` those the client left early.
+    """
+
+    def __init__(self, script: Iterable[Scripted] = (), *, default: Scripted = by_marker, chunk: int = 8) -> None:
+        self._script = list(script)
+        self._default = default
+        self._chunk = chunk
+        self._runner: web.ServerRunner | None = None
+        self._closing = asyncio.Event()
+        self.requests: list[Asked] = []
+        self.open = 0
+        self.failed = 0
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The base URL for either API (`/chat/completions` and `/messages` are looked for at the end of a path)."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    async def start(self, port: int = 0) -> None:
+        """Listen. Raises OSError when the port is taken."""
+        self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
+        await site.start()
+        self.port = int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Close every connection, stalled ones too."""
+        self._closing.set()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def __aenter__(self) -> ModelServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.stop()
+
+    def add(self, *steps: Scripted) -> None:
+        """More steps at the end of the script."""
+        self._script += steps
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        api = next((api for tail, api in _APIS.items() if request.path.endswith(tail)), "")
+        if not api:
+            known = request.path.endswith("/models")
+            listed = {"object": "list", "data": [{"id": "fake", "object": "model"}]}
+            return _json(listed) if known else _json({"error": {"message": "not found"}}, 404)
+        raw = await request.read()
+        try:
+            body = msgspec.json.decode(raw, type=dict[str, Any])
+        except msgspec.DecodeError:
+            body = {}
+        asked = Asked(request.path, api, {k.lower(): v for k, v in request.headers.items()}, body)
+        self.requests.append(asked)
+        answer = _answer(self._script.pop(0) if self._script else self._default, asked)
+        self.open += 1
+        try:
+            return await self._answered(request, asked, answer)
+        except ConnectionError:  # the client has gone; nobody is there to be told
+            self.failed += 1
+            return web.Response()
+        except asyncio.CancelledError:
+            self.failed += 1
+            raise
+        finally:
+            self.open -= 1
+
+    async def _answered(self, request: web.BaseRequest, asked: Asked, answer: Answer) -> web.StreamResponse:
+        turn = answer.turn
+        if answer.refuse:
+            return _drop(request, web.Response())
+        if turn.failure is not None and not turn.text and answer.body is None:
+            code, error = speech.error_body(turn.failure)
+            wait = turn.failure.retry_after
+            return _json(error, code, {} if wait is None else {"retry-after": f"{wait:g}"})
+        ids = [asked.talk.call_id(n) for n in range(len(turn.calls))]
+        if answer.body is None and not asked.body.get("stream"):
+            return _json(speech.WHOLE[asked.api](turn, ids))
+        if answer.body is not None and answer.status != 200:
+            return web.Response(status=answer.status, body=answer.body, headers=answer.headers)
+        events = [answer.body] if answer.body is not None else speech.STREAMED[asked.api](turn, ids, self._chunk)
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", **answer.headers})
+        await response.prepare(request)
+        return await self._stream(request, response, events, answer)
+
+    async def _stream(
+        self, request: web.BaseRequest, response: web.StreamResponse, events: list[bytes], answer: Answer
+    ) -> web.StreamResponse:
+        gates = dict(answer.turn.gates)
+        stop_at = answer.cut if answer.cut is not None else answer.stall
+        sent = 0
+        for n, data in enumerate(_pieces(events, answer.split)):
+            if n in gates:
+                await gates[n].passing()
+            if answer.delay and n:
+                await SystemClock().sleep(answer.delay)
+            part = data if stop_at is None else data[: max(0, stop_at - sent)]
+            if part:
+                await response.write(part)
+            sent += len(part)
+            if stop_at is not None and sent >= stop_at:
+                if answer.stall is not None:
+                    await self._closing.wait()
+                return _drop(request, response)
+        await response.write_eof()
+        return response
+
+
+def _answer(step: Scripted, asked: Asked) -> Answer:
+    found = step(asked) if callable(step) else step
+    return found if isinstance(found, Answer) else Answer(turn_of(found, asked))
+
+
+def _pieces(events: list[bytes], size: int) -> list[bytes]:
+    if not size:
+        return events
+    whole = b"".join(events)
+    return [whole[at : at + size] for at in range(0, len(whole), size)]
+
+
+def _drop(request: web.BaseRequest, response: web.StreamResponse) -> web.StreamResponse:
+    """Break the connection: the client sees it end before the response does."""
+    if request.transport is not None:
+        request.transport.abort()
+    return response
+
+
+def _json(data: Any, code: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(
+        status=code, body=msgspec.json.encode(data), headers={"content-type": "application/json", **(headers or {})}
+    )
+
+
+def read_script(data: bytes) -> list[Scripted]:
+    """A JSON list of {"say": text} | {"turn": Turn} | {"status": n, "body": …, "cut": n, …} (fields of Answer)."""
+    steps: list[Scripted] = []
+    for one in msgspec.json.decode(data, type=list[dict[str, Any]]):
+        if "say" in one:
+            steps.append(say(str(one["say"])))
+        else:
+            fields = {k: v for k, v in one.items() if k != "body"}
+            body = one["body"].encode() if "body" in one else None
+            steps.append(msgspec.structs.replace(msgspec.convert(fields, Answer), body=body))
+    return steps
+
+
+async def serve(port: int, script: list[Scripted]) -> None:
+    """Run until cancelled; the address goes to standard output first."""
+    server = ModelServer(script)
+    await server.start(port)
+    sys.stdout.write(server.url + "\n")
+    sys.stdout.flush()
+    try:
+        await asyncio.get_running_loop().create_future()
+    finally:
+        await server.stop()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m palinurus.testing.server", description=__doc__)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--script", help="JSON list of steps; without it the markers decide")
+    options = parser.parse_args(argv)
+    script: list[Scripted] = []
+    if options.script:
+        with open(options.script, "rb") as handle:
+            script = read_script(handle.read())
+    try:
+        asyncio.run(serve(options.port, script))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

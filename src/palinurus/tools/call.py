@@ -1,0 +1,135 @@
+"""The one door: every tool call of every run goes through `call`, and comes back as a ToolResult.
+
+Knows hooks, argument checks and the cut; knows no tool. It never raises but for cancellation, which passes
+through after the tool has cleaned up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import difflib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.core.types.messages import Text, ToolCall, ToolResult
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.plugins.hooks import Hooks
+from palinurus.points import point
+from palinurus.tools.cut import cut, storable_details
+from palinurus.tools.schema import check
+
+log = logging.getLogger(__name__)
+
+
+async def call(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext, hooks: Hooks) -> ToolResult:
+    """The result of one call, errors included. Raises CancelledError only."""
+    tool = tools.get(tool_call.name)
+    if tool is None:
+        return _result(tool_call, said(_unknown(tool_call.name, tools), error=True), ctx)
+    if tool_call.invalid is not None:
+        return _result(tool_call, said(_unreadable(tool_call), error=True), ctx)
+    args, problem = check(tool.parameters, tool_call.arguments, tool.aliases)
+    if problem is None and hooks.has("before_tool_call"):
+        args, problem = await _asked(tool_call, tool, args, ctx, hooks)
+    elif problem is not None:
+        problem = f"Invalid arguments for {tool.name}: {problem}"
+    if problem is not None:
+        return _result(tool_call, said(problem, error=True), ctx)
+    return await _run(tool_call, tool, args, ctx, hooks)
+
+
+async def _asked(
+    tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks
+) -> tuple[dict[str, Any], str | None]:
+    """What before_tool_call leaves of the arguments, or why the call must not run.
+
+    Handlers get copies, and what they return is checked again: the tool receives what was judged.
+    """
+    payload = {**_named(tool_call, ctx), "params": copy.deepcopy(args)}
+    changes = await hooks.modify("before_tool_call", payload)
+    if changes.get("block"):
+        return {}, str(changes.get("blockReason") or f"{tool.name} was blocked by a before_tool_call hook")
+    if changes.get("requireApproval"):
+        return {}, f"{tool.name} needs an approval, and there is nobody here to give one"
+    if "params" not in changes:
+        return args, None
+    changed, problem = check(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
+    return changed, problem and f"A before_tool_call hook left invalid arguments for {tool.name}: {problem}"
+
+
+async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:
+    clock = asyncio.get_running_loop().time
+    started = clock()
+    point("tool.during")
+    try:
+        output = await tool.run(ctx, **args)
+        if not isinstance(output, Output):
+            output = said(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
+    except asyncio.CancelledError:
+        _observe(tool_call, args, ctx, hooks, {"error": "aborted", "durationMs": _ms(clock() - started)})
+        raise
+    except ToolFailure as failure:
+        output = said(str(failure) or f"{tool.name} failed", error=True)
+    except Exception as exc:
+        log.exception("tool %s failed", tool.name)
+        output = said(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
+    point("tool.after")
+    result = _result(tool_call, output, ctx)
+    if hooks.has("after_tool_call"):
+        outcome = {"error": result.text} if result.isError else {"result": msgspec.to_builtins(result)}
+        _observe(tool_call, args, ctx, hooks, {**outcome, "durationMs": _ms(clock() - started)})
+    return result
+
+
+def _observe(
+    tool_call: ToolCall, args: dict[str, Any], ctx: ToolContext, hooks: Hooks, outcome: dict[str, Any]
+) -> None:
+    if hooks.has("after_tool_call"):
+        hooks.observe("after_tool_call", {**_named(tool_call, ctx), "params": args, **outcome})
+
+
+def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
+    return {
+        "toolName": tool_call.name,
+        "toolCallId": tool_call.id,
+        "runId": ctx.run,
+        "sessionKey": ctx.session,
+        "agentId": ctx.agent,
+    }
+
+
+def _result(tool_call: ToolCall, output: Output, ctx: ToolContext) -> ToolResult:
+    content = cut(output.content, ctx.settings.result_chars) or (Text("(no output)"),)
+    return ToolResult(
+        tool_call.id,
+        tool_call.name,
+        content,
+        output.is_error,
+        storable_details(output.details),
+        ctx.now(),
+        output.terminate,
+    )
+
+
+def _unknown(name: str, tools: Mapping[str, Tool]) -> str:
+    """`Tool x not found` and what may have been meant."""
+    text = f"Tool {name[:64] or '(no name)'} not found."
+    near = difflib.get_close_matches(name[:64].lower(), list(tools), 3, 0.5)
+    if near:
+        return f"{text} Did you mean {', '.join(near)}?"
+    return f"{text} Available: {', '.join(sorted(tools)[:40])}." if tools else f"{text} No tools are available."
+
+
+def _unreadable(tool_call: ToolCall) -> str:
+    return (
+        f"The arguments of {tool_call.name} could not be read as JSON ({(tool_call.invalid or '')[:300]}); "
+        "nothing was run. Send the call again with one valid JSON object."
+    )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

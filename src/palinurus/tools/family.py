@@ -1,0 +1,91 @@
+"""The processes a command has started: found in /proc, ended together.
+
+A process belongs to the family of `root` if it descends from it, shares its session or group, or carries the
+call's mark in its environment (which finds daemons that left session and parents behind). Without /proc only
+the process group is reached.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import NamedTuple
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    group: int
+    session: int
+    start: int  # clock ticks since boot: tells a process from a later one with the same pid
+
+
+def processes() -> dict[int, Process]:
+    """All that run now, zombies left out."""
+    found = {}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return {}
+    for name in names:
+        if name.isdigit():
+            process = _process(int(name))
+            if process is not None:
+                found[process.pid] = process
+    return found
+
+
+def _process(pid: int) -> Process | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read(1024)
+    except OSError:
+        return None
+    fields = text[text.rfind(b")") + 2 :].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X"):
+        return None
+    return Process(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def members(root: int, mark: str, since: int) -> set[Process]:
+    """The family as it is now. `since` is root's start: nothing older can belong to it."""
+    alive = processes()
+    needle = mark.encode()
+    family = {
+        p
+        for p in alive.values()
+        if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, needle))
+    }
+    known = {p.pid for p in family}
+    while True:
+        more = {p for p in alive.values() if p.parent in known and p.pid not in known}
+        if not more:
+            return family
+        family |= more
+        known |= {p.pid for p in more}
+
+
+def _marked(pid: int, needle: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return needle in file.read(1 << 18)
+    except OSError:
+        return False
+
+
+def started(pid: int) -> int:
+    """When a process started; 0 if that cannot be known."""
+    process = _process(pid)
+    return process.start if process else 0
+
+
+def send(root: int, family: set[Process], number: signal.Signals) -> None:
+    """Signal the group of `root` in one step, then each member that is still the same process."""
+    if not family or any(process.group == root for process in family):  # an empty group's number may be reused
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(root, number)
+    for process in family:
+        if started(process.pid) == process.start and process.pid != os.getpid():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, number)

@@ -1,0 +1,231 @@
+"""Opening and replacing files by handle: from the root step by step, following no link on the way.
+
+A `Place` comes judged and free of links; if a step turns out to be a link now, somebody swapped it after the
+judgement, and the step fails. Errors of the operating system leave here as ToolFailure in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import errno
+import os
+import secrets
+import stat
+import weakref
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+from palinurus.core.types.tool import ToolFailure
+from palinurus.tools.paths import Place, brief
+
+SMALL = 256 * 1024  # bytes; larger work leaves the event loop's thread
+_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+_WORDS: dict[int, str] = {
+    errno.ENOENT: "does not exist",
+    errno.ENOTDIR: "has a file where a directory is needed, or its path changed while it was used",
+    errno.EISDIR: "is a directory",
+    errno.EACCES: "may not be accessed (permission denied)",
+    errno.EPERM: "may not be changed (not permitted)",
+    errno.ELOOP: "runs through a symbolic link that goes nowhere or changed while it was used",
+    errno.ENAMETOOLONG: "has a name that is too long",
+    errno.ENOSPC: "cannot be written: no space left on the disk",
+    errno.EDQUOT: "cannot be written: the disk quota is used up",
+    errno.EROFS: "is on a read-only file system",
+    errno.EMFILE: "cannot be opened: too many open files",
+}
+_KINDS: tuple[tuple[int, str], ...] = (
+    (stat.S_IFDIR, "a directory"),
+    (stat.S_IFIFO, "a pipe"),
+    (stat.S_IFSOCK, "a socket"),
+    (stat.S_IFCHR, "a device"),
+    (stat.S_IFBLK, "a device"),
+)
+
+
+def failure(place: Place, exc: OSError) -> ToolFailure:
+    """The error in words, with the nearest name when nothing is there."""
+    words = _WORDS.get(exc.errno or 0, f"cannot be used: {exc.strerror or exc}")
+    hint = _nearest(place) if exc.errno == errno.ENOENT else ""
+    return ToolFailure(f"{brief(place.given)} {words}{hint}")
+
+
+@contextmanager
+def folder(place: Place, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+    """A handle of the folder `parts` below the place's root. Raises OSError."""
+    handle = os.open(place.root, _STEP)
+    try:
+        for part in parts:
+            deeper = _step(handle, part, make)
+            os.close(handle)
+            handle = deeper
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _step(handle: int, part: str, make: bool) -> int:
+    try:
+        return os.open(part, _STEP, dir_fd=handle)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(part, dir_fd=handle)
+    return os.open(part, _STEP, dir_fd=handle)
+
+
+def kind(status: os.stat_result) -> str:
+    """ "" for a regular file, else what it is."""
+    form = stat.S_IFMT(status.st_mode)
+    return "" if form == stat.S_IFREG else next((name for mode, name in _KINDS if mode == form), "no regular file")
+
+
+@contextmanager
+def reading(place: Place) -> Iterator[tuple[int, os.stat_result]]:
+    """An open regular file. Raises ToolFailure."""
+    try:
+        handle, status = _opened(place)
+    except OSError as exc:
+        raise failure(place, exc) from None
+    try:
+        yield handle, status
+    except OSError as exc:
+        raise failure(place, exc) from None
+    finally:
+        os.close(handle)
+
+
+def _opened(place: Place) -> tuple[int, os.stat_result]:
+    if not place.parts:
+        raise IsADirectoryError(errno.EISDIR, "is a directory")
+    with folder(place, place.parts[:-1]) as parent:
+        # looked at before it is opened: opening a device or a pipe can already do something
+        _only_files(place, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
+        handle = os.open(place.parts[-1], _READ, dir_fd=parent)
+    status = os.fstat(handle)
+    try:
+        _only_files(place, status)
+    except ToolFailure:
+        os.close(handle)
+        raise
+    return handle, status
+
+
+def _only_files(place: Place, status: os.stat_result) -> None:
+    other = kind(status)
+    if stat.S_ISLNK(status.st_mode):
+        raise OSError(errno.ELOOP, "a link")  # the place had none: it goes in circles, or is new
+    if other:
+        hint = "; use ls to see what is in it" if other == "a directory" else ", which is not read or written"
+        raise ToolFailure(f"{brief(place.given)} is {other}{hint}")
+
+
+@contextmanager
+def listing(place: Place) -> Iterator[int]:
+    """A readable handle of a directory. Raises ToolFailure."""
+    try:
+        with folder(place, place.parts) as handle:
+            readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=handle)
+    except NotADirectoryError as exc:
+        if not kind(status_of(place)):
+            raise ToolFailure(f"{brief(place.given)} is a file, not a directory; use read") from None
+        raise failure(place, exc) from None
+    except OSError as exc:
+        raise failure(place, exc) from None
+    try:
+        yield readable
+    finally:
+        os.close(readable)
+
+
+def status_of(place: Place) -> os.stat_result:
+    """What is there now. Raises ToolFailure."""
+    try:
+        with folder(place, place.parts[:-1]) as parent:
+            return os.stat(place.parts[-1] if place.parts else ".", dir_fd=parent, follow_symlinks=False)
+    except OSError as exc:
+        raise failure(place, exc) from None
+
+
+def replace(place: Place, data: bytes) -> bool:
+    """Put `data` there in one step: a reader sees the old file or the new one. True if the file is new.
+
+    Parents are made, mode and owner of an existing file kept. A hard link elsewhere keeps the old content.
+    """
+    if not place.parts:
+        raise ToolFailure(f"{brief(place.given)} is a directory")
+    try:
+        with folder(place, place.parts[:-1], make=True) as parent:
+            return _swap(place, parent, data)
+    except OSError as exc:
+        raise failure(place, exc) from None
+
+
+def _swap(place: Place, parent: int, data: bytes) -> bool:
+    name = place.parts[-1]
+    old = _existing(place, parent)
+    temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
+    handle = os.open(temporary, _CREATE, 0o666, dir_fd=parent)
+    try:
+        try:
+            if old is not None:
+                _like(handle, old)
+            view = memoryview(data)
+            while view:
+                view = view[os.write(handle, view) :]
+        finally:
+            os.close(handle)
+        os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary, dir_fd=parent)
+        raise
+    return old is None
+
+
+def _existing(place: Place, parent: int) -> os.stat_result | None:
+    try:
+        old = os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    _only_files(place, old)
+    if not os.access(place.parts[-1], os.W_OK, dir_fd=parent):
+        raise PermissionError(errno.EACCES, "read-only")
+    return old
+
+
+def _like(handle: int, old: os.stat_result) -> None:
+    mine = os.fstat(handle)
+    if (mine.st_uid, mine.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(handle, old.st_uid, old.st_gid)
+    os.fchmod(handle, stat.S_IMODE(old.st_mode))
+
+
+def _nearest(place: Place) -> str:
+    """The close names in the same folder; nothing if that folder is missing too."""
+    try:
+        with listing(Place(place.given, os.path.dirname(place.real), place.root)) as handle:
+            names = os.listdir(handle)[:2000]
+    except (ToolFailure, OSError):
+        return ""
+    near = difflib.get_close_matches(os.path.basename(place.real), names, 3)
+    return f"; did you mean {', '.join(near)}?" if near else ""
+
+
+_locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+
+
+@asynccontextmanager
+async def alone(place: Place) -> AsyncIterator[None]:
+    """One change of a file at a time: two edits of one batch must not lose each other."""
+    lock = _locks.get(place.real)
+    if lock is None:
+        lock = _locks[place.real] = asyncio.Lock()
+    async with lock:
+        yield

@@ -1,0 +1,205 @@
+"""The read tool: a window of a text file, an image, or what a binary file is.
+
+Bounded by lines and bytes whatever the file's size; says where to go on. Knows files, not the model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import threading
+from typing import Any, NamedTuple
+
+from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.tools import files
+from palinurus.tools.paths import Place, brief, resolve
+
+LINES = 2000
+BYTES = 50 * 1024
+MAX_IMAGE = 3_750_000  # bytes; 5 MB as base64, what providers take
+_CHUNK = 1 << 20
+_COUNT = 64 << 20  # bytes read on to learn the number of lines
+_HINT = 300  # characters kept free for the continuation hint
+_BOM = b"\xef\xbb\xbf"
+
+_IMAGES: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
+_FORMATS: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", "PDF document"),
+    (b"PK\x03\x04", "zip archive (or docx, xlsx, jar)"),
+    (b"\x1f\x8b", "gzip data"),
+    (b"\x7fELF", "ELF program"),
+    (b"SQLite format 3\x00", "SQLite database"),
+    (b"\xff\xfe", "UTF-16 text (convert it with iconv)"),
+    (b"\xfe\xff", "UTF-16 text (convert it with iconv)"),
+)
+
+
+class Window(NamedTuple):
+    """Lines of a file. `total` is None when the end was too far away to count."""
+
+    data: bytes
+    lines: int
+    total: int | None
+    more: bool
+    long: int  # size of a first line that alone is over the limit, else 0
+
+
+async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> Output:
+    """Raises ToolFailure."""
+    place = resolve(path, ctx)
+    room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
+    first, count = max(offset, 1), min(max(limit, 1), LINES)
+    with files.reading(place) as (handle, status):
+        stop = threading.Event()
+        if status.st_size < files.SMALL:
+            return _contents(place, handle, status.st_size, (first, count, room), stop)
+        work = asyncio.ensure_future(
+            asyncio.to_thread(_contents, place, handle, status.st_size, (first, count, room), stop)
+        )
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            # the thread still holds the handle: it must leave before that is closed
+            stop.set()
+            await asyncio.wait({work})
+            raise
+
+
+def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int], stop: threading.Event) -> Output:
+    head = os.read(handle, 8192)
+    mime = image_type(head)
+    if mime:
+        return _picture(place, handle, head, mime, size)
+    if b"\x00" in head:
+        return said(_described(place, head, size), {"path": place.real, "binary": True, "bytes": size})
+    first, count, room = wanted
+    window = lines_of(handle, head, wanted, stop)
+    if window.long:
+        return said(
+            f"[Line {first} of {brief(place.given)} is {window.long} bytes or more, over the limit of {room}. "
+            f"Use exec to see a part, e.g. sed -n '{first}p' FILE | head -c {room}]"
+        )
+    if window.lines == 0 and (window.total or 0) < first and not (first == 1 and not window.total):
+        raise ToolFailure(f"offset {first} is beyond the end: {brief(place.given)} has {window.total} lines")
+    text = window.data.decode("utf-8", "replace").replace("\r\n", "\n")
+    if not text and first == 1 and not window.more:
+        return said("(empty file)", {"path": place.real, "lines": 0})
+    return said(text + _hint(window, first, count), {"path": place.real, "lines": window.lines, "total": window.total})
+
+
+def _hint(window: Window, first: int, count: int) -> str:
+    if not window.more:
+        return ""
+    last = first + window.lines - 1
+    whole = f" of {window.total}" if window.total is not None else ""
+    gap = "" if window.data.endswith(b"\n") else "\n"
+    return f"{gap}\n[Lines {first}-{last}{whole}. Continue with offset={last + 1}.]"
+
+
+def lines_of(handle: int, head: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> Window:
+    """The lines from `first`, at most `count` and `room` bytes. `head` is what was read already."""
+    first, count, room = wanted
+    chunk = head[3:] if head.startswith(_BOM) else head
+    skip, kept, at, tail = first - 1, bytearray(), 0, b""
+    while chunk and not stop.is_set():
+        if skip:
+            newlines = chunk.count(b"\n")
+            if newlines < skip:
+                skip -= newlines
+                tail, chunk = chunk[-1:], os.read(handle, _CHUNK)
+                continue
+            for _ in range(skip):
+                at = chunk.index(b"\n", at) + 1
+            skip, chunk, at = 0, chunk[at:], 0
+        kept += chunk
+        if len(kept) > room or kept.count(b"\n") > count:
+            break
+        tail, chunk = chunk[-1:], os.read(handle, _CHUNK)
+    if skip:
+        return Window(b"", 0, first - 1 - skip + (tail not in (b"", b"\n")), False, 0)
+    return _window(handle, bytes(kept), wanted, stop)
+
+
+def _window(handle: int, kept: bytes, wanted: tuple[int, int, int], stop: threading.Event) -> Window:
+    first, count, room = wanted
+    end = lines = 0
+    while lines < count and end < len(kept):
+        newline = kept.find(b"\n", end)
+        after = newline + 1 if newline >= 0 else len(kept)
+        if after - (newline >= 0) > room:
+            break
+        end, lines = after, lines + 1
+    if lines == 0 and kept:
+        return Window(b"", 0, None, True, len(kept) if kept.find(b"\n") < 0 else kept.find(b"\n"))
+    rest = _remaining(handle, kept[end:], stop)
+    total = None if rest is None else first - 1 + lines + rest
+    return Window(kept[:end], lines, total, rest is None or rest > 0, 0)
+
+
+def _remaining(handle: int, chunk: bytes, stop: threading.Event) -> int | None:
+    """How many lines follow; None when that is too much to read."""
+    newlines, seen, last = 0, 0, b""
+    while chunk:
+        newlines += chunk.count(b"\n")
+        seen += len(chunk)
+        last = chunk[-1:]
+        if seen > _COUNT or stop.is_set():
+            return None
+        chunk = os.read(handle, _CHUNK)
+    return newlines + (last not in (b"", b"\n"))
+
+
+def image_type(head: bytes) -> str:
+    """The mime type by the file's first bytes; names lie. "" if it is no image we can show."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for magic, mime in _IMAGES if head.startswith(magic)), "")
+
+
+def _picture(place: Place, handle: int, head: bytes, mime: str, size: int) -> Output:
+    label = f"[{mime}, {size} bytes: {brief(place.given)}]"
+    details = {"path": place.real, "mimeType": mime, "bytes": size}
+    if size > MAX_IMAGE:
+        return said(f"{label} Too large to show: at most {MAX_IMAGE} bytes. Make a smaller copy first.", details)
+    data = bytearray(head)
+    while len(data) <= MAX_IMAGE and (more := os.read(handle, _CHUNK)):
+        data += more
+    return Output((Text(label), Image(base64.b64encode(data).decode(), mime)), details)
+
+
+def _described(place: Place, head: bytes, size: int) -> str:
+    name = next((words for magic, words in _FORMATS if head.startswith(magic)), "unknown format")
+    return f"[binary file {brief(place.given)}: {name}, {size} bytes; begins {head[:24].hex(' ')}]"
+
+
+def _summary(args: dict[str, Any]) -> str:
+    return brief(str(args.get("path") or args.get("file_path") or ""))
+
+
+TOOL = Tool(
+    name="read",
+    description=(
+        f"Read a file. Text comes from line `offset` on, at most {LINES} lines or {BYTES // 1024} KB, with the offset "
+        "to continue at. Images (jpg, png, gif, webp) are shown."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "File, relative to the workspace or absolute"},
+            "offset": {"type": "integer", "description": "First line to read, counted from 1"},
+            "limit": {"type": "integer", "description": "How many lines at most"},
+        },
+        "required": ["path"],
+    },
+    run=read,
+    effect="pure",
+    summary=_summary,
+    aliases={"file_path": "path", "file": "path", "filename": "path", "start_line": "offset", "line": "offset"},
+)

@@ -1,0 +1,44 @@
+"""The find tool: files by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.tools.search.ask import ask, presented
+
+LIMIT = 1000
+
+
+async def find(ctx: ToolContext, pattern: str, path: str = ".", limit: int = LIMIT) -> Output:
+    """Raises ToolFailure."""
+    if not pattern.strip("/ "):
+        raise ToolFailure("pattern is empty; give a glob such as **/*.py")
+    answer = await ask(ctx, path, {"mode": "find", "pattern": pattern.strip(), "limit": max(limit, 1)})
+    return said(presented(answer, "No files match."), {"count": answer.hits, "truncated": bool(answer.full)})
+
+
+def _summary(args: dict[str, Any]) -> str:
+    return f"{args.get('pattern') or ''} in {args.get('path') or '.'}"[:80]
+
+
+TOOL = Tool(
+    name="find",
+    description=(
+        "Find files and directories by glob. Without a slash the pattern matches names at any depth (*.py); with one "
+        f"it matches the path below `path` (src/**/*.py). Leaves out what .gitignore names. At most {LIMIT} results."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string", "description": "Glob: *, ?, [abc], {a,b}, ** for any folders"},
+            "path": {"type": "string", "description": "Where to search, the workspace if left out"},
+            "limit": {"type": "integer", "description": f"At most this many results ({LIMIT})"},
+        },
+        "required": ["pattern"],
+    },
+    run=find,
+    effect="pure",
+    summary=_summary,
+    aliases={"glob": "pattern", "name": "pattern", "query": "pattern", "dir": "path", "directory": "path"},
+)

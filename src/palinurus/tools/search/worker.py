@@ -1,0 +1,169 @@
+"""The search process: reads one job from stdin, writes one JSON line per finding, and a summary at the end.
+
+It is a process because Python's regular expressions cannot be interrupted and hold the interpreter: a pattern
+like (a+)+$ would stop every session. Here it only runs into its own alarm. Standard library only, started
+without site packages. It gets an open folder and never handles a path from above it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from palinurus.tools.search.glob import Glob, floating
+from palinurus.tools.search.ignore import parse
+from palinurus.tools.search.walk import Found, regular, walk
+
+_MAX_FILE = 16 << 20  # bytes searched of one file
+_MAX_LINE = 10_000  # characters of a line the pattern sees
+_SHOWN = 500  # characters of a line that are shown
+_MEMORY = 2 << 30
+
+
+def main() -> None:
+    """Do the job on stdin."""
+    job = json.load(sys.stdin)
+    _limit(job["seconds"])
+    modes: dict[str, Callable[[dict[str, Any], _Report], None]] = {"find": _find, "grep": _grep}
+    report = _Report(job["limit"], job["room"])
+    try:
+        modes[job["mode"]](job, report)
+    except re.error as exc:
+        report.error = f"the pattern is not a valid regular expression: {exc}"
+    except (RecursionError, OverflowError, MemoryError):
+        report.error = "the pattern is too large"
+    report.finish()
+
+
+def _limit(seconds: float) -> None:
+    """The alarm's default action ends the process even in the middle of a match."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    for what, value in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CORE, 0)):
+        try:
+            resource.setrlimit(what, (value, value))
+        except (ValueError, OSError):
+            continue
+
+
+class _Report:
+    """Findings within the limits. `full` says when to stop."""
+
+    def __init__(self, limit: int, room: int) -> None:
+        self.limit = limit
+        self.room = room
+        self.count = 0
+        self.full = ""
+        self.error = ""
+
+    def line(self, text: str) -> None:
+        self.room -= len(text) + 1
+        if self.room < 0:
+            self.full = self.full or "size"
+            return
+        sys.stdout.write(json.dumps(text) + "\n")
+        sys.stdout.flush()  # what is found survives the alarm
+
+    def hit(self) -> bool:
+        """Count one; False when there were enough before."""
+        if self.count >= self.limit:
+            self.full = self.full or "limit"
+            return False
+        self.count += 1
+        return True
+
+    def finish(self) -> None:
+        sys.stdout.write(json.dumps({"count": self.count, "full": self.full, "error": self.error}) + "\n")
+        sys.stdout.flush()
+
+
+def _entries(job: dict[str, Any]) -> Iterator[Found]:
+    if job["only"]:
+        yield Found((job["only"],), False, job["folder"])
+        return
+    rules = tuple(parse(text, 0, tuple(above)) for text, above in job["ignores"])
+    yield from walk(job["folder"], frozenset((d, i) for d, i in job["barred"]), rules)
+
+
+def _find(job: dict[str, Any], report: _Report) -> None:
+    glob = Glob(floating(job["pattern"]))
+    for found in _entries(job):
+        if glob.match(found.path):
+            if not report.hit():
+                return
+            report.line(job["prefix"] + "/".join(found.path) + ("/" if found.folder else ""))
+        if report.full:
+            return
+
+
+def _grep(job: dict[str, Any], report: _Report) -> None:
+    source = re.escape(job["pattern"]) if job["literal"] else job["pattern"]
+    search = re.compile(source, re.IGNORECASE if job["ignoreCase"] else 0).search
+    if job["literal"] and not job["ignoreCase"]:
+        needle = job["pattern"]
+
+        def matches(line: str) -> bool:
+            return needle in line
+    else:
+
+        def matches(line: str) -> bool:
+            return search(line) is not None
+
+    glob = Glob(floating(job["glob"])) if job["glob"] else None
+    for found in _entries(job):
+        if found.folder or (glob is not None and not glob.match(found.path)):
+            continue
+        text = _text(found)
+        if text is not None:
+            _grep_text(text, job["prefix"] + "/".join(found.path), matches, job["context"], report)
+        if report.full:
+            return
+
+
+def _text(found: Found) -> str | None:
+    """The file's text; None if it is binary or cannot be read."""
+    handle = regular(found.parent, found.path[-1])
+    if handle is None:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        try:
+            head = file.read(8192)
+            if b"\x00" in head:
+                return None
+            return (head + file.read(_MAX_FILE)).decode("utf-8", "replace")
+        except OSError:
+            return None
+
+
+def _grep_text(text: str, name: str, matches: Callable[[str], bool], context: int, report: _Report) -> None:
+    lines = text.split("\n")
+    if lines and not lines[-1]:
+        lines.pop()
+    shown = -1  # last line written
+    after = -1  # context is written up to here
+    for at, line in enumerate(lines):
+        if matches(line[:_MAX_LINE].rstrip("\r")):
+            if not report.hit():
+                return
+            start = max(at - context, shown + 1)
+            if context and 0 <= shown < start - 1:
+                report.line("--")
+            for before in range(start, at):
+                report.line(f"{name}-{before + 1}- {_short(lines[before])}")
+            report.line(f"{name}:{at + 1}: {_short(line)}")
+            shown, after = at, at + context
+        elif at <= after:
+            report.line(f"{name}-{at + 1}- {_short(line)}")
+            shown = at
+        if report.full == "size":
+            return
+
+
+def _short(line: str) -> str:
+    text = line.rstrip("\r")
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… [{len(text)} characters]"

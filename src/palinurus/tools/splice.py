@@ -1,0 +1,203 @@
+"""Exact-text replacement: where each old text stands, and the file with the new ones in. Pure.
+
+All edits are matched against the original. A text must occur exactly once; only if it does not occur at all
+does a second look forgive typographic quotes, dashes, odd spaces and trailing blanks. Everything outside the
+replaced spans stays as it is, line endings and undecodable bytes included.
+"""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import re
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+_LOOKALIKES = str.maketrans(
+    {
+        **dict.fromkeys("\u2018\u2019\u201a\u201b\u2032", "'"),
+        **dict.fromkeys("\u201c\u201d\u201e\u201f\u2033", '"'),
+        **dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "-"),
+        **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000", " "),
+    }
+)
+_BLANKS = re.compile(r"[^\S\n]+(?=\n|\Z)")
+_NEAR_LINES = 3000  # lines compared for the hint
+_CONTEXT = 3
+_DIFF_CHARS = 20_000
+
+
+class Edit(NamedTuple):
+    old: str
+    new: str
+
+
+class Span(NamedTuple):
+    """A replacement: original[start:end] becomes `new`."""
+
+    start: int
+    end: int
+    new: str
+
+
+class Spliced(NamedTuple):
+    text: str
+    spans: tuple[Span, ...]
+
+
+def splice(original: str, edits: Sequence[Edit]) -> Spliced | str:
+    """The new text, or what is wrong with the edits (then nothing is to be changed)."""
+    text = original.replace("\r\n", "\n")
+    returns = _returns(original) if len(text) < len(original) else []
+    ending = "\r\n" if len(returns) * 2 > original.count("\n") else "\n"
+    spans: list[tuple[Span, int]] = []
+    for number, edit in enumerate(edits, 1):
+        found = _place(text, Edit(_lf(edit.old), _lf(edit.new)), number if len(edits) > 1 else 0)
+        if isinstance(found, str):
+            return found
+        start, end = (at + bisect.bisect_left(returns, at) for at in found)
+        spans.append((Span(start, end, _lf(edit.new).replace("\n", ending)), number))
+    spans.sort()
+    for (before, one), (after, other) in pairwise(spans):
+        if after.start < before.end:
+            return f"edits {one} and {other} overlap; merge them into one"
+    ordered = tuple(span for span, _ in spans)
+    result = _joined(original, ordered)
+    return Spliced(result, ordered) if result != original else "the edits change nothing: old and new text are the same"
+
+
+def _lf(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def _returns(original: str) -> list[int]:
+    """For each \\r\\n: where its \\n stands in the text without the \\r."""
+    return [found.start() - i for i, found in enumerate(re.finditer("\r\n", original))]
+
+
+def _joined(original: str, spans: tuple[Span, ...]) -> str:
+    pieces, at = [], 0
+    for span in spans:
+        pieces += [original[at : span.start], span.new]
+        at = span.end
+    return "".join([*pieces, original[at:]])
+
+
+def _place(text: str, edit: Edit, number: int) -> tuple[int, int] | str:
+    name = f"edit {number}: oldText" if number else "oldText"
+    if not edit.old:
+        return f"{name} is empty; give the text to replace, or use write for a whole file"
+    start = text.find(edit.old)
+    if start >= 0:
+        if text.find(edit.old, start + 1) >= 0:
+            return _ambiguous(name, text, edit.old)
+        return start, start + len(edit.old)
+    return _fuzzy(text, edit, name)
+
+
+def _ambiguous(name: str, text: str, old: str) -> str:
+    lines: list[str] = []
+    at = -1
+    while len(lines) < 5 and (at := text.find(old, at + 1)) >= 0:
+        lines.append(str(text.count("\n", 0, at) + 1))
+    return f"{name} occurs {text.count(old)} times (lines {', '.join(lines)}…); add lines around it until it is unique"
+
+
+def _fuzzy(text: str, edit: Edit, name: str) -> tuple[int, int] | str:
+    wanted = _BLANKS.sub("", edit.old.translate(_LOOKALIKES))
+    lines = text.split("\n")
+    soft = [line.translate(_LOOKALIKES).rstrip() for line in lines]
+    joined = "\n".join(soft)
+    start = joined.find(wanted) if wanted.strip() else -1
+    if start < 0:
+        return _absent(text, edit, name)
+    if joined.find(wanted, start + 1) >= 0:
+        return _ambiguous(name, joined, wanted)
+    starts = list(accumulate((len(line) + 1 for line in soft), initial=0))
+    origins = list(accumulate((len(line) + 1 for line in lines), initial=0))
+
+    def back(at: int, whole: bool) -> int:
+        row = bisect.bisect_right(starts, at) - 1
+        column = at - starts[row]
+        # blanks at the end of a line belong to a match that reaches its end
+        return origins[row] + (len(lines[row]) if whole and column == len(soft[row]) else column)
+
+    return back(start, False), back(start + len(wanted), True)
+
+
+def _absent(text: str, edit: Edit, name: str) -> str:
+    words = f"{name} was not found; it must match the file exactly"
+    if edit.new.strip() and edit.new in text:
+        return f"{words}. newText is already there: this edit may have been made before"
+    probe = next((line.strip() for line in edit.old.split("\n") if line.strip()), "")[:200]
+    lines = [line.strip()[:200] for line in text.split("\n")[:_NEAR_LINES]]
+    near = difflib.get_close_matches(probe, [line for line in lines if line], 1, 0.6) if probe else []
+    if not near:
+        return f"{words}. Read the file again"
+    return f"{words}. The closest line is {lines.index(near[0]) + 1}: {near[0]}"
+
+
+def first_line(original: str, spans: tuple[Span, ...]) -> int:
+    """The number of the first line that changed."""
+    return original.count("\n", 0, spans[0].start) + 1
+
+
+def diff(original: str, spans: tuple[Span, ...]) -> str:
+    """What changed, in unified form, made from the spans: no comparison of whole files."""
+    hunks, size, shift = [], 0, 0
+    starts = (
+        [0, *(i + 1 for i, c in enumerate(original) if c == "\n")] if len(original) < 100_000 else _starts(original)
+    )
+    for group in _grouped(starts, spans):
+        hunk, shift = _hunk(original, starts, group, shift)
+        size += len(hunk)
+        if size > _DIFF_CHARS:
+            hunks.append("[… further changes not shown]")
+            break
+        hunks.append(hunk)
+    return "\n".join(hunks)
+
+
+def _starts(original: str) -> list[int]:
+    return [0, *(found.end() for found in re.finditer("\n", original))]
+
+
+def _grouped(starts: list[int], spans: tuple[Span, ...]) -> list[list[Span]]:
+    """Spans on the same or neighbouring lines share a hunk."""
+    groups: list[list[Span]] = []
+    for span in spans:
+        row = bisect.bisect_right(starts, span.start) - 1
+        if groups and row - (bisect.bisect_right(starts, groups[-1][-1].end) - 1) <= 2 * _CONTEXT:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return groups
+
+
+def _hunk(original: str, starts: list[int], group: list[Span], shift: int) -> tuple[str, int]:
+    top = bisect.bisect_right(starts, group[0].start) - 1
+    bottom = bisect.bisect_right(starts, group[-1].end) - 1
+    low, high = max(top - _CONTEXT, 0), min(bottom + 1 + _CONTEXT, len(starts))
+    begin, end = starts[low], starts[high] if high < len(starts) else len(original)
+    moved = tuple(Span(s.start - begin, s.end - begin, s.new) for s in group)
+    old = original[begin:end].replace("\r\n", "\n")
+    new = _joined(original[begin:end], moved).replace("\r\n", "\n")
+    before, after = old.splitlines(), new.splitlines()
+    head = _same(before, after)
+    tail = _same(before[head:][::-1], after[head:][::-1])
+    body = [f" {line}" for line in before[:head]]
+    body += [f"-{line}" for line in before[head : len(before) - tail]]
+    body += [f"+{line}" for line in after[head : len(after) - tail]]
+    body += [f" {line}" for line in before[len(before) - tail :]]
+    title = f"@@ -{low + 1},{len(before)} +{low + 1 + shift},{len(after)} @@"
+    return "\n".join([title, *body]), shift + len(after) - len(before)
+
+
+def _same(one: list[str], other: list[str]) -> int:
+    count = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        count += 1
+    return count

@@ -1,0 +1,1 @@
+"""The agent's directory: its files, and what new ones start with."""

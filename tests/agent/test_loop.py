@@ -1,0 +1,287 @@
+"""The loop: think, act, observe; when it ends; what is on disk before what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from palinurus.abort import Abort
+from palinurus.agent.loop import loop
+from palinurus.agent.plan import Limits
+from palinurus.agent.steer import Mailbox
+from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, ToolEnd, ToolStart
+from palinurus.core.types.messages import Assistant, Text, ToolResult, User
+from palinurus.core.types.tool import Output, said
+from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, info, say
+from support import Notes, collect, kinds, plan, ports, tool
+
+
+@pytest.mark.seed(144, 145, 148, 154, 157, 161, 304, 305)
+async def test_text_only_answer_is_the_whole_run() -> None:
+    model = ScriptedModel([say("Hello there, human.")], chunk=5)
+    earlier = (User("before"), Assistant(()))
+    events = await collect(loop(plan(history=earlier), ports(model)))
+    assert kinds(events)[:5] == ["agent_start", "message_start", "message_end", "message_start", "message_update"]
+    assert kinds(events)[-2:] == ["message_end", "agent_end"]
+    assert "".join(e.delta for e in events if isinstance(e, MessageUpdate)) == "Hello there, human."
+    assert len([e for e in events if isinstance(e, MessageUpdate)]) == 4
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "stop" and end.messages[-1].text == "Hello there, human."
+    request = model.requests[0]
+    assert request.prompt.text == "You are a test."
+    assert [m.text for m in request.messages] == ["before", "", "hello"]
+
+
+@pytest.mark.seed(144, 146, 147, 158, 306)
+async def test_calls_run_and_their_results_reach_the_model() -> None:
+    model = ScriptedModel([calls(("a", {"x": "1"}), ("b", {"x": "2"})), say("done")])
+    events = await collect(loop(plan(tool("a"), tool("b")), ports(model)))
+    seen = model.requests[1].messages
+    assert [m.toolName for m in seen if isinstance(m, ToolResult)] == ["a", "b"]
+    assert [m.text for m in seen if isinstance(m, ToolResult)] == ["a {'x': '1'}", "b {'x': '2'}"]
+    starts = [e for e in events if isinstance(e, ToolStart)]
+    ends = [e for e in events if isinstance(e, ToolEnd)]
+    assert [(s.name, s.args) for s in starts] == [("a", {"x": "1"}), ("b", {"x": "2"})]
+    assert [(e.name, e.is_error, e.result.text) for e in ends] == [
+        ("a", False, "a {'x': '1'}"),
+        ("b", False, "b {'x': '2'}"),
+    ]
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
+
+
+async def test_parallel_tools_that_end_out_of_order_are_reported_in_order() -> None:
+    first = asyncio.Event()
+
+    async def slow(ctx: Any, x: str = "") -> Output:
+        await first.wait()
+        return said("slow")
+
+    async def quick(ctx: Any, x: str = "") -> Output:
+        first.set()
+        return said("quick")
+
+    model = ScriptedModel([calls(("slow", {}), ("quick", {})), say("ok")])
+    events = await collect(loop(plan(tool("slow", slow), tool("quick", quick)), ports(model)))
+    assert [e.name for e in events if isinstance(e, ToolEnd)] == ["slow", "quick"]
+    assert [e.message.toolName for e in events if isinstance(e, MessageEnd) and isinstance(e.message, ToolResult)] == [
+        "slow",
+        "quick",
+    ]
+
+
+async def test_a_sequential_tool_makes_the_batch_sequential() -> None:
+    running = 0
+    most = 0
+
+    async def count(ctx: Any, x: str = "") -> Output:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return said("ok")
+
+    model = ScriptedModel([calls(("a", {}), ("b", {}), ("a", {})), say("ok")])
+    await collect(loop(plan(tool("a", count), tool("b", count, sequential=True)), ports(model)))
+    assert most == 1
+
+
+async def test_intent_is_on_disk_before_an_effect_and_results_before_the_model() -> None:
+    notes = Notes()
+
+    async def look(ctx: Any, x: str = "") -> Output:
+        notes.diary.append("run")
+        return said("ok")
+
+    model = ScriptedModel([calls(("a", {})), say("ok")])
+    await collect(loop(plan(tool("a", look)), ports(model, notes)))
+    assert notes.diary == [
+        "add User",
+        "flush",
+        "add Assistant",
+        "flush",
+        "run",
+        "add ToolResult",
+        "flush",
+        "flush",
+        "add Assistant",
+    ]
+
+
+async def test_a_pure_tool_does_not_wait_for_the_disk_but_its_result_does() -> None:
+    notes = Notes()
+
+    async def look(ctx: Any, x: str = "") -> Output:
+        notes.diary.append("run")
+        return said("ok")
+
+    model = ScriptedModel([calls(("a", {})), say("ok")])
+    await collect(loop(plan(tool("a", look, effect="pure")), ports(model, notes)))
+    assert notes.diary[:6] == ["add User", "flush", "add Assistant", "run", "add ToolResult", "flush"]
+
+
+@pytest.mark.seed(149)
+async def test_max_turns() -> None:
+    model = ScriptedModel([lambda r: calls(("a", {"x": str(len(r.messages))}))], repeat=True)
+    events = await collect(loop(plan(tool("a"), limits=Limits(max_turns=3)), ports(model)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "max_turns" and len(model.requests) == 3
+    assert end.failure is not None and "3 model calls" in end.failure.message
+
+
+@pytest.mark.seed(149, 303)
+async def test_abort_during_a_tool_ends_the_run_with_a_result_for_every_call() -> None:
+    abort = Abort()
+    stopped = asyncio.Event()
+
+    async def forever(ctx: Any, x: str = "") -> Output:
+        abort.set("user")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        raise AssertionError
+
+    model = ScriptedModel([calls(("quick", {}), ("forever", {}))])
+    notes = Notes()
+    made = plan(tool("quick"), tool("forever", forever))
+    events = await collect(loop(made, ports(model, notes, abort=abort)))
+    assert stopped.is_set()
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "aborted"
+    results = [m for m in notes.messages if isinstance(m, ToolResult)]
+    assert [r.toolName for r in results] == ["quick", "forever"]
+    assert results[1].isError and "stopped before it finished (user)" in results[1].text
+    assert len(model.requests) == 1
+
+
+@pytest.mark.seed(149)
+@pytest.mark.parametrize(("reason", "end"), [("user", "aborted"), ("timeout", "timeout")])
+async def test_abort_during_the_answer_keeps_what_was_said(reason: str, end: str) -> None:
+    gate = Gate()
+    abort = Abort()
+    model = ScriptedModel([held(say("one two three four"), gate, 2)], chunk=4)
+    notes = Notes()
+    run = asyncio.ensure_future(collect(loop(plan(), ports(model, notes, abort=abort))))
+    await gate.reached()
+    abort.set(reason)
+    events = await run
+    last = events[-1]
+    assert isinstance(last, AgentEnd) and last.end == end
+    kept = notes.messages[-1]
+    assert isinstance(kept, Assistant) and kept.stopReason == "aborted" and kept.text == "one two "
+
+
+async def test_steering_lands_after_the_tools_and_before_the_next_model_call() -> None:
+    mailbox = Mailbox()
+
+    async def steered(ctx: Any, x: str = "") -> Output:
+        if not mailbox.waiting:
+            mailbox.push(User("also this"), "steered-id")
+        return said("ok")
+
+    model = ScriptedModel([calls(("a", {"x": "1"}), ("a", {"x": "2"})), say("both done")])
+    notes = Notes()
+    events = await collect(loop(plan(tool("a", steered)), ports(model, notes, steering=mailbox)))
+    assert [type(m).__name__ for m in model.requests[1].messages] == [
+        "User",
+        "Assistant",
+        "ToolResult",
+        "ToolResult",
+        "User",
+    ]
+    assert notes.absorbed == ["steered-id"]
+    assert [e.message.text for e in events if isinstance(e, MessageStart) and e.message] == ["hello", "also this"]
+
+
+async def test_steering_during_the_last_answer_gives_another_turn_in_the_same_run() -> None:
+    gate, mailbox = Gate(), Mailbox()
+    model = ScriptedModel([held(say("first"), gate, 0), say("second")])
+    run = asyncio.ensure_future(collect(loop(plan(), ports(model, steering=mailbox))))
+    await gate.reached()
+    assert mailbox.push(User("and?"), "id2")
+    gate.open()
+    events = await run
+    assert [m.text for m in events[-1].messages] == ["hello", "first", "and?", "second"]  # type: ignore[union-attr]
+    assert not mailbox.push(User("too late"), "id3")
+
+
+async def test_an_answer_cut_off_ends_the_run_and_its_calls_are_not_run() -> None:
+    ran: list[str] = []
+
+    async def note(ctx: Any, x: str = "") -> Output:
+        ran.append("ran")
+        return said("ok")
+
+    model = ScriptedModel([fail("server", "broken", after="partial ")])
+    notes = Notes()
+    events = await collect(loop(plan(tool("a", note)), ports(model, notes)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "error" and end.failure is not None and end.failure.partial
+    assert not ran
+    assert notes.messages[-1].text == "partial "
+
+
+async def test_two_hundred_calls_at_once_are_capped_and_every_call_has_its_result() -> None:
+    many = [("a", {"x": str(n)}) for n in range(200)]
+    model = ScriptedModel([calls(*many), say("ok")])
+    notes = Notes()
+    await collect(loop(plan(tool("a")), ports(model, notes)))
+    results = [m for m in notes.messages if isinstance(m, ToolResult)]
+    assert len(results) == 200
+    assert [r.isError for r in results] == [False] * 64 + [True] * 136
+    assert "at most 64" in results[64].text
+
+
+async def test_the_same_call_again_and_again_is_warned_about_then_stopped() -> None:
+    model = ScriptedModel([calls(("a", {"x": "same"}))], repeat=True)
+    notes = Notes()
+    events = await collect(loop(plan(tool("a")), ports(model, notes)))
+    results = [m.text for m in notes.messages if isinstance(m, ToolResult)]
+    assert len(results) == 6
+    assert "same result" not in results[1] and "gave this same result 3 times" in results[2]
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "tool_loop" and end.failure is not None
+    assert "6 times" in end.failure.message
+
+
+async def test_a_call_whose_result_changes_is_progress() -> None:
+    count = 0
+
+    async def changing(ctx: Any, x: str = "") -> Output:
+        nonlocal count
+        count += 1
+        return said(str(count))
+
+    model = ScriptedModel([*[calls(("a", {"x": "same"}))] * 8, say("ok")])
+    events = await collect(loop(plan(tool("a", changing)), ports(model)))
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
+
+
+async def test_a_failing_model_hands_over_to_the_fallback_unseen() -> None:
+    model = ScriptedModel([fail("overloaded"), say("from the other")])
+    made = plan(fallbacks=(info(model="other"),))
+    events = await collect(loop(made, ports(model)))
+    assert [r.model.ref.model for r in model.requests] == ["model", "other"]
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop" and events[-1].failure is None
+    assert kinds(events).count("message_start") == 2  # the user's and one of the model's
+
+
+async def test_an_empty_answer_is_asked_for_once_more_then_explained() -> None:
+    model = ScriptedModel([say(""), say("  ")])
+    events = await collect(loop(plan(), ports(model)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "error" and end.failure is not None
+    assert "empty answer" in end.failure.message and len(model.requests) == 2
+
+
+async def test_an_overflow_is_tried_with_fewer_turns() -> None:
+    history = tuple(m for n in range(8) for m in (User(f"q{n}"), Assistant((Text(f"a{n}"),))))
+    model = ScriptedModel([fail("overflow"), fail("overflow"), say("fits")])
+    events = await collect(loop(plan(history=history), ports(model)))
+    sizes = [len(r.messages) for r in model.requests]
+    assert sizes[0] == 17 and sizes[0] > sizes[1] > sizes[2] >= 1
+    assert model.requests[2].messages[-1].text == "hello"
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"

@@ -1,0 +1,101 @@
+"""`pal chat` with a pipe and at a real terminal (a pty)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.place import SRC
+
+Pal = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def test_a_pipe_each_line_a_message(demo: Path, pal: Pal) -> None:
+    done = pal("chat", "--local", stdin="write note.txt with hello\n\nread note.txt\n/exit\nlist files\n")
+    assert done.returncode == 0, done.stderr
+    assert "⚙ write note.txt … ok" in done.stdout and "⚙ read note.txt … ok" in done.stdout
+    assert "\x1b" not in done.stdout and "AGENTS.md" not in done.stdout
+    assert not (demo / "history").exists()
+
+
+def test_a_pipe_with_a_failure_is_1(demo: Path, pal: Pal) -> None:
+    done = pal("chat", "--local", "--model", "nobody/nothing", stdin="hi\n")
+    assert done.returncode == 1 and "no answer" in done.stdout
+
+
+class Terminal:
+    """A person at a keyboard."""
+
+    def __init__(self) -> None:
+        self.fd, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "palinurus", "chat", "--local"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            preexec_fn=lambda: os.set_inheritable(0, True),
+            env={**os.environ, "PYTHONPATH": SRC, "TERM": "xterm", "NO_COLOR": "1"},
+        )
+        os.close(slave)
+        self.seen = ""
+
+    def until(self, text: str) -> None:
+        """Read until `text` has been shown."""
+        while text not in self.seen:
+            ready = select.select([self.fd], [], [], 20)[0]
+            assert ready, f"waited for {text!r}, saw {self.seen[-500:]!r}"
+            self.seen += os.read(self.fd, 65536).decode(errors="replace")
+        self.seen = self.seen.split(text, 1)[1]
+
+    def type(self, text: str) -> None:
+        os.write(self.fd, text.encode())
+
+    def interrupt(self) -> None:
+        self.process.send_signal(2)
+
+
+@pytest.fixture
+def terminal(demo: Path) -> Iterator[Terminal]:
+    screen = Terminal()
+    yield screen
+    if screen.process.poll() is None:
+        screen.process.kill()
+    screen.process.wait()
+    os.close(screen.fd)
+
+
+def test_at_a_terminal_ctrl_c_stops_the_turn_and_not_the_program(terminal: Terminal, demo: Path) -> None:
+    terminal.until("› ")
+    terminal.type("list files\n")
+    terminal.until("AGENTS.md")
+    terminal.until("› ")
+    terminal.type("run sleep 60\n")
+    terminal.until("⚙ exec")
+    terminal.interrupt()
+    terminal.until("stopped")
+    terminal.until("› ")
+    terminal.type("/help\n")
+    terminal.until("Ctrl-C")
+    terminal.until("› ")
+    terminal.type("\x04")
+    assert terminal.process.wait(20) == 0
+    history = demo / "history"
+    assert "list files" in history.read_text() and history.stat().st_mode & 0o777 == 0o600
+
+
+def test_pasted_lines_are_one_message_and_ctrl_c_at_an_empty_prompt_leaves(terminal: Terminal) -> None:
+    terminal.until("› ")
+    terminal.type("write a.txt with one\ntwo\n")
+    terminal.until("⚙ write a.txt")
+    terminal.until("› ")
+    assert "did not understand" not in terminal.seen
+    terminal.interrupt()
+    assert terminal.process.wait(20) == 0

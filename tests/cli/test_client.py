@@ -1,0 +1,136 @@
+"""The client against a gateway over real sockets, a fake program behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gateway.host import TOKEN, FakeHost, settings, words
+from palinurus.cli import http
+from palinurus.cli.client import Message, Outcome, Remote, key, where
+from palinurus.clock import SystemClock
+from palinurus.core.types.events import Event
+from palinurus.core.types.model import Failure
+from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
+from palinurus.gateway import token
+from palinurus.gateway.server import Gateway
+
+HI = Message("hi", "agent:main:main", "main")
+
+
+@pytest.fixture
+def host() -> FakeHost:
+    return FakeHost()
+
+
+@pytest.fixture
+async def server(host: FakeHost) -> AsyncIterator[Gateway]:
+    gateway = Gateway(host, SystemClock(), TOKEN)
+    await gateway.start("127.0.0.1", 0)
+    yield gateway
+    await gateway.stop()
+
+
+def remote(server: Gateway, secret: str = TOKEN) -> Remote:
+    return Remote(http.Address("127.0.0.1", server.port, secret), SystemClock())
+
+
+async def told(client: Remote, message: Message = HI) -> tuple[list[Event], Outcome]:
+    pieces = [piece async for piece in client.send(message)]
+    assert isinstance(pieces[-1], Outcome)
+    return [p for p in pieces if not isinstance(p, Outcome)], pieces[-1]
+
+
+async def test_events_and_outcome(server: Gateway, host: FakeHost) -> None:
+    events, outcome = await told(remote(server), Message("hi", "agent:work:x", "work", "acme/one"))
+    assert events == words("Hel", "lo")
+    assert (outcome.outcome, outcome.text, outcome.error, outcome.usage.output) == ("answered", "Hello", "", 7)
+    assert (host.seen[0].session, host.seen[0].options) == ("agent:work:x", {"model": "acme/one"})
+
+
+async def test_a_failed_turn_has_its_reason(server: Gateway, host: FakeHost) -> None:
+    host.outcome = "failed"
+    host.script = lambda i: words("par", end="error", failure=Failure("overloaded", "busy"))
+    _, outcome = await told(remote(server))
+    assert (outcome.outcome, outcome.error) == ("failed", "busy")
+
+
+async def test_refusals_are_errors(server: Gateway, host: FakeHost) -> None:
+    with pytest.raises(Unauthorized):
+        await told(remote(server, "wrong"))
+    with pytest.raises(BadRequest, match="did you mean"):
+        await told(remote(server), Message("hi", "agent:main:main", "main", "other/x"))
+
+
+async def test_abort(server: Gateway, host: FakeHost) -> None:
+    await remote(server).abort("agent:main:a b")
+    assert host.aborted == [("agent:main:a b", "user")]
+
+
+async def test_a_gateway_that_restarts_is_asked_again_and_the_message_is_sent_once(
+    server: Gateway, host: FakeHost
+) -> None:
+    host.hold = asyncio.Event()
+    host.note = "Hello"
+    asking = asyncio.ensure_future(told(remote(server)))
+    while not host.seen:
+        await asyncio.sleep(0)
+    await server.stop()
+    second = Gateway(host, SystemClock(), TOKEN)
+    await second.start("127.0.0.1", server.port)
+    host.hold.set()
+    _, outcome = await asyncio.wait_for(asking, 10)
+    assert (outcome.text, len(host.seen)) == ("Hello", 1)
+    await second.stop()
+
+
+async def test_nobody_there() -> None:
+    address = http.Address("127.0.0.1", 1)
+    assert not await http.alive(address)
+    with pytest.raises(GatewayUnreachable, match="no gateway"):
+        await http.request(address, "GET", "/")
+
+
+async def test_something_else_on_the_port_is_no_gateway_and_sees_no_token() -> None:
+    seen = b""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen += await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.0 200 OK\r\n\r\nhello")
+        writer.close()
+
+    other = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = other.sockets[0].getsockname()[1]
+    assert not await http.alive(http.Address("127.0.0.1", port, TOKEN))
+    assert seen and TOKEN.encode() not in seen
+    other.close()
+
+
+def test_where_a_gateway_is(tmp_path: Path) -> None:
+    config = settings(str(tmp_path), port=1234, bind="0.0.0.0")
+    assert where(config) == http.Address("127.0.0.1", 1234, TOKEN)
+    token.announce(str(tmp_path), token.Place("127.0.0.1", 99, 1))
+    assert where(config).port == 99
+
+
+@pytest.mark.parametrize(
+    ("typed", "agent", "expected"),
+    [
+        ("", "", "agent:main:main"),
+        ("", "work", "agent:work:main"),
+        ("notes", "", "agent:main:notes"),
+        ("agent:work:x", "", "agent:work:x"),
+    ],
+)
+def test_session_keys(typed: str, agent: str, expected: str) -> None:
+    assert str(key(settings(), typed, agent)) == expected
+
+
+@pytest.mark.parametrize(("typed", "agent"), [("a/b", ""), ("agent:nobody:x", ""), ("", "nobody"), ("agent:", "")])
+def test_session_keys_that_are_refused(typed: str, agent: str) -> None:
+    with pytest.raises(BadRequest):
+        key(settings(), typed, agent)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from palinurus.cli.logs import Scrubbed, secrets
+from palinurus.config.settings import AgentSettings, GatewaySettings, ProviderSettings, Secret, Settings
+
+
+def line(text: str, *known: str) -> str:
+    return Scrubbed(known).format(logging.LogRecord("x", logging.INFO, "f", 1, text, (), None))
+
+
+def test_known_secrets_and_their_shapes_are_replaced() -> None:
+    assert "hunter22" not in line("https://api/bot-hunter22/send failed", "hunter22")
+    assert "abcdefgh123" not in line("Authorization: Bearer abcdefgh123")
+    assert "abcabc" not in line("key sk-" + "abc" * 9 + " refused")
+    assert "ordinary words" in line("ordinary words", "or", "")
+
+
+@pytest.mark.parametrize("text", ['a\n{"level":"x"}', "a\x1b[2Jb", "a\r\nb", "a\u2028b", "a\u202eb"])
+def test_one_line_without_control_characters(text: str) -> None:
+    shown = line(text)
+    assert len(shown.splitlines()) == 1 and shown.isprintable()
+
+
+def test_a_traceback_is_scrubbed_too() -> None:
+    try:
+        raise ValueError("token hunter22")
+    except ValueError as exc:
+        record = logging.LogRecord("x", logging.ERROR, "f", 1, "failed", (), (type(exc), exc, exc.__traceback__))
+    assert "hunter22" not in Scrubbed(["hunter22"]).format(record)
+
+
+def test_every_secret_of_the_settings_is_found() -> None:
+    settings = Settings(
+        "/h",
+        {"main": AgentSettings("main", "main", "/w")},
+        "main",
+        {"p": ProviderSettings("p", api_key=Secret("one"))},
+        gateway=GatewaySettings(token=Secret("two"), password=Secret("three")),
+        channels={"x": {"botToken": Secret("four")}},
+    )
+    assert sorted(secrets(settings)) == ["four", "one", "three", "two"]

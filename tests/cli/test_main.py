@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from cli.place import SRC
+from palinurus import __version__
+from palinurus.cli import main as entry
+from palinurus.cli.main import COMMANDS, PARTS, load, main
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_version_and_help_import_nothing_heavy(flag: str) -> None:
+    code = f"import sys; from palinurus.cli.main import main; main(['{flag}']); print('\\n'.join(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": SRC}
+    )
+    assert done.returncode == 0
+    loaded = set(done.stdout.split())
+    assert loaded.isdisjoint(
+        {"asyncio", "aiohttp", "msgspec", "argparse", "logging", "json", "typing", "re", "importlib", "difflib", "ssl"}
+    )
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"palinurus {__version__}\n"
+
+
+def test_help_lists_every_command_in_80_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == main(["help"]) == 0
+    out = capsys.readouterr().out
+    assert all(f"\n  {name} " in out for name in COMMANDS)
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+@pytest.mark.parametrize("where", [*(where for where, _ in COMMANDS.values()), *PARTS.values()])
+def test_every_row_of_the_table_leads_somewhere(where: str) -> None:
+    assert callable(load(where))
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("staus", "pal status"), ("gatway", "pal gateway"), ("zzz", "--help")])
+def test_an_unknown_command_is_64_with_a_hint(capsys: pytest.CaptureFixture[str], typed: str, meant: str) -> None:
+    assert main([typed]) == 64
+    err = capsys.readouterr().err
+    assert typed in err and meant in err
+
+
+def test_home_option(home: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--home", "/x", "--version"]) == main(["--home=/y", "--version"]) == 0
+    assert os.environ["PALINURUS_HOME"] == "/y"
+    assert main(["--home"]) == 64
+
+
+def test_wrong_options_are_64_with_the_way_out(home: object, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "--nonsense"]) == 64
+    assert "pal agent --help" in capsys.readouterr().err
+    assert main(["--nonsense"]) == 64  # no command: it is chat's
+
+
+def test_a_reader_that_leaves_is_no_error(home: object) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m palinurus doctor | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SRC},
+    )
+    assert done.stderr == ""
+
+
+def test_module_has_no_heavy_names() -> None:
+    assert not hasattr(entry, "argparse")

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.cli.render import View, plain, took
+from palinurus.core.types.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart
+from palinurus.core.types.messages import Text, ToolResult
+
+
+class Screen(io.StringIO):
+    encoding = "utf-8"  # type: ignore[assignment]
+
+    def __init__(self, tty: bool) -> None:
+        super().__init__()
+        self.tty = tty
+
+    def isatty(self) -> bool:
+        return self.tty
+
+
+def start(ident: str, summary: str = "") -> ToolStart:
+    return ToolStart(ident, "read", {}, summary)
+
+
+def end(ident: str, error: bool = False) -> ToolEnd:
+    return ToolEnd(ident, "read", ToolResult(ident, "read", (Text("x"),)), error, 12)
+
+
+def shown(*events: Event, tty: bool = False, **environ: str) -> str:
+    screen = Screen(tty)
+    view = View(screen, environ)
+    view.begin()
+    for event in events:
+        view.show(event)
+    view.finish()
+    return screen.getvalue()
+
+
+def test_a_turn_with_a_tool() -> None:
+    text = shown(
+        MessageStart(),
+        MessageUpdate("I look."),
+        start("a", "notes.txt"),
+        end("a"),
+        MessageStart(),
+        MessageUpdate("thought", "thinking"),
+        MessageUpdate("Do"),
+        MessageUpdate("ne."),
+    )
+    assert text == "I look.\n⚙ read notes.txt … ok 12 ms\nDone.\n"
+
+
+def test_tools_side_by_side_keep_their_lines() -> None:
+    text = shown(start("a", "one"), start("b", "two"), end("b"), end("a", error=True))
+    assert text == "⚙ read one …\n⚙ read two … ok 12 ms\n⚙ read one … failed 12 ms\n"
+
+
+def test_color_only_on_a_terminal_that_wants_it() -> None:
+    events = (start("a", "x"), end("a"))
+    assert "\x1b[" in shown(*events, tty=True)
+    assert "\x1b" not in shown(*events, tty=True, NO_COLOR="1")
+    assert "\x1b" not in shown(*events, tty=True, TERM="dumb")
+    assert "\x1b" not in shown(*events)
+
+
+@pytest.mark.parametrize(
+    "attack", ["\x1b]52;c;ZXZpbA==\x07", "\x1b[2J", "\x9b31m", "\x1b]0;title\x07", "a\rb", "\x08\x08", "\u202eevil"]
+)
+def test_escape_sequences_are_only_text(attack: str) -> None:
+    text = shown(MessageUpdate(attack), start("a", attack), end("a"))
+    assert not set(text) & {"\x1b", "\x9b", "\x07", "\r", "\x08", "\u202e"}
+
+
+@given(st.text())
+def test_plain_leaves_nothing_that_acts(text: str) -> None:
+    assert all(c in "\t\n" or c.isprintable() or ord(c) > 0xA0 or c == "\xa0" for c in plain(text))
+
+
+def test_a_long_summary_fits_the_line() -> None:
+    lines = shown(start("a", "x" * 500), end("a")).splitlines()
+    assert all(len(line) <= 120 for line in lines)
+
+
+def test_durations() -> None:
+    assert (took(12), took(1250)) == ("12 ms", "1.2 s")

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+
+from palinurus.config.explain import Explained, explain, restart
+from palinurus.config.load import load
+from palinurus.errors import BadRequest, NotFound
+
+ENV = {"HOME": "/nowhere"}
+CANARY = "canary-4342944"
+
+
+def told(home: Path, text: str, key: str) -> Explained:
+    (home / "palinurus.json").write_text(text)
+    return explain(load(str(home), ENV), key)
+
+
+def test_a_key_from_the_file(tmp_path: Path) -> None:
+    found = told(tmp_path, "{\n gateway: {\n  port: 81}}", "gateway.port")
+    assert (found.key, found.value, found.live) == ("gateway.port", 81, False)
+    assert found.source == f"{tmp_path}/palinurus.json:3"
+    assert "port" in found.about
+
+
+def test_a_default(tmp_path: Path) -> None:
+    found = told(tmp_path, "{}", "agents.defaults.maxConcurrent")
+    assert (found.value, found.source, found.live) == (4, "default", True)
+
+
+def test_a_key_that_is_nowhere_set(tmp_path: Path) -> None:
+    found = told(tmp_path, "{}", "ui.assistant.name")
+    assert (found.value, found.source) == (None, "not set")
+
+
+def test_list_items_have_a_description(tmp_path: Path) -> None:
+    found = told(tmp_path, "{agents: {list: [{id: 'a'}]}}", "agents.list.0.id")
+    assert (found.key, found.value) == ("agents.list[0].id", "a")
+    assert "short name" in found.about
+
+
+@pytest.mark.parametrize("key", ["gateway.auth.token", "gateway.auth", "gateway", "channels.telegram", "env"])
+def test_secrets_are_masked(tmp_path: Path, key: str) -> None:
+    text = "{gateway: {auth: {token: 'X'}}, channels: {telegram: {botToken: 'X'}}, env: {A: 'X'}}".replace("X", CANARY)
+    found = told(tmp_path, text, key)
+    assert CANARY not in repr(found)
+    assert "***" in repr(found.value)
+
+
+def test_a_token_from_the_environment_is_masked(tmp_path: Path) -> None:
+    loaded = load(str(tmp_path), {**ENV, "PALINURUS_GATEWAY_TOKEN": CANARY})
+    assert explain(loaded, "gateway.auth.token").value == "***"
+    assert "first start" in explain(load(str(tmp_path), ENV), "gateway.auth.token").value
+
+
+def test_the_last_good_copy_is_named(tmp_path: Path) -> None:
+    told(tmp_path, "{gateway: {port: 5}}", "gateway.port")
+    found = told(tmp_path, "{gateway: {port: ", "gateway.port")
+    assert found.value == 5
+    assert found.source == f"{tmp_path}/palinurus.json.last-good:1"
+    assert "cannot be used" in found.note
+
+
+@pytest.mark.parametrize(
+    ("key", "fix"),
+    [
+        ("gateway.prot", "did you mean 'port'?"),
+        ("gatway.port", "did you mean 'gateway'?"),
+        ("gateway.http.qqqqqqq", "keys here: endpoints, securityHeaders"),
+    ],
+)
+def test_an_unknown_key(tmp_path: Path, key: str, fix: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        told(tmp_path, "{}", key)
+    assert caught.value.fix == fix
+
+
+def test_what_is_no_key(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest):
+        told(tmp_path, "{}", "a..b")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (("gateway", "port"), True),
+        (("gateway",), True),
+        (("channels", "telegram", "botToken"), True),
+        (("agents", "defaults", "model"), False),
+        (("gateway", "auth", "token"), False),
+    ],
+)
+def test_what_needs_a_restart(path: tuple[str, ...], expected: bool) -> None:
+    assert restart(path) is expected

@@ -1,0 +1,79 @@
+import pytest
+
+from palinurus.config.secrets import MASK, mask, secret, wrap
+from palinurus.config.settings import Secret
+
+CANARY = "canary-3141592"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("gateway", "auth", "token"),
+        ("gateway", "auth", "password"),
+        ("models", "providers", "x", "apiKey"),
+        ("models", "providers", "x", "headers", "X-Anything"),
+        ("channels", "telegram", "botToken"),
+        ("channels", "slack", "accounts", "a", "signingSecret"),
+        ("channels", "nostr", "privateKey"),
+        ("channels", "googlechat", "serviceAccount", "client_id"),
+        ("channels", "x", "api_key"),
+        ("env", "vars", "FOO"),
+        ("env", "FOO"),
+        ("tools", "exec", "env", "FOO"),
+        ("commands", "ownerDisplaySecret"),
+        ("cron", "webhookToken"),
+        ("skills", "entries", "x", "apiKey"),
+    ],
+)
+def test_secret_keys(path: tuple[str, ...]) -> None:
+    assert secret(path)
+    assert mask(CANARY, path) == MASK
+    assert mask(12345678, path) == MASK
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("agents", "defaults", "contextTokens"),
+        ("models", "providers", "x", "models", 0, "maxTokens"),
+        ("channels", "telegram", "tokenFile"),
+        ("session", "mainKey"),
+        ("hooks", "defaultSessionKey"),
+        ("gateway", "auth", "mode"),
+        ("secrets", "providers", "default", "source"),
+    ],
+)
+def test_keys_that_are_no_secrets(path: tuple[str | int, ...]) -> None:
+    assert not secret(path)
+    assert mask("shown", path) == "shown"
+
+
+def test_mask_goes_all_the_way_down() -> None:
+    raw = {
+        "gateway": {"auth": {"token": CANARY, "mode": "token"}, "port": 1},
+        "list": [{"password": CANARY}],
+        "models": {"proxy": f"http://user:{CANARY}@proxy:8080/x"},
+        "env": {"shellEnv": {"enabled": True}, "K": CANARY},
+    }
+    shown = mask(raw)
+    assert CANARY not in repr(shown)
+    assert shown["gateway"] == {"auth": {"token": MASK, "mode": "token"}, "port": 1}
+    assert shown["models"]["proxy"] == "http://***@proxy:8080/x"
+    assert shown["env"]["shellEnv"] == {"enabled": True}
+    assert raw["gateway"]["auth"]["token"] == CANARY  # type: ignore[index]
+
+
+def test_references_stay_readable_and_their_fallbacks_do_not() -> None:
+    path = ("gateway", "auth", "token")
+    assert mask("${MY_TOKEN}", path) == "${MY_TOKEN}"
+    assert mask("${MY_TOKEN:-" + CANARY + "}", path) == MASK
+    assert mask({"source": "env", "id": "MY_TOKEN"}, path) == {"source": "env", "id": "MY_TOKEN"}
+
+
+def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
+    found = wrap({"botToken": CANARY, "accounts": [{"token": CANARY, "name": "a"}]}, ("channels", "x"))
+    assert CANARY not in repr(found)
+    assert found["botToken"] == Secret(CANARY)
+    assert found["accounts"][0]["token"].reveal() == CANARY
+    assert found["accounts"][0]["name"] == "a"

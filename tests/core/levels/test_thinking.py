@@ -1,0 +1,132 @@
+"""Profiles are built, asked and remapped by rank."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.core.levels import thinking
+from palinurus.core.levels.words import LEVELS
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.vendor import Level, Profile, Vendor
+
+
+def model(*, reasoning: bool = True, **compat: object) -> ModelInfo:
+    return ModelInfo(ModelRef("acme", "m-1"), "openai-completions", reasoning=reasoning, compat=dict(compat))
+
+
+def vendor(profile: Profile) -> Vendor:
+    return Vendor("acme", "Acme", "openai-completions", "", profile=lambda m: profile)
+
+
+def offering(text: str) -> Profile:
+    return thinking.profile(text.split())
+
+
+def test_a_profile_is_sorted_deduplicated_and_keeps_the_last() -> None:
+    built = thinking.profile(["max", "low", Level("low", "on"), "off", "adaptive", "medium", "bogus"], "low")
+    assert thinking.ids(built) == ("off", "low", "medium", "adaptive", "max")
+    assert thinking.labels(built) == ("off", "on", "medium", "adaptive", "max")
+    assert built.default == "low"
+
+
+def test_a_default_that_is_not_offered_is_dropped() -> None:
+    assert thinking.profile(["off", "low"], "high").default is None
+
+
+# asked, offered, got
+REMAPS = [
+    ("adaptive", "off minimal low medium high", "medium"),
+    ("xhigh", "off minimal low medium high", "high"),
+    ("max", "off minimal low medium high", "high"),
+    ("max", "off low high", "high"),
+    ("medium", "off low high", "low"),
+    ("low", "off high", "high"),
+    ("adaptive", "off low", "low"),
+    ("off", "off low", "off"),
+    ("medium", "off low adaptive high", "adaptive"),
+    ("medium", "off low medium adaptive high", "medium"),
+    # Below everything that is offered: the nearest upwards, not the highest.
+    ("minimal", "off low medium high max", "low"),
+    ("minimal", "off low adaptive high", "low"),
+    ("off", "low", "low"),
+    # "As much as there is".
+    ("xhigh", "off low high max", "max"),
+    ("max", "off low medium high xhigh", "xhigh"),
+    ("max", "off adaptive", "adaptive"),
+    *[(level, "off", "off") for level in LEVELS],
+]
+
+
+@pytest.mark.seed(19, 20, 21)
+@pytest.mark.parametrize(("asked", "offered", "got"), REMAPS)
+def test_a_level_the_model_lacks_is_remapped_by_rank(asked: str, offered: str, got: str) -> None:
+    assert thinking.remap(asked, offering(offered)) == got
+
+
+@given(st.sampled_from(LEVELS), st.lists(st.sampled_from(LEVELS), min_size=1))
+def test_remapping_gives_what_is_offered_and_settles(asked: str, offered: list[str]) -> None:
+    profile = thinking.profile(offered)
+    got = thinking.remap(asked, profile)
+    assert thinking.supported(got, profile) or got == "off"
+    assert thinking.remap(got, profile) == got
+    if asked in offered:
+        assert got == asked
+    if asked != "off" and any(level != "off" for level in offered):
+        assert got != "off"
+
+
+@pytest.mark.seed(17)
+def test_without_a_vendors_opinion_only_the_plain_levels_are_offered() -> None:
+    assert thinking.ids(thinking.policy(model())) == ("off", "minimal", "low", "medium", "high")
+
+
+@pytest.mark.seed(36, 37, 139, 141)
+def test_the_catalog_entry_can_opt_into_more() -> None:
+    opted = model(supportedReasoningEfforts=["low", "high", "xhigh"])
+    assert thinking.supported("xhigh", thinking.policy(opted))
+    assert thinking.check("extra high", opted, thinking.policy(opted)) == ("xhigh", "")
+    assert thinking.row(opted).thinkingOptions[-1] == "xhigh"
+    assert not thinking.supported("xhigh", thinking.policy(model(supportedReasoningEfforts="xhigh")))
+
+
+def test_a_model_that_does_not_reason_has_only_off_unless_the_vendor_insists() -> None:
+    two = thinking.profile(("off", "high"))
+    kept = thinking.profile(("off", "high"), keep=True)
+    assert thinking.ids(thinking.policy(model(reasoning=False), vendor(two))) == ("off",)
+    assert thinking.ids(thinking.policy(model(reasoning=False), vendor(kept))) == ("off", "high")
+
+
+@pytest.mark.seed(136, 138, 143)
+def test_rows_show_ids_labels_and_default() -> None:
+    row = thinking.row(model(), vendor(thinking.profile(("off", Level("low", "on")), "off")))
+    assert row.thinkingLevels == ({"id": "off", "label": "off"}, {"id": "low", "label": "on"})
+    assert row.thinkingOptions == ("off", "on")
+    assert row.thinkingDefault == "off"
+
+
+@pytest.mark.seed(16, 18, 140)
+def test_a_typed_level_is_checked_against_the_model() -> None:
+    binary = thinking.profile(("off", Level("low", "on")))
+    assert thinking.check("on", model(), binary) == ("low", "")
+    assert thinking.check("xhigh", model(), binary) == (
+        None,
+        'Thinking level "xhigh" is not supported for acme/m-1. Use one of: off, on.',
+    )
+    assert thinking.check("big", model(), binary) == (
+        None,
+        'Unrecognized thinking level "big". Valid levels: default, off, on.',
+    )
+
+
+def test_a_vendors_label_means_its_own_level_first() -> None:
+    always = thinking.profile((Level("high", "on"),))
+    assert thinking.named("on", always) == "high"
+
+
+def test_the_text_for_a_remapped_level() -> None:
+    assert (
+        thinking.remapped_text("max", "high", model()) == "Thinking level set to high (max not supported for acme/m-1)."
+    )

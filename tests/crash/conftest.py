@@ -1,0 +1,16 @@
+"""One fake provider per test process; it lives on while gateways die."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def model_url():
+    argv = [sys.executable, "-m", "palinurus.testing.server", "--port", "0"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as server:
+        try:
+            yield server.stdout.readline().decode().strip()
+        finally:
+            server.kill()

@@ -1,0 +1,119 @@
+"""A fake program behind the gateway: same shape as the App, answers from a script, remembers what it was given."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+
+import msgspec
+
+from palinurus.config.settings import AgentSettings, GatewaySettings, Secret, Settings
+from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, MessageUpdate
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import model_ref
+from palinurus.core.types.messages import Assistant, Text, User
+from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.usage import Usage
+from palinurus.store.port import Accepted, ItemRow, Spent
+
+TOKEN = "t" * 43
+USAGE = Usage(input=5, output=7, cacheRead=11, cacheWrite=0, totalTokens=23)
+
+
+def settings(home: str = "/nowhere", **gateway: object) -> Settings:
+    agents = {name: AgentSettings(name, name, "/nowhere/w") for name in ("main", "work")}
+    return Settings(home, agents, "main", gateway=GatewaySettings(**{"token": Secret(TOKEN), **gateway}))  # type: ignore[arg-type]
+
+
+def words(*deltas: str, end: str = "stop", failure: Failure | None = None) -> list[Event]:
+    """The events of a plain answer."""
+    message = Assistant((Text("".join(deltas)),))
+    return [
+        AgentStart("r1", "s", "x/y", 1),
+        MessageStart(User("hi")),
+        MessageStart(),
+        MessageUpdate("hmm", "thinking"),
+        *(MessageUpdate(d) for d in deltas),
+        MessageEnd(message),
+        AgentEnd((User("hi"), message), end, USAGE, failure),  # type: ignore[arg-type]
+    ]
+
+
+class Catalog:
+    def find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
+        ref = model_ref(text)
+        if ref is None or ref.provider != "acme":
+            return Failure("not_found", f"no model {text!r}; did you mean 'acme/one'?")
+        return ModelInfo(ref, "openai-completions")
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.rows: list[Spent] = []
+
+    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+        return [r for r in self.rows if session in (None, r.session)]
+
+
+class FakeHost:
+    """`script(inbound)` gives the events; `hold`, when set to an Event, is awaited before the first one."""
+
+    def __init__(self, config: Settings | None = None) -> None:
+        self.settings = config or settings()
+        self.catalog = Catalog()
+        self.store = Ledger()
+        self.seen: list[Inbound] = []
+        self.aborted: list[tuple[str, str]] = []
+        self.failing: list[str] = []
+        self.refuse: Exception | None = None
+        self.hold: asyncio.Event | None = None
+        self.outcome = "answered"
+        self.note = "the note"
+        self.script: Callable[[Inbound], Iterable[Event] | AsyncIterator[Event]] = lambda inbound: words("Hel", "lo")
+        self._ids: dict[str, str] = {}
+        self._tasks: dict[str, asyncio.Task[ItemRow]] = {}
+
+    async def submit(self, inbound: Inbound, sink: Callable[[Event], None] | None = None) -> Accepted:
+        if self.refuse:
+            raise self.refuse
+        if inbound.event in self._ids:
+            return Accepted(self._ids[inbound.event], True, "running")
+        ident = f"item{len(self._ids)}"
+        self._ids[inbound.event] = ident
+        self.seen.append(inbound)
+        self._tasks[ident] = asyncio.ensure_future(self._run(ident, inbound, sink or (lambda e: None)))
+        return Accepted(ident, False, "queued")
+
+    async def _run(self, ident: str, inbound: Inbound, sink: Callable[[Event], None]) -> ItemRow:
+        if self.hold:
+            await self.hold.wait()
+        events = self.script(inbound)
+        if isinstance(events, AsyncIterator):
+            async for event in events:
+                sink(event)
+        else:
+            for event in events:
+                sink(event)
+        body = msgspec.json.encode(inbound)
+        return ItemRow(
+            ident,
+            inbound.event,
+            inbound.session,
+            "main",
+            body,
+            inbound.at,
+            "done",
+            self.outcome,
+            self.note,
+            1,  # type: ignore[arg-type]
+        )
+
+    async def wait(self, item_id: str) -> ItemRow:
+        return await asyncio.shield(self._tasks[item_id])
+
+    def abort(self, session_key: str, reason: str) -> bool:
+        self.aborted.append((session_key, reason))
+        return True
+
+    def ready(self) -> tuple[bool, list[str]]:
+        return not self.failing, self.failing

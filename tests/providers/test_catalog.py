@@ -1,0 +1,159 @@
+"""Finding models: refs, aliases, ids, typos; defaults; and what is known about each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
+from palinurus.core.types.model import Failure, ModelInfo, Price
+from palinurus.providers import VENDORS, load
+from palinurus.providers.catalog import Catalog
+from providers.kit import agent, settings
+
+BENCH = ProviderSettings(
+    "bench",
+    base_url="http://127.0.0.1:9/v1/",
+    api="openai-completions",
+    api_key=Secret("k"),
+    headers={"a": "1"},
+    timeout=7,
+    models=(
+        ModelSettings(
+            "big",
+            name="Big",
+            reasoning=True,
+            input=("text", "image"),
+            cost={"input": 1, "output": 2},
+            context_window=1000,
+            max_tokens=10,
+            headers={"b": "2"},
+            compat={"x": 1},
+            params={"p": 1, "q": 1},
+        ),
+        ModelSettings("org/small", api="anthropic-messages"),
+    ),
+)
+
+
+def find(text: str, *providers: ProviderSettings, environ: dict[str, str] | None = None, **changes: Any) -> Any:
+    return Catalog(settings(*providers), environ or {}).find(text, agent(**changes))
+
+
+def test_config_facts() -> None:
+    found = find("bench/big", BENCH, model_params={"bench/big": {"q": 2}})
+    assert isinstance(found, ModelInfo)
+    assert (found.api, found.base_url, found.name) == ("openai-completions", "http://127.0.0.1:9/v1", "Big")
+    assert (found.reasoning, found.vision, found.context_window, found.max_tokens) == (True, True, 1000, 10)
+    assert found.price == Price(1, 2, 0, 0)
+    assert found.headers == {"a": "1", "b": "2"}
+    assert (found.compat, found.params, found.timeout) == ({"x": 1}, {"p": 1, "q": 2}, 7)
+
+
+def test_vendor_facts_and_what_the_config_adds() -> None:
+    own = ProviderSettings(
+        "anthropic", base_url="https://proxy.example", models=(ModelSettings("claude-opus-4-6", max_tokens=5),)
+    )
+    plain, changed = find("anthropic/claude-opus-4-6"), find("anthropic/claude-opus-4-6", own)
+    assert plain.api == changed.api == "anthropic-messages" and plain.reasoning and changed.reasoning
+    assert (plain.base_url, changed.base_url) == ("https://api.anthropic.com", "https://proxy.example")
+    assert changed.max_tokens == 5 and changed.context_window == plain.context_window
+
+
+@pytest.mark.parametrize(
+    ("text", "ref"),
+    [
+        ("bench/big", "bench/big"),
+        (" bench/big ", "bench/big"),
+        ("BENCH/big", "bench/big"),
+        ("bench/org/small", "bench/org/small"),
+        ("big", "bench/big"),
+        ("BIG", "bench/big"),
+        ("org/small", "bench/org/small"),
+        ("fast", "bench/big"),
+        ("Fast", "bench/big"),
+        ("claude-opus-4-6", "anthropic/claude-opus-4-6"),
+        ("anthropic/claude-next-9", "anthropic/claude-next-9"),
+        ("ollama/qwen3:4b", "ollama/qwen3:4b"),
+        ("builtin/demo", "builtin/demo"),
+    ],
+)
+def test_found(text: str, ref: str) -> None:
+    found = find(text, BENCH, aliases={"fast": "bench/big"}, environ={"ANTHROPIC_API_KEY": "k"})
+    assert isinstance(found, ModelInfo), found
+    assert str(found.ref) == ref
+
+
+def test_the_api_of_one_model_may_differ() -> None:
+    assert find("bench/org/small", BENCH).api == "anthropic-messages"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ("", "config", "no model"),
+        ("antropic/claude-opus-4-6", "config", "did you mean 'anthropic/claude-opus-4-6'"),
+        ("nobody-at-all/x", "config", "pal models"),
+        ("bench/bog", "not_found", "did you mean 'bench/big'"),
+        ("builtin/gpt", "not_found", "builtin has no model"),
+        ("claude-opus-4-66", "not_found", "did you mean 'claude-opus-4-6'"),
+        ("zzzzzz", "not_found", "unknown model"),
+        ("/", "not_found", "unknown model"),
+    ],
+)
+def test_not_found(text: str, kind: str, words: str) -> None:
+    found = find(text, BENCH)
+    assert isinstance(found, Failure) and found.kind == kind and words in found.message, found
+
+
+def test_an_id_two_providers_have_must_be_written_out() -> None:
+    other = ProviderSettings("other", base_url="http://x", models=(ModelSettings("big"),))
+    found = find("big", BENCH, other)
+    assert isinstance(found, Failure) and "bench/big, other/big" in found.message
+
+
+def test_a_provider_without_a_list_takes_any_model() -> None:
+    assert str(find("lab/anything/at-all", ProviderSettings("lab", base_url="http://x")).ref) == "lab/anything/at-all"
+
+
+def default(
+    *providers: ProviderSettings, environ: dict[str, str] | None = None, ollama: Any = (), **changes: Any
+) -> str:
+    found = Catalog(settings(*providers), environ or {}, ollama=ollama).default(agent(**changes))
+    return str(found.ref)
+
+
+def test_defaults() -> None:
+    both = {"OPENAI_API_KEY": "a", "ANTHROPIC_API_KEY": "b"}
+    assert default(BENCH, environ=both, model="bench/big") == "bench/big"
+    assert default(BENCH, environ=both) == "bench/big"
+    assert default(environ=both).startswith("anthropic/")
+    assert default(environ={"OPENAI_API_KEY": "a"}, ollama=["q"]).startswith("openai/")
+    assert default(environ={"GROQ_API_KEY": "a"}, ollama=["q"]).startswith("groq/")
+    assert default(ollama=["qwen3:4b", "other"]) == "ollama/qwen3:4b"
+    assert default() == "builtin/demo"
+
+
+def test_a_probe_is_wanted_only_when_it_could_matter() -> None:
+    assert Catalog(settings(), {}).wants_probe(agent())
+    assert not Catalog(settings(), {}).wants_probe(agent(model="bench/big"))
+    assert not Catalog(settings(), {"OPENAI_API_KEY": "a"}).wants_probe(agent())
+    assert not Catalog(settings(), {}, ollama=["q"]).wants_probe(agent())
+
+
+def test_all_lists_what_can_be_used() -> None:
+    refs = [str(m.ref) for m in Catalog(settings(BENCH), {"OPENAI_API_KEY": "a"}, ollama=["q"]).all()]
+    assert refs[:2] == ["bench/big", "bench/org/small"]
+    assert "ollama/q" in refs and "builtin/demo" in refs
+    assert any(r.startswith("openai/") for r in refs) and not any(r.startswith("anthropic/") for r in refs)
+
+
+@pytest.mark.parametrize("name", list(VENDORS))
+def test_every_vendor_of_the_table_is_there_and_named_alike(name: str) -> None:
+    assert load(VENDORS, name).id == name
+
+
+def test_a_row_that_is_missing_is_none() -> None:
+    assert load({"x": "palinurus.providers.nothing:X"}, "x") is None
+    assert load({}, "x") is None

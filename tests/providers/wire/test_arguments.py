@@ -1,0 +1,86 @@
+"""Arguments of tool calls as models write them: read leniently, refused with a reason, never raised."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.providers.wire.arguments import arguments, scrub
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", {}),
+        ("  \n", {}),
+        ("{}", {}),
+        ('{"a": 1, "b": [true, null, 1.5]}', {"a": 1, "b": [True, None, 1.5]}),
+        ('{"a": 1, "a": 2}', {"a": 2}),
+        ('{"a": "one\ntwo\tthree"}', {"a": "one\ntwo\tthree"}),
+        ('{"a": "\\ud83e\\udd9e"}', {"a": "🦞"}),
+        ('{"a": "x\\ud800y"}', {"a": "x\ufffdy"}),
+        ('{"a": 18446744073709551615}', {"a": 2**64 - 1}),
+    ],
+)
+def test_read(text: str, value: dict[str, Any]) -> None:
+    assert arguments(text) == (value, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": ', "not valid JSON"),
+        ('{"a": NaN}', "NaN"),
+        ('{"a": -Infinity}', "Infinity"),
+        ('{"a": 1e999}', "too large"),
+        ("[1]", "an array"),
+        ('"x"', "a string"),
+        ("null", "null"),
+        ("3", "a number"),
+        ('{"a": ' + "9" * 5000 + "}", "digits"),
+        ('{"a": 99999999999999999999999}', "64 bits"),
+        ('{"a":' * 100_000, "nested"),
+        ("[" * 100_000 + "]" * 100_000, "nested"),
+        ('{"a":' * 100 + "1" + "}" * 100, "nested"),
+        ('{"a": "' + "x" * 9_000_000 + '"}', "longer"),
+    ],
+    ids=lambda v: v[:20],
+)
+def test_refused_with_a_reason(text: str, words: str) -> None:
+    value, why = arguments(text)
+    assert value == {}
+    assert why is not None and words in why
+    assert len(why) < 200
+
+
+def test_five_megabytes_are_read() -> None:
+    value, why = arguments('{"content": "' + "x" * 5_000_000 + '"}')
+    assert why is None and len(value["content"]) == 5_000_000
+
+
+@given(st.text(max_size=80))
+def test_anything_is_answered_and_can_be_stored(text: str) -> None:
+    value, _ = arguments(text)
+    msgspec.json.encode(value)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)),
+        lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(st.characters(codec=None)), v, max_size=3),
+        max_leaves=10,
+    )
+)
+def test_whatever_python_can_write_is_answered_and_can_be_stored(value: Any) -> None:
+    got, why = arguments(json.dumps({"a": value}))
+    assert why is not None or "a" in got
+    msgspec.json.encode(got)
+
+
+def test_scrub_joins_pairs_and_replaces_halves() -> None:
+    assert scrub({"a\ud800": ["\ud83e\udd9e", ("\udfff",)], "n": 1}) == {"a\ufffd": ["🦞", ["\ufffd"]], "n": 1}

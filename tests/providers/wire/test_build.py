@@ -1,0 +1,75 @@
+"""The builder under all decoders: events as pieces come, one end, nothing after it."""
+
+from __future__ import annotations
+
+import pytest
+
+from palinurus.core.types.messages import Text, Thinking, ToolCall
+from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, Price, TextDelta, ThinkingDelta
+from palinurus.core.types.usage import Usage
+from palinurus.providers.wire import build
+from palinurus.providers.wire.build import Builder, priced
+from providers.kit import request
+
+
+def test_pieces_of_one_take_are_one_event() -> None:
+    builder = Builder(request())
+    builder.text("a")
+    builder.text("b")
+    builder.thinking("t", "sig")
+    builder.text("c")
+    assert builder.take() == [TextDelta("ab"), ThinkingDelta("t"), TextDelta("c")]
+    assert builder.take() == []
+    builder.text("d")
+    last = builder.done("stop")
+    assert last[0] == TextDelta("d") and isinstance(last[1], Done)
+    assert last[1].message.content == (Text("ab"), Thinking("t", "sig"), Text("cd"))
+    assert builder.done("stop") == [] == builder.fail("server", "x")
+
+
+def test_arguments_before_the_name_wait_for_it() -> None:
+    builder = Builder(request())
+    part = builder.part("call")
+    builder.grow(part, '{"a":')
+    builder.text("x")
+    assert builder.take() == [TextDelta("x")]
+    builder.call(part, "id", "read")
+    builder.grow(part, "1}")
+    assert builder.take() == [CallStart(0, "id", "read"), CallDelta(0, '{"a":1}')]
+    (done,) = builder.done("stop")
+    assert isinstance(done, Done) and done.message.calls == (ToolCall("id", "read", {"a": 1}),)
+    assert done.message.stopReason == "toolUse"
+
+
+def test_a_failure_keeps_text_and_drops_calls() -> None:
+    builder = Builder(request())
+    builder.text("half")
+    part = builder.part("call")
+    builder.call(part, "id", "read")
+    builder.grow(part, "{}")
+    *_, last = builder.fail("cut", "gone")
+    assert isinstance(last, Failed) and last.message.content == (Text("half"),) and last.failure.partial
+    (only,) = Builder(request()).fail("server", "x")
+    assert isinstance(only, Failed) and not only.failure.partial
+
+
+def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "MAX_ANSWER", 10)
+    builder = Builder(request())
+    builder.text("x" * 11)
+    text, last = builder.take()
+    assert text == TextDelta("x" * 11) and isinstance(last, Failed) and last.failure.kind == "malformed"
+    assert builder.ended and builder.done("stop") == []
+
+
+def test_prices() -> None:
+    usage = Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000)
+    cost = priced(usage, Price(1, 2, 3, 4)).cost
+    assert cost is not None and (cost.input, cost.output, cost.cacheRead, cost.cacheWrite, cost.total) == (
+        1,
+        2,
+        3,
+        4,
+        10,
+    )
+    assert priced(usage, None).cost is None and priced(usage, None).totalTokens == 4_000_000

@@ -1,0 +1,142 @@
+"""Run as a process of its own by the tests beside it: opens a store and dies, fills a disk, or works until stopped.
+
+Prints one word per acknowledged step, so that the parent knows what must be found again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+
+from palinurus import points
+from palinurus.clock import SystemClock
+from palinurus.errors import DiskFull, PalinurusError
+from palinurus.store.port import Item, Line, Outgoing, Settlement, Spent
+from palinurus.store.sqlite import open_store
+
+A = "agents/main/sessions/a.jsonl"
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def line(ident: str, path: str = A, pad: int = 0) -> Line:
+    return Line(path, ident, b'{"type":"message","id":"%s","x":"%s"}' % (ident.encode(), b"y" * pad))
+
+
+async def turns(home: str, spec: str) -> None:
+    """Two messages, the first answered and delivered; the crash point of `spec` strikes somewhere."""
+    points.arm(spec)
+    store = await open_store(home, SystemClock())
+    await store.recover()
+    say("recovered")
+    first = await store.accept(Item("m1", "d1", "a", "main", b"1", 1), claim=True)
+    say("accepted", "m1")
+    await store.accept(Item("m2", "d2", "a", "main", b"2", 2), claim=True)
+    say("accepted", "m2")
+    assert first.claim is not None
+    await store.append(first.claim, [line("e1")])
+    say("appended", "e1")
+    spent = Spent("m1", "run", "a", "main", "p", "m", 1, 1, 1, 1, 1)
+    reply = Outgoing("r1", "m1", "fake", "chat", b"hi", 1)
+    await store.settle(first.claim, Settlement("answered", "hi", (line("e2"),), (reply,), None, (spent,)))
+    say("settled", "m1")
+    await store.sending("r1", 5)
+    say("sending", "r1")
+    await store.delivered("r1", "55", 6)
+    say("delivered", "r1")
+    await store.close()
+    say("closed")
+
+
+async def hold(home: str, spec: str) -> None:
+    """Open, and wait to be killed."""
+    await open_store(home, SystemClock())
+    say("open")
+    await asyncio.Event().wait()
+
+
+async def work(home: str, spec: str) -> None:
+    """Accept, append and settle in several sessions until killed."""
+    store = await open_store(home, SystemClock())
+    await store.recover()
+
+    async def lane(name: str) -> None:
+        for n in range(100_000):
+            ident = f"{name}-{n:05}"
+            got = await store.accept(Item(ident, ident, name, "main", b"x" * 300, 1), claim=True)
+            assert got.claim is not None
+            path = f"agents/main/sessions/{name}.jsonl"
+            await store.append(got.claim, [line(f"i{ident}", path, 200)])
+            reply = Outgoing(f"r{ident}", ident, "fake", name, b"hi", 1)
+            await store.settle(got.claim, Settlement("answered", "", (line(f"o{ident}", path, 200),), (reply,)))
+            say(ident)
+
+    await asyncio.gather(*(lane(f"s{n}") for n in range(4)))
+
+
+async def full(home: str, spec: str) -> None:
+    """Fill the small disk `home` is on, make room, go on."""
+    store = await open_store(home, SystemClock())
+    filler = os.path.join(os.path.dirname(home), "filler")
+    with open(filler, "wb") as file:
+        file.write(b"x" * 400_000)
+    accepted, refused = 0, 0
+    for n in range(400):
+        try:
+            await store.accept(Item(f"m{n}", f"d{n}", f"s{n}", "main", b"x" * 20_000, n), claim=False)
+            accepted += 1
+        except DiskFull:
+            refused += 1
+            if refused == 1:
+                assert await store.item(f"m{n}") is None
+                assert await store.item("m0") is not None  # reading goes on
+            if refused == 3:
+                break
+    os.remove(filler)
+    await store.accept(Item("after", "after", "after", "main", b"x" * 1000, 1), claim=False)
+    await store.close()
+    store = await open_store(home, SystemClock())
+    found = [await store.item(f"m{n}") is not None for n in range(accepted)]
+    say(refused, all(found) and len(found) > 3, await store.item("after") is not None)
+    await store.close()
+
+
+async def small(home: str, spec: str) -> None:
+    """Files may not grow past a limit: a transcript line is cut short by the kernel, the database then refused."""
+    big = os.path.join(home, A)
+    os.makedirs(os.path.dirname(big))
+    with open(big, "wb") as file:
+        file.write(b'{"id":"old"}'.ljust((1 << 20) - 1) + b"\n")
+    store = await open_store(home, SystemClock())
+    held = (await store.accept(Item("m1", "d1", "a", "main", b"1", 1), claim=True)).claim
+    assert held is not None
+    before = os.path.getsize(big)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (before + 20, resource.RLIM_INFINITY))
+    await store.append(held, [line("e1", pad=50)])
+    say("size", os.path.getsize(big) == before)  # nothing of the half line is left
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, resource.RLIM_INFINITY))
+    try:
+        await store.accept(Item("m2", "d2", "b", "main", b"x" * 200_000, 1), claim=False)
+    except PalinurusError as error:
+        say(type(error).__name__)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await store.append(held, [line("e2")])
+    with open(big, "rb") as file:
+        say("tail", file.read().endswith(b"\n" + line("e1", pad=50).data + b"\n" + line("e2").data + b"\n"))
+    await store.close()
+
+
+async def refuse(home: str, spec: str) -> None:
+    """Open what cannot be opened."""
+    try:
+        await open_store(home, SystemClock())
+    except PalinurusError as error:
+        say(type(error).__name__, error.message, "|", error.fix)
+
+
+if __name__ == "__main__":
+    asyncio.run(globals()[sys.argv[1]](sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else ""))

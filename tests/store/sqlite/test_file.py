@@ -1,0 +1,95 @@
+"""Broken, foreign and future files: one clear error each, nothing renamed or removed behind anyone's back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from palinurus.clock import SystemClock
+from palinurus.errors import NotFound, StateBroken
+from palinurus.store.port import Item, Settlement
+from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.testing.conformance.inbox import line
+
+
+async def filled(home: Path, count: int = 200) -> Path:
+    store = await open_store(str(home), SystemClock())
+    for n in range(count):
+        await store.accept(Item(f"m{n:05}", f"d{n}", f"s{n}", "main", b"x" * 500, n), claim=False)
+    await store.close()
+    return home / "state.db"
+
+
+@pytest.mark.parametrize("content", [b"garbage " * 1000, b"SQLite format 3\0" + b"\xff" * 5000, b"{}"])
+async def test_garbage_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "state.db"
+    file.write_bytes(content)
+    with pytest.raises(StateBroken) as caught:
+        await open_store(str(tmp_path), SystemClock())
+    assert str(file) in caught.value.message
+    assert "pal doctor" in caught.value.fix
+    assert file.read_bytes() == content
+    # the lock is free again
+    with pytest.raises(StateBroken):
+        await open_store(str(tmp_path), SystemClock())
+
+
+async def test_damage_inside_is_found_at_start(tmp_path: Path) -> None:
+    file = await filled(tmp_path)
+    with file.open("r+b") as raw:
+        raw.seek(4096 * 12)
+        raw.write(os.urandom(4096 * 8))
+    with pytest.raises(StateBroken, match="damaged"):
+        await open_store(str(tmp_path), SystemClock())
+    with open_reader(str(tmp_path)) as reader:
+        assert reader.integrity()
+
+
+async def test_an_empty_file_is_a_new_database(tmp_path: Path) -> None:
+    (tmp_path / "state.db").write_bytes(b"")
+    store = await open_store(str(tmp_path), SystemClock())
+    assert await store.sessions() == []
+    await store.close()
+
+
+async def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
+    file = await filled(tmp_path, 1)
+    with closing(sqlite3.connect(file)) as conn:
+        conn.execute("PRAGMA user_version = 99")
+    with pytest.raises(StateBroken, match="newer"):
+        await open_store(str(tmp_path), SystemClock())
+    with pytest.raises(StateBroken, match="newer"):
+        open_reader(str(tmp_path))
+
+
+def test_nothing_to_read_yet(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="no state yet"):
+        open_reader(str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        store = await open_store(str(tmp_path / "home"), SystemClock())
+        held = (await store.accept(Item("m1", "d1", "a", "main", b"", 1), claim=True)).claim
+        assert held is not None
+        await store.settle(held, Settlement("answered", lines=(line("e1"),)))
+        found = {p: p.stat().st_mode & 0o777 for p in [tmp_path / "home", *(tmp_path / "home").rglob("*")]}
+        await store.close()
+    finally:
+        os.umask(old)
+    assert len(found) > 6
+    assert {p.name: oct(mode) for p, mode in found.items() if mode & 0o077} == {}
+
+
+async def test_the_file_is_safe_against_power_loss(tmp_path: Path) -> None:
+    file = await filled(tmp_path, 1)
+    with closing(sqlite3.connect(file)) as conn:
+        assert conn.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert not (tmp_path / "state.db-wal").exists()  # folded in by a clean close

@@ -1,0 +1,95 @@
+"""One gateway per state directory (I20), and directories that cannot be used (F10, F11)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from palinurus.clock import SystemClock
+from palinurus.errors import StateLocked, StateUnwritable
+from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite.lock import NAME, take
+from store.sqlite.processes import command, on_tmpfs
+
+
+async def test_a_second_one_is_told_who_holds_it(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    with pytest.raises(StateLocked) as caught:
+        await open_store(str(tmp_path), SystemClock())
+    assert str(os.getpid()) in caught.value.message
+    assert "PALINURUS_HOME" in caught.value.fix
+    assert caught.value.exit_code == 75
+    await store.close()
+    await (await open_store(str(tmp_path), SystemClock())).close()
+
+
+def test_the_lock_dies_with_its_process(tmp_path: Path) -> None:
+    with subprocess.Popen(command("hold", tmp_path), stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(StateLocked, match=str(holder.pid)):
+            take(str(tmp_path))
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        assert (tmp_path / NAME).read_text().strip() == str(holder.pid)  # left behind, and in nobody's way
+        take(str(tmp_path)).release()
+
+
+def test_children_do_not_inherit_it(tmp_path: Path) -> None:
+    lock = take(str(tmp_path))
+    with subprocess.Popen(["sleep", "60"], close_fds=False) as sleeper:
+        lock.release()
+        take(str(tmp_path)).release()
+        sleeper.kill()
+
+
+def test_a_removed_lock_file_is_no_way_in_for_the_next(tmp_path: Path) -> None:
+    first = take(str(tmp_path))
+    first.release()
+    (tmp_path / NAME).unlink()
+    second = take(str(tmp_path))
+    with pytest.raises(StateLocked):
+        take(str(tmp_path))
+    second.release()
+    second.release()
+
+
+def test_not_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StateUnwritable, match="not a directory"):
+            take(str(path))
+
+
+def test_somebody_elses(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        home = tmp_path / "home"
+        home.mkdir()
+        os.chown(home, 12345, 12345)
+    else:
+        home = Path("/usr")
+    with pytest.raises(StateUnwritable, match="belongs to user"):
+        take(str(home))
+    assert not (home / NAME).exists()
+
+
+def test_read_only(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(StateUnwritable, match="cannot be written"):
+            take(str(tmp_path))
+        tmp_path.chmod(0o700)
+    done = on_tmpfs("refuse", tmp_path, "ro,mode=700")
+    assert done.stdout.startswith(f"StateUnwritable {tmp_path} cannot be written"), done.stderr
+    assert done.stdout.count("\n") == 1
+
+
+def test_an_open_directory_is_closed_to_others(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o755)
+    take(str(home)).release()
+    assert home.stat().st_mode & 0o777 == 0o700

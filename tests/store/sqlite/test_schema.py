@@ -1,0 +1,51 @@
+"""Migration and pruning."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from palinurus.store.port import Settlement
+from palinurus.store.sqlite import open_store, schema
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.testing.clock import FakeClock
+from palinurus.testing.conformance.inbox import item, part
+
+
+def test_every_step_runs_once() -> None:
+    conn = sqlite3.connect(":memory:", isolation_level=None)
+    schema.migrate(conn, "x")
+    assert schema.version(conn, "x") == len(schema.MIGRATIONS)
+    tables = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    assert {"inbox", "outbox", "sessions", "spent", "slots", "steps", "journal", "meta"} <= tables
+    schema.migrate(conn, "x")
+
+
+async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
+    clock = FakeClock()
+    store = await open_store(str(tmp_path), clock)
+    now = clock.now()
+    for n in range(3):
+        held = (await store.accept(item(f"m{n}", f"s{n}"), claim=True)).claim
+        assert held is not None
+        if n < 2:
+            await store.settle(held, Settlement("answered", replies=(part(f"r{n}", of=f"m{n}", target=f"t{n}"),)))
+    await store.sending("r0", now)
+    await store.delivered("r0", "55", now)
+    assert await store.slot("job", now)
+    await store.close()
+
+    clock.jump(29 * 86_400)
+    await (await open_store(str(tmp_path), clock)).close()
+    with open_reader(str(tmp_path)) as reader:
+        assert [row.id for row in reader.items()] == ["m2", "m1", "m0"]
+
+    clock.jump(2 * 86_400)
+    store = await open_store(str(tmp_path), clock)
+    assert await store.item("m0") is None
+    assert await store.trace("m0") == []
+    kept = await store.item("m2")
+    assert kept is not None
+    assert kept.state == "running"
+    assert [p.id for p in await store.outgoing("fake", now)] == ["r1"]  # never delivered: never forgotten
+    await store.close()

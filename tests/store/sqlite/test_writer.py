@@ -1,0 +1,112 @@
+"""The writer's thread: batches, faults of the disk under it (F5, F9), callers that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from palinurus.clock import SystemClock
+from palinurus.errors import StateBroken
+from palinurus.store.port import Accepted, Item
+from palinurus.store.sqlite import open_store
+from palinurus.testing.conformance.inbox import item
+from store.sqlite.processes import child, on_tmpfs
+
+
+@contextmanager
+def swapped(file: Path, other: int) -> Iterator[None]:
+    """Every open descriptor of `file` leads to `other` meanwhile: the disk goes bad under a running database."""
+    if not os.path.isdir("/proc/self/fd"):
+        pytest.skip("needs /proc")
+    kept = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if os.readlink(f"/proc/self/fd/{name}") == str(file):
+                kept[int(name)] = os.dup(int(name))
+        except FileNotFoundError:
+            continue
+    assert kept
+    for fd in kept:
+        os.dup2(other, fd)
+    try:
+        yield
+    finally:
+        for fd, old in kept.items():
+            os.dup2(old, fd)
+            os.close(old)
+
+
+async def test_after_a_failed_write_nothing_is_believed_any_more(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    await store.accept(item("m1", "s1"), claim=False)
+    wal = tmp_path / "state.db-wal"
+    unwritable = os.open(wal, os.O_RDONLY)
+    with swapped(wal, unwritable):
+        with pytest.raises(StateBroken) as caught:
+            await store.accept(item("m2", "s2"), claim=False)
+        assert "disk" in caught.value.message
+    os.close(unwritable)
+    with pytest.raises(StateBroken):  # although the disk works again
+        await store.accept(item("m3", "s3"), claim=False)
+    await store.close()
+    store = await open_store(str(tmp_path), SystemClock())
+    assert await store.item("m1") is not None
+    await store.close()
+
+
+def test_a_full_disk_refuses_and_recovers_by_itself(tmp_path: Path) -> None:
+    done = on_tmpfs("full", tmp_path, "size=1500k,mode=700")
+    assert done.stdout == "3 True True\n", done.stderr
+
+
+def test_a_file_that_may_not_grow_is_a_full_disk_too(tmp_path: Path) -> None:
+    """SQLite calls a quota an I/O error; it must not be taken for a broken disk."""
+    done = child("small", tmp_path / "home")
+    assert "DiskFull" in done.stdout.splitlines(), done.stderr
+
+
+async def test_a_bad_value_fails_only_its_own_caller(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    bad = [
+        Item("b1", "b1", "s", "main", object(), 1),  # type: ignore[arg-type]
+        Item("b2", "b2", "s", "main", b"", 1 << 70),
+        Item("b3", "b3\ud800", "s", "main", b"", 1),
+        Item("g0", "other", "s", "main", b"", 1),  # an id that exists
+    ]
+    mixed = [item("g0", "s0"), bad[0], item("g1", "s1"), bad[1], bad[2], item("g2", "s2"), bad[3]]
+    got = await asyncio.gather(*(store.accept(each, claim=True) for each in mixed), return_exceptions=True)
+    assert [isinstance(g, Accepted) for g in got] == [True, False, True, False, False, True, False]
+    assert not any(isinstance(g, StateBroken) for g in got)
+    assert [await store.item(f"b{n}") for n in (1, 2, 3)] == [None, None, None]
+    await store.close()
+
+
+async def test_many_callers_share_a_commit(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    wal = tmp_path / "state.db-wal"
+    before = wal.stat().st_size
+    await asyncio.gather(*(store.accept(item(f"m{n:03}", f"s{n}"), claim=False) for n in range(200)))
+    together = wal.stat().st_size - before
+    for n in range(10):
+        await store.accept(item(f"n{n}", f"t{n}"), claim=False)
+    alone = wal.stat().st_size - before - together
+    assert together / 200 < alone / 10 / 4
+    await store.close()
+
+
+async def test_close_finishes_what_was_queued_though_nobody_waits(tmp_path: Path) -> None:
+    store = await open_store(str(tmp_path), SystemClock())
+    tasks = [asyncio.ensure_future(store.accept(item(f"m{n}", f"s{n}"), claim=False)) for n in range(50)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await store.close()
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "state.db")) as conn:
+        assert conn.execute("SELECT count(*) FROM inbox").fetchone() == (50,)

@@ -1,0 +1,97 @@
+"""What several test files share: a plan without disk, ports without a world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.abort import Abort
+from palinurus.agent.plan import Limits, RunPlan
+from palinurus.agent.ports import Ports
+from palinurus.agent.steer import Mailbox
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Message, User
+from palinurus.core.types.model import Model, Prompt
+from palinurus.core.types.tool import Output, Tool, ToolSettings, said
+from palinurus.plugins.hooks import Hooks
+from palinurus.testing.clock import FakeClock
+from palinurus.testing.model import info
+
+
+def inbound(text: str = "hello", **changes: Any) -> Inbound:
+    return Inbound(
+        **{"target": Target("fake", "chat"), "sender": Sender("human"), "event": "", "text": text, "at": 0, **changes}
+    )
+
+
+def tool(name: str, run: Any = None, **changes: Any) -> Tool:
+    """A tool that says its arguments."""
+
+    async def echo(ctx: Any, **args: Any) -> Output:
+        return said(f"{name} {args}")
+
+    schema = {"type": "object", "properties": {"x": {"type": "string"}}}
+    return Tool(**{"name": name, "description": name, "parameters": schema, "run": run or echo, **changes})
+
+
+def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limits(), **changes: Any) -> RunPlan:
+    message = inbound()
+    key = SessionKey("main", "main")
+    fields: dict[str, Any] = {
+        "id": "run",
+        "item": "item",
+        "route": Route("main", key, "main"),
+        "inbound": message,
+        "session_id": "sid",
+        "transcript": "agents/main/sessions/sid.jsonl",
+        "model": info(),
+        "fallbacks": (),
+        "level": "off",
+        "fast": None,
+        "sampling": {},
+        "prompt": Prompt("You are a test."),
+        "history": history,
+        "opening": (User("hello"),),
+        "tools": {t.name: t for t in tools},
+        "specs": tuple(t.spec for t in tools),
+        "settings": ToolSettings(),
+        "limits": limits,
+        "workspace": "/nowhere",
+        "started": 0,
+    }
+    return RunPlan(**{**fields, **changes})
+
+
+class Notes:
+    """A recorder that keeps a diary: messages, flushes and steps in the order they happened."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.diary: list[str] = []
+        self.absorbed: list[str] = []
+
+    def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+        self.messages.append(message)
+        self.absorbed.extend(absorb)
+        self.diary.append(f"add {type(message).__name__}")
+
+    def step(self, what: str, detail: str) -> None:
+        pass
+
+    async def flush(self) -> None:
+        self.diary.append("flush")
+
+
+def ports(model: Model, notes: Notes | None = None, **changes: Any) -> Ports:
+    base = Ports(model, Hooks(), Abort(), FakeClock(0), notes or Notes(), Mailbox())
+    return base._replace(**changes)
+
+
+async def collect(events: Any) -> list[Event]:
+    return [event async for event in events]
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """The seeds' names of the events."""
+    return [event.__struct_config__.tag for event in events]  # type: ignore[misc]

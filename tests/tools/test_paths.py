@@ -1,0 +1,241 @@
+"""Where tools may go: the escapes of the security catalogue (S9, S10), every file tool against a canary."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.core.types.tool import ToolFailure
+from palinurus.tools import files
+from palinurus.tools.paths import inside, resolve
+
+SECRET = "canary-7f3a"
+
+ESCAPES = [
+    "../canary/secret",
+    "a/../../canary/secret",
+    "{canary}/secret",
+    "~/../canary/secret",
+    "/proc/self/root{canary}/secret",
+    "/proc/self/cwd/../{canary}/secret",
+    "/proc/thread-self/root{canary}/secret",
+    "link/secret",
+    "file-link",
+    "chain",
+    "link/../canary/secret",
+]
+ODD_NAMES = ["%2e%2e/canary/secret", "..\\canary\\secret", "..\u2044canary\u2044secret", "secret ", "secret."]
+REFUSED = [
+    "../canary/secret\x00.txt",
+    "a" * 5000,
+    "x/" * 3000,
+]
+
+
+@pytest.fixture
+def canary(tmp_path: Path, workspace: Path) -> Path:
+    folder = tmp_path / "canary"
+    folder.mkdir()
+    (folder / "secret").write_text(SECRET)
+    (workspace / "a").mkdir()
+    (workspace / "link").symlink_to(folder)
+    (workspace / "file-link").symlink_to(folder / "secret")
+    (workspace / "chain").symlink_to("file-link")
+    return folder
+
+
+@pytest.mark.parametrize("path", ESCAPES + REFUSED + ODD_NAMES)
+async def test_nothing_leaves_the_workspace(do: Any, ctx: Any, canary: Path, path: str) -> None:
+    ctx.set(workspace_only=True)
+    path = path.format(canary=canary) if "{" in path else path
+    for name, args in (
+        ("read", {}),
+        ("write", {"content": "owned"}),
+        ("edit", {"edits": [{"oldText": SECRET, "newText": "owned"}]}),
+        ("ls", {}),
+    ):
+        result = await do(name, path=path, **args)
+        assert SECRET not in result.text
+        assert result.isError or path in ODD_NAMES, (name, path, result.text)  # these are names like any other
+    assert (canary / "secret").read_text() == SECRET
+    assert os.listdir(canary) == ["secret"]
+
+
+@pytest.mark.parametrize("path", [*ESCAPES[:4], "link", "file-link", "/proc/self/root{canary}"])
+async def test_searches_do_not_leave_the_workspace(do: Any, ctx: Any, canary: Path, path: str) -> None:
+    ctx.set(workspace_only=True)
+    path = path.format(canary=canary)
+    for name, args in (("grep", {"pattern": "canary"}), ("find", {"pattern": "*"})):
+        result = await do(name, path=path, **args)
+        assert result.isError and SECRET not in result.text
+    # and a search that starts inside does not follow a link out
+    assert SECRET not in (await do("grep", pattern="canary")).text
+
+
+async def test_links_inside_the_workspace_are_fine(do: Any, ctx: Any, workspace: Path) -> None:
+    ctx.set(workspace_only=True)
+    (workspace / "real").mkdir()
+    (workspace / "real" / "f").write_text("x")
+    (workspace / "abs").symlink_to(workspace / "real")
+    (workspace / "f").symlink_to("real/f")
+    assert (await do("read", path="abs/f")).text == "x"
+    await do("write", path="f", content="new")
+    assert (workspace / "real" / "f").read_text() == "new"
+    assert (workspace / "f").is_symlink()  # the link stays a link
+
+
+async def test_without_the_limit_other_folders_are_open(do: Any, canary: Path, workspace: Path) -> None:
+    assert (await do("read", path="../canary/secret")).text == SECRET
+    assert (await do("read", path=str(canary / "secret"))).text == SECRET
+    assert (await do("write", path="~/from-home", content="x")).isError is False
+    assert (workspace / "from-home").exists()  # HOME of the test is the workspace
+
+
+async def test_hard_links_keep_the_outside_file(do: Any, ctx: Any, canary: Path, workspace: Path) -> None:
+    ctx.set(workspace_only=True)
+    os.link(canary / "secret", workspace / "hard")
+    await do("write", path="hard", content="owned")
+    await do("edit", path="hard", edits=[{"oldText": "owned", "newText": "twice"}])
+    assert (workspace / "hard").read_text() == "twice"
+    assert (canary / "secret").read_text() == SECRET
+
+
+@pytest.mark.parametrize(
+    "path", ["{state}/palinurus.json", "{state}", "state-link/palinurus.json", "../state/x/../palinurus.json"]
+)
+async def test_the_state_directory_is_closed(do: Any, ctx: Any, tmp_path: Path, workspace: Path, path: str) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "palinurus.json").write_text(SECRET)
+    (workspace / "state-link").symlink_to(state)
+    ctx.set(protected=(str(state),))
+    path = path.format(state=state)
+    for name, args in (
+        ("read", {}),
+        ("write", {"content": "owned"}),
+        ("edit", {"edits": [{"oldText": SECRET, "newText": "owned"}]}),
+        ("ls", {}),
+        ("grep", {"pattern": "."}),
+        ("find", {"pattern": "*"}),
+    ):
+        result = await do(name, path=path, **args)
+        assert result.isError and "own state" in result.text and SECRET not in result.text
+    assert (state / "palinurus.json").read_text() == SECRET
+
+
+async def test_a_protected_path_may_itself_be_a_link(do: Any, ctx: Any, tmp_path: Path) -> None:
+    (tmp_path / "real-state").mkdir()
+    (tmp_path / "real-state" / "key").write_text(SECRET)
+    (tmp_path / "state").symlink_to(tmp_path / "real-state")
+    ctx.set(protected=(str(tmp_path / "state"),))
+    assert (await do("read", path="../real-state/key")).isError
+
+
+async def test_searches_from_above_leave_the_state_directory_out(do: Any, ctx: Any, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "key").write_text(SECRET)
+    (tmp_path / "other").write_text("canary too")
+    ctx.set(protected=(str(tmp_path / "state"),))
+    assert (await do("grep", pattern="canary", path="..")).text == "../other:1: canary too"
+    assert "key" not in (await do("find", pattern="*", path="..")).text
+
+
+async def test_a_workspace_inside_the_state_directory_is_open(
+    do: Any, ctx: Any, tmp_path: Path, workspace: Path
+) -> None:
+    (tmp_path / "state.db").write_text(SECRET)
+    ctx.set(protected=(str(tmp_path),))
+    assert not (await do("write", path="note", content="x")).isError
+    assert (await do("read", path="note")).text == "x"
+    assert (await do("read", path="../state.db")).isError
+
+
+@pytest.mark.parametrize(
+    "path", ["/proc/self/environ", "/proc/self/mem", "/proc/{pid}/environ", "/proc/{pid}/fd/0", "/proc/kcore"]
+)
+async def test_live_views_into_processes_are_refused(do: Any, path: str) -> None:
+    result = await do("read", path=path.format(pid=os.getpid()))
+    assert result.isError
+
+
+async def test_devices_pipes_and_sockets_are_refused_without_blocking(do: Any, workspace: Path) -> None:
+    os.mkfifo(workspace / "pipe")
+    for path in ("pipe", "/dev/zero", "/dev/null"):
+        for name, args in (
+            ("read", {}),
+            ("write", {"content": "x"}),
+            ("edit", {"edits": [{"oldText": "a", "newText": "b"}]}),
+        ):
+            result = await do(name, path=path, **args)
+            assert result.isError and ("a pipe" in result.text or "a device" in result.text)
+    assert (workspace / "pipe").is_fifo()
+
+
+async def test_link_loops(do: Any, workspace: Path) -> None:
+    (workspace / "loop").symlink_to("loop")
+    result = await do("read", path="loop")
+    assert result.isError and "symbolic link" in result.text
+
+
+def test_a_folder_swapped_for_a_link_after_the_judgement_is_not_followed(
+    ctx: Any, workspace: Path, canary: Path
+) -> None:
+    (workspace / "dir").mkdir()
+    ctx.set(workspace_only=True)
+    place = resolve("dir/secret", ctx)
+    (workspace / "dir").rmdir()
+    (workspace / "dir").symlink_to(canary)
+    with pytest.raises(ToolFailure):
+        files.replace(place, b"owned")
+    with pytest.raises(ToolFailure), files.reading(place):
+        pass
+    assert (canary / "secret").read_text() == SECRET
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs an atomic exchange of two names")
+async def test_a_swapping_attacker_never_reaches_the_canary(do: Any, ctx: Any, workspace: Path, canary: Path) -> None:
+    ctx.set(workspace_only=True)
+    (workspace / "d").mkdir()
+    (workspace / "e").symlink_to(canary)
+    names = (os.fsencode(workspace / "d"), os.fsencode(workspace / "e"))
+    exchange = ctypes.CDLL(None).renameat2
+    stop, swaps = threading.Event(), 0
+
+    def swap() -> None:
+        nonlocal swaps
+        while not stop.is_set():
+            assert exchange(-100, names[0], -100, names[1], 2) == 0
+            swaps += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    outcomes = set()
+    try:
+        for _ in range(300):
+            outcomes.add((await do("write", path="d/secret", content="owned")).isError)
+            assert SECRET not in (await do("read", path="d/secret")).text
+    finally:
+        stop.set()
+        thread.join()
+    assert swaps > 300 and outcomes == {True, False}  # both sides of the race were seen
+    assert (canary / "secret").read_text() == SECRET
+    assert os.listdir(canary) == ["secret"]
+    real = workspace / ("e" if (workspace / "d").is_symlink() else "d")
+    assert os.listdir(real) == ["secret"]  # and nothing half-written is left behind
+
+
+@pytest.mark.parametrize("path", ["", "   ", "a\x00b", "\ud800", "a" * 4097])
+def test_what_no_path_can_be(ctx: Any, path: str) -> None:
+    with pytest.raises(ToolFailure, match="path"):
+        resolve(path, ctx)
+
+
+def test_inside() -> None:
+    assert inside("/a/b", "/a") and inside("/a", "/a") and inside("/a", "/")
+    assert not inside("/ab", "/a") and not inside("/", "/a")
