@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.abort import Abort
-from palinurus.agent.plan import Limits, RunPlan
+from palinurus.agent.plan import Choice, Limits, RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import Event
@@ -45,10 +45,7 @@ def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limit
         "inbound": message,
         "session_id": "sid",
         "transcript": "agents/main/sessions/sid.jsonl",
-        "model": info(),
-        "fallbacks": (),
-        "level": "off",
-        "fast": None,
+        "choices": (Choice(info()),),
         "sampling": {},
         "prompt": Prompt("You are a test."),
         "history": history,

@@ -58,6 +58,8 @@ class App:
         self.settings = settings
         self.clock = clock
         self.hooks = Hooks()
+        # Variables from the config stand in for those the environment does not have.
+        environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
         self.catalog = Catalog(settings, environ)
         self.channels: dict[str, Channel] = dict(channels or {})
         self._environ = environ

@@ -9,7 +9,7 @@ import pytest
 
 from palinurus.abort import Abort
 from palinurus.agent.loop import loop
-from palinurus.agent.plan import Limits
+from palinurus.agent.plan import Choice, Limits
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, ToolEnd, ToolStart
 from palinurus.core.types.messages import Assistant, Text, ToolResult, User
@@ -262,7 +262,7 @@ async def test_a_call_whose_result_changes_is_progress() -> None:
 
 async def test_a_failing_model_hands_over_to_the_fallback_unseen() -> None:
     model = ScriptedModel([fail("overloaded"), say("from the other")])
-    made = plan(fallbacks=(info(model="other"),))
+    made = plan(choices=(Choice(info()), Choice(info(model="other"))))
     events = await collect(loop(made, ports(model)))
     assert [r.model.ref.model for r in model.requests] == ["model", "other"]
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop" and events[-1].failure is None

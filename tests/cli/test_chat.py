@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cli.place import SRC
+from palinurus.cli.chat import run
 
-Pal = Callable[..., "subprocess.CompletedProcess[str]"]
+
+def piped(monkeypatch: pytest.MonkeyPatch, text: str, *args: str) -> int:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    return run(["--local", *args])
 
 
-def test_a_pipe_each_line_a_message(demo: Path, pal: Pal) -> None:
-    done = pal("chat", "--local", stdin="write note.txt with hello\n\nread note.txt\n/exit\nlist files\n")
-    assert done.returncode == 0, done.stderr
-    assert "⚙ write note.txt … ok" in done.stdout and "⚙ read note.txt … ok" in done.stdout
-    assert "\x1b" not in done.stdout and "AGENTS.md" not in done.stdout
+def test_a_pipe_each_line_a_message(
+    demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "write note.txt with hello\n\nread note.txt\n/exit\nlist files\n"
+    assert piped(monkeypatch, text) == 0
+    out = capsys.readouterr().out
+    assert "⚙ write note.txt … ok" in out and "⚙ read note.txt … ok" in out
+    assert "\x1b" not in out and "AGENTS.md" not in out
     assert not (demo / "history").exists()
 
 
-def test_a_pipe_with_a_failure_is_1(demo: Path, pal: Pal) -> None:
-    done = pal("chat", "--local", "--model", "nobody/nothing", stdin="hi\n")
-    assert done.returncode == 1 and "no answer" in done.stdout
+def test_a_pipe_with_a_failure_is_1(
+    demo: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert piped(monkeypatch, "hi\n", "--model", "nobody/nothing") == 1
+    assert "no answer" in capsys.readouterr().out
 
 
 class Terminal:
@@ -41,7 +51,6 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             start_new_session=True,
-            preexec_fn=lambda: os.set_inheritable(0, True),
             env={**os.environ, "PYTHONPATH": SRC, "TERM": "xterm", "NO_COLOR": "1"},
         )
         os.close(slave)

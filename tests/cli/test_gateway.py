@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from cli.place import SRC
+from palinurus.cli.gateway import run
+from palinurus.errors import ConfigError, GatewayUnreachable
 
 Pal = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -23,9 +27,9 @@ Pal = Callable[..., "subprocess.CompletedProcess[str]"]
 class Process:
     """A gateway on a port of the system's choice."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "palinurus", "gateway", "--port", "0"],
+            [sys.executable, "-m", "palinurus", "gateway", "--port", str(port)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -46,6 +50,16 @@ class Process:
         self.process.send_signal(number)
         err = self.process.communicate(timeout=20)[1]
         return self.process.returncode, err
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """The command configures logging for its process; here that is the tests'."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture
@@ -83,13 +97,14 @@ def test_one_life_of_a_gateway(gateway: Process, demo: Path, pal: Pal) -> None:
     assert [p for p in demo.rglob("*") if stat.S_IMODE(p.stat().st_mode) & 0o077 and p.name != "palinurus.json"] == []
 
 
-def test_port_taken(demo: Path, pal: Pal) -> None:
+def test_port_taken(demo: Path, quiet: None) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        done = pal("gateway", "--port", str(port))
-    assert done.returncode == 75
-    assert f"port {port}" in done.stderr and "fix:" in done.stderr and "Traceback" not in done.stderr
+        with pytest.raises(GatewayUnreachable, match=f"port {port}") as caught:
+            run(["--port", str(port)])
+    assert caught.value.exit_code == 75 and "--port" in caught.value.fix
+    assert not (demo / "gateway.json").exists()
 
 
 def test_a_broken_config_runs_on_the_last_good_copy_and_says_so(gateway: Process, demo: Path, pal: Pal) -> None:
@@ -100,7 +115,27 @@ def test_a_broken_config_runs_on_the_last_good_copy_and_says_so(gateway: Process
     assert code == 0 and "last good copy" in log and "builtin/demo" in again.said
 
 
-def test_no_auth_on_an_open_address_does_not_start(demo: Path, pal: Pal) -> None:
+def test_no_auth_on_an_open_address_does_not_start(demo: Path, quiet: None) -> None:
     (demo / "palinurus.json").write_text('{gateway: {auth: {mode: "none"}}}')
-    done = pal("gateway", "--bind", "0.0.0.0", "--port", "0")
-    assert done.returncode == 78 and "let everyone in" in done.stderr
+    with pytest.raises(ConfigError, match="let everyone in"):
+        run(["--bind", "0.0.0.0", "--port", "0"])
+
+
+def test_a_second_signal_does_not_wait_and_the_message_goes_on_after_the_restart(gateway: Process, demo: Path) -> None:
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "palinurus", "agent", "-m", "run sleep 60"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SRC},
+    )
+    transcripts = demo / "agents" / "main" / "sessions"
+    while not any("toolCall" in p.read_text() for p in transcripts.glob("*.jsonl")):
+        time.sleep(0.05)
+    gateway.process.send_signal(signal.SIGTERM)
+    assert gateway.process.stderr is not None
+    while "stopping" not in gateway.process.stderr.readline():
+        pass
+    assert gateway.stop()[0] == 0
+    again = Process(gateway.port)
+    assert "stopped before it finished" in asking.communicate(timeout=20)[0]
+    assert again.stop()[0] == 0

@@ -133,7 +133,7 @@ def test_an_agent_overlays_the_defaults() -> None:
         }
     )
     a, b = settings.agents["a"], settings.agents["b"]
-    assert (a.thinking_default, a.fast_default, a.context_tokens, a.timeout, a.name) == ("low", True, 5, 60.0, "a")
+    assert (a.thinking_shared, a.fast_default, a.context_tokens, a.timeout, a.name) == ("low", True, 5, 60.0, "a")
     assert (b.thinking_default, b.fast_default, b.context_tokens, b.timeout, b.name) == ("high", False, 7, 60.0, "Bee")
     assert a.aliases == {"fast": "p/m"}
     assert b.aliases == {"fast": "p/m", "qx": "q/x"}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import Catalog, settings
@@ -210,6 +211,7 @@ _json = st.recursive(
 _fields = ["messages", "model", "stream", "stream_options", "user", "max_tokens", "temperature", "n", "tools"]
 
 
+@examples(max_examples=50)
 @given(st.dictionaries(st.sampled_from(_fields), _json))
 def test_any_fields_give_a_message_or_a_refusal(body: dict[str, Any]) -> None:
     found = parse(json.dumps(body).encode(), {}, SETTINGS, CATALOG, 5)

@@ -64,6 +64,15 @@ async def test_time_outside_of_reads_does_not_count() -> None:
     watch.close()
 
 
+async def test_a_timer_that_fires_early_in_a_read_waits_on() -> None:
+    """The timer was set before this read began: what counts is how long the read itself takes."""
+    watch = Watch(Abort())
+    watch.limit(5)
+    asyncio.get_running_loop().call_soon(watch._check)
+    assert await watch.wait(asyncio.sleep(0.01, "read")) == "read"
+    watch.close()
+
+
 async def test_connections_are_used_again_and_closed_at_the_end() -> None:
     async with ModelServer(default=say("hi")) as server:
         http = Http()

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.levels.resolve import Decision, Fast
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.messages import Message, ToolResult, User
 from palinurus.core.types.model import ModelInfo, Prompt
@@ -23,6 +24,14 @@ class Limits(msgspec.Struct, frozen=True):
     parallel: int = 8  # tools of one batch at the same time
 
 
+class Choice(msgspec.Struct, frozen=True):
+    """A model to ask, with the thinking level fitted to it, and who decided that."""
+
+    model: ModelInfo
+    level: Decision = Decision("off", "off", "", "off")
+    fast: Fast = Fast(None, "off")
+
+
 class RunPlan(msgspec.Struct, frozen=True):
     id: str  # run id
     item: str  # inbox id
@@ -30,10 +39,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     inbound: Inbound
     session_id: str
     transcript: str  # file, relative to home
-    model: ModelInfo
-    fallbacks: tuple[ModelInfo, ...]
-    level: str
-    fast: bool | None
+    choices: tuple[Choice, ...]  # the model, then its fallbacks
     sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
     prompt: Prompt
     history: tuple[Message, ...]  # repaired and limited; ends before `opening`
@@ -44,6 +50,10 @@ class RunPlan(msgspec.Struct, frozen=True):
     limits: Limits
     workspace: str
     started: int
+
+    @property
+    def model(self) -> ModelInfo:
+        return self.choices[0].model
 
     def effect(self, name: str) -> Effect:
         """What may be repeated; a tool that does not exist changes nothing."""

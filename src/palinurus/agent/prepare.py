@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.agent.plan import Limits, RunPlan
+from palinurus.agent.plan import Choice, Limits, RunPlan
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.history.repair import repair
+from palinurus.core.levels.resolve import Asked, fast, level
 from palinurus.core.policy.offer import offered
 from palinurus.core.prompt.facts import Facts, ToolFact
 from palinurus.core.prompt.render import render
@@ -29,8 +30,6 @@ from palinurus.sessions.record import Record as SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.ids import new_id
 from palinurus.store.port import Claim, Store
-
-DEFAULT_LEVEL = "off"
 
 
 class Bench(NamedTuple):
@@ -91,6 +90,9 @@ class Preparer:
         now = self._clock.now()
         row = await self._store.session(str(route.key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(route.key, now, str(uuid.uuid4()))
+        choices = tuple(
+            self._choice(m, inbound, session, bench.agent) for m in (model, *self._fallbacks(bench.agent, model))
+        )
         transcript = await self._transcripts.load(session.path(route.agent), bench.agent.workspace)
         mine = transcript.entries_of(claim.id)
         history = _context(inbound) + transcript.messages()
@@ -102,16 +104,13 @@ class Preparer:
             inbound=inbound,
             session_id=session.sessionId,
             transcript=session.path(route.agent),
-            model=model,
-            fallbacks=self._fallbacks(bench.agent, model),
-            level=str(inbound.options.get("thinking") or DEFAULT_LEVEL),
-            fast=None,
+            choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=_prompt(bench.facts, model, inbound),
+            prompt=_prompt(bench.facts, choices[0], inbound),
             history=history,
             opening=opening,
-            tools=bench.tools if model.tools else {},
-            specs=bench.specs if model.tools else (),
+            tools=bench.tools,
+            specs=bench.specs,
             settings=bench.settings,
             limits=bench.limits,
             workspace=bench.agent.workspace,
@@ -122,6 +121,18 @@ class Preparer:
     def _model(self, inbound: Inbound, agent: AgentSettings) -> ModelInfo | Failure:
         asked = str(inbound.options.get("model") or agent.model)
         return self._catalog.find(asked, agent) if asked else self._catalog.default(agent)
+
+    def _choice(self, model: ModelInfo, inbound: Inbound, session: SessionRecord, agent: AgentSettings) -> Choice:
+        """The level each layer asks for, fitted to what this model offers."""
+        asked = Asked(
+            inbound.options.get("thinking"),
+            session.thinkingLevel,
+            agent.thinking_default,
+            model.params.get("thinking"),
+            agent.thinking_shared,
+        )
+        hurry = Asked(inbound.options.get("fast"), session.fastMode, agent.fast_default)
+        return Choice(model, level(model, asked, self._catalog.vendor(model.ref.provider)), fast(model, hurry))
 
     def _fallbacks(self, agent: AgentSettings, model: ModelInfo) -> tuple[ModelInfo, ...]:
         found = (self._catalog.find(text, agent) for text in agent.fallbacks)
@@ -154,11 +165,12 @@ def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], 
     return Bench(agent, chosen, tuple(t.spec for t in chosen.values()), facts, used, limits)
 
 
-def _prompt(facts: Facts, model: ModelInfo, inbound: Inbound) -> Prompt:
+def _prompt(facts: Facts, choice: Choice, inbound: Inbound) -> Prompt:
     return render(
         msgspec.structs.replace(
             facts,
-            model=str(model.ref),
+            model=str(choice.model.ref),
+            level=choice.level.level,
             channel=inbound.target.channel,
             extra=str(inbound.options.get("system") or ""),
         )

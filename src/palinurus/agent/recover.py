@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from palinurus.agent.plan import Choice
 from palinurus.core.history.limit import keep_turns, turns
 from palinurus.core.history.repair import repair
 from palinurus.core.types.messages import Message
-from palinurus.core.types.model import Failure, FailureKind, ModelInfo
+from palinurus.core.types.model import Failure, FailureKind
 
 Action: TypeAlias = Literal["next", "repair", "shrink", "again", "stop"]
 
@@ -41,15 +42,15 @@ TRIES: dict[Action, int] = {"next": 16, "repair": 1, "shrink": 3, "again": 1, "s
 class Recovery:
     """The tries of one answer: which model and which messages come next."""
 
-    def __init__(self, models: tuple[ModelInfo, ...], messages: Sequence[Message]) -> None:
-        self._models = models
+    def __init__(self, choices: tuple[Choice, ...], messages: Sequence[Message]) -> None:
+        self._choices = choices
         self._at = 0
         self._used: dict[Action, int] = {}
         self.messages = messages
 
     @property
-    def model(self) -> ModelInfo:
-        return self._models[self._at]
+    def choice(self) -> Choice:
+        return self._choices[self._at]
 
     def again(self, failure: Failure, *, shown: bool) -> bool:
         """Prepare the next try. False: give up. What people have already seen is never said twice."""
@@ -66,7 +67,7 @@ class Recovery:
         return self._shrink() if action == "shrink" else True
 
     def _next(self) -> bool:
-        if self._at + 1 >= len(self._models):
+        if self._at + 1 >= len(self._choices):
             return False
         self._at += 1
         return True

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from palinurus.agent.plan import RunPlan
+from palinurus.agent.plan import Choice, RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.recover import Recovery
 from palinurus.core.types.events import Event, MessageEnd, MessageStart, MessageUpdate
 from palinurus.core.types.messages import Assistant, Message
-from palinurus.core.types.model import Done, Failed, Failure, ModelInfo, Request, TextDelta, ThinkingDelta
+from palinurus.core.types.model import Done, Failed, Failure, Request, TextDelta, ThinkingDelta
 from palinurus.core.types.usage import Usage
 from palinurus.points import point
 
@@ -29,20 +29,29 @@ class Thinker:
 
     async def think(self, messages: Sequence[Message]) -> AsyncIterator[Event]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
-        recovery = Recovery((self._plan.model, *self._plan.fallbacks), messages)
+        recovery = Recovery(self._plan.choices, messages)
         yield MessageStart()
         while True:
-            async for event in self._try(recovery.model, recovery.messages):
+            async for event in self._try(recovery.choice, recovery.messages):
                 yield event
             if self.failure is None or not recovery.again(self.failure, shown=self._shown > 0):
                 break
         point("model.done")
         yield MessageEnd(self.reply)
 
-    async def _try(self, model: ModelInfo, messages: Sequence[Message]) -> AsyncIterator[Event]:
+    async def _try(self, choice: Choice, messages: Sequence[Message]) -> AsyncIterator[Event]:
         plan = self._plan
+        # Fast mode "auto" is decided anew for every call, by how long the run has been going.
+        elapsed = (self._ports.clock.now() - plan.started) / 1000
         request = Request(
-            model, plan.prompt, messages, plan.specs, plan.level, plan.fast, session=plan.session_id, **plan.sampling
+            choice.model,
+            plan.prompt,
+            messages,
+            plan.specs if choice.model.tools else (),
+            choice.level.level,
+            choice.fast.at(elapsed),
+            session=plan.session_id,
+            **plan.sampling,
         )
         async for event in self._ports.model.stream(request, self._ports.abort):
             kind = type(event)
@@ -54,7 +63,7 @@ class Thinker:
             elif isinstance(event, Done | Failed):
                 self._end(event)
         if self.failure is not None:  # calls that worked are in the ledger
-            self._ports.record.step("model failed", f"{model.ref}: {self.failure.kind}: {self.failure.message}")
+            self._ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
     def _count(self) -> None:
         self._shown += 1

@@ -69,6 +69,11 @@ class Turns:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
             await self._explain(claim, inbound, audience, Failure("refused", text), "dead")
             return
+        if not (inbound.text or inbound.images):  # nothing empty is ever accepted
+            await self._explain(
+                claim, inbound, audience, Failure("refused", "the stored message cannot be read"), "dead"
+            )
+            return
         key = session_key(claim.session)
         assert key is not None, claim.session  # it was parsed when the message was accepted
         prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))

@@ -37,7 +37,7 @@ EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
     "agents.defaults.workspace": lambda s: _agent(s).workspace,
     "agents.defaults.model": lambda s: _agent(s).model or None,
     "agents.defaults.timeoutSeconds": lambda s: _agent(s).timeout,
-    "agents.defaults.thinkingDefault": lambda s: _agent(s).thinking_default,
+    "agents.defaults.thinkingDefault": lambda s: _agent(s).thinking_shared,
     "agents.defaults.skipBootstrap": lambda s: _agent(s).skip_bootstrap,
     "agents.defaults.maxConcurrent": lambda s: s.lanes.main,
     "agents.defaults.subagents.maxConcurrent": lambda s: s.lanes.subagent,

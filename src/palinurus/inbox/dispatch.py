@@ -17,7 +17,7 @@ from palinurus.agent.turn import Turns
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import Draining, QueueFull
 from palinurus.inbox.accept import item_for
 from palinurus.inbox.feed import Feeds, Sink
@@ -31,13 +31,23 @@ log = logging.getLogger(__name__)
 _decoder = msgspec.json.Decoder(Inbound)
 
 
+def _stored(claim: Claim) -> Inbound:
+    """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
+    try:
+        return _decoder.decode(claim.body)
+    except msgspec.DecodeError as exc:
+        log.error("message %s: the stored row cannot be read: %s", claim.id, exc)
+        return Inbound(Target("unknown"), Sender(""), "", "", claim.at, push=False)
+
+
 class Running:
     """A session's run in flight."""
 
-    __slots__ = ("abort", "claim", "mailbox", "task")
+    __slots__ = ("abort", "claim", "inbound", "mailbox", "task")
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, inbound: Inbound) -> None:
         self.claim = claim
+        self.inbound = inbound
         self.abort = Abort()
         self.mailbox = Mailbox()
         self.task: asyncio.Task[None] | None = None
@@ -110,7 +120,7 @@ class Dispatcher:
         self.lanes.queued(lane)
         self._waiting[session] = self._waiting.get(session, 0) + 1
         run = self._running.get(session)
-        if run is not None and mode(inbound) == "steer":
+        if run is not None and mode(inbound, run.inbound) == "steer":
             run.mailbox.push(inbound.message(self._clock.now()), ident)
         elif run is None:
             self._pump(lane)
@@ -169,15 +179,14 @@ class Dispatcher:
 
     def _start(self, claim: Claim) -> None:
         point("claim.after")
-        run = Running(claim)
+        run = Running(claim, _stored(claim))
         self._running[claim.session] = run
         run.task = asyncio.ensure_future(self._run(run))
 
     async def _run(self, run: Running) -> None:
         claim = run.claim
         try:
-            inbound = _decoder.decode(claim.body)
-            await self._turns.turn(claim, inbound, run.abort, run.mailbox, Crowd(self, claim))
+            await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, Crowd(self, claim))
         except Exception:  # task boundary: logged; the rest goes on
             log.exception("message %s: the turn could not be ended", claim.id)
         finally:

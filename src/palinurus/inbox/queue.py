@@ -12,8 +12,11 @@ Mode: TypeAlias = Literal["steer", "followup"]
 OWN_ANSWER: frozenset[str] = frozenset(("http",))
 
 
-def mode(inbound: Inbound) -> Mode:
-    """Steering is the default; a request/response client gets a turn of its own."""
+def mode(inbound: Inbound, running: Inbound) -> Mode:
+    """Steering is the default; a request/response client gets a turn of its own, and so does a message from
+    another chat than the run's: its answer must come back to where it was asked."""
+    if inbound.target != running.target or inbound.push != running.push:
+        return "followup"
     asked = inbound.options.get("queue")
     if asked in ("steer", "followup"):
         return "steer" if asked == "steer" else "followup"

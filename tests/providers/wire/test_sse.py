@@ -27,6 +27,7 @@ def run(*pieces: bytes, limit: int = 8_000_000) -> tuple[list[Event], str | None
         (b"data:  a\n\n", [("", b" a")]),
         (b"data: a\r\n\r\n", [("", b"a")]),
         (b"data: a\r\r", [("", b"a")]),
+        (b"event: x\r\ndata: a\r\ndata: b\r\n\r\n", [("x", b"a\nb")]),
         (b"data: a\rdata: b\n\r\n", [("", b"a\nb")]),
         (b"event: x\ndata: a\n\ndata: b\n\n", [("x", b"a"), ("", b"b")]),
         (b"event:x\ndata: a\nid: 1\n\n", [("x", b"a")]),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.errors import NotFound, StateBroken
+from palinurus.errors import NotFound, StateBroken, StateUnwritable
 from palinurus.store.port import Item, Settlement
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
@@ -86,6 +86,20 @@ async def test_modes_do_not_depend_on_the_umask(tmp_path: Path) -> None:
         os.umask(old)
     assert len(found) > 6
     assert {p.name: oct(mode) for p, mode in found.items() if mode & 0o077} == {}
+
+
+async def test_a_file_open_to_others_is_closed_to_them(tmp_path: Path) -> None:
+    file = await filled(tmp_path, 1)
+    file.chmod(0o644)
+    await (await open_store(str(tmp_path), SystemClock())).close()
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+async def test_somebody_elses_file(tmp_path: Path) -> None:
+    os.chown(await filled(tmp_path, 1), 12345, 12345)
+    with pytest.raises(StateUnwritable, match="belongs to user 12345"):
+        await open_store(str(tmp_path), SystemClock())
 
 
 async def test_the_file_is_safe_against_power_loss(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from palinurus.store.port import SessionRow, Settlement
 from palinurus.store.sqlite import file, open_store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.testing.conformance.inbox import call, item, part
+from store.sqlite.processes import child
 
 
 async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> None:
@@ -45,3 +46,10 @@ async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> Non
         await store.accept(item("m3"), claim=False)
     with open_reader(str(tmp_path)) as reader:  # no gateway any more
         assert len(reader.items()) == 2
+
+
+def test_reads_what_a_killed_gateway_left(tmp_path: Path) -> None:
+    assert child("turns", tmp_path, "settle.after").returncode == 137
+    for _ in range(2):
+        with open_reader(str(tmp_path)) as reader:
+            assert [(row.id, row.state) for row in reader.items()] == [("m2", "queued"), ("m1", "done")]

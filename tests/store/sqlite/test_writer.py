@@ -24,14 +24,15 @@ def swapped(file: Path, other: int) -> Iterator[None]:
     """Every open descriptor of `file` leads to `other` meanwhile: the disk goes bad under a running database."""
     if not os.path.isdir("/proc/self/fd"):
         pytest.skip("needs /proc")
-    kept = {}
+    found = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            if os.readlink(f"/proc/self/fd/{name}") == str(file):
-                kept[int(name)] = os.dup(int(name))
+            if os.readlink(f"/proc/self/fd/{name}") == str(file) and int(name) != other:
+                found.append(int(name))
         except FileNotFoundError:
-            continue
-    assert kept
+            continue  # the descriptor of the listing itself
+    assert found
+    kept = {fd: os.dup(fd) for fd in found}
     for fd in kept:
         os.dup2(other, fd)
     try:
@@ -52,8 +53,9 @@ async def test_after_a_failed_write_nothing_is_believed_any_more(tmp_path: Path)
             await store.accept(item("m2", "s2"), claim=False)
         assert "disk" in caught.value.message
     os.close(unwritable)
-    with pytest.raises(StateBroken):  # although the disk works again
-        await store.accept(item("m3", "s3"), claim=False)
+    for ident in ("m3", "m4", "m5"):
+        with pytest.raises(StateBroken):  # although the disk works again
+            await store.accept(item(ident, ident), claim=False)
     await store.close()
     store = await open_store(str(tmp_path), SystemClock())
     assert await store.item("m1") is not None
