@@ -13,6 +13,7 @@ from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import Message, User
 from palinurus.core.types.model import Model, Prompt
+from palinurus.core.types.outbound import Show
 from palinurus.core.types.tool import Output, Tool, ToolSettings, said
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
@@ -55,6 +56,7 @@ def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limit
         "settings": ToolSettings(),
         "limits": limits,
         "workspace": "/nowhere",
+        "show": Show(),
         "started": 0,
     }
     return RunPlan(**{**fields, **changes})

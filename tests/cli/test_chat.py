@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import pty
@@ -55,13 +56,14 @@ class Terminal:
         )
         os.close(slave)
         self.seen = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
 
     def until(self, text: str) -> None:
         """Read until `text` has been shown."""
         while text not in self.seen:
             ready = select.select([self.fd], [], [], 20)[0]
             assert ready, f"waited for {text!r}, saw {self.seen[-500:]!r}"
-            self.seen += os.read(self.fd, 65536).decode(errors="replace")
+            self.seen += self._decode(os.read(self.fd, 65536))
         self.seen = self.seen.split(text, 1)[1]
 
     def type(self, text: str) -> None:

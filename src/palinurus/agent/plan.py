@@ -10,6 +10,7 @@ from palinurus.core.levels.resolve import Decision, Fast
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.messages import Message, ToolResult, User
 from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.core.types.outbound import Show
 from palinurus.core.types.tool import Effect, Tool, ToolSettings, ToolSpec
 
 
@@ -49,6 +50,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     settings: ToolSettings
     limits: Limits
     workspace: str
+    show: Show
     started: int
 
     @property

@@ -24,6 +24,7 @@ from palinurus.core.prompt.render import render
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
 from palinurus.core.types.model import Failure, ModelInfo, Prompt
+from palinurus.core.types.outbound import Show
 from palinurus.core.types.tool import Tool, ToolSettings, ToolSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record as SessionRecord
@@ -114,6 +115,7 @@ class Preparer:
             settings=bench.settings,
             limits=bench.limits,
             workspace=bench.agent.workspace,
+            show=Show(),
             started=now,
         )
         return Prepared(plan, transcript, session, row is not None, finished)

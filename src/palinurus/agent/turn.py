@@ -25,7 +25,7 @@ from palinurus.core.types.events import AgentEnd, Event
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import session_key
 from palinurus.core.types.model import Failure, Model
-from palinurus.core.types.outbound import Reply, Speaker
+from palinurus.core.types.outbound import Reply, Show, Speaker
 from palinurus.core.types.usage import Usage
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
@@ -55,7 +55,7 @@ class Services(NamedTuple):
     model: Model
     hooks: Hooks
     clock: Clock
-    speaker: Callable[[Inbound, str], Speaker]  # (message, inbox id) -> who speaks for its run
+    speaker: Callable[[Inbound, str, Callable[[], Show]], Speaker]  # (message, inbox id, how much to show)
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
 
 
@@ -88,7 +88,7 @@ class Turns:
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
         record = Record(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
-        speaker = s.speaker(plan.inbound, claim.id)
+        speaker = s.speaker(plan.inbound, claim.id, lambda: plan.show)
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
@@ -98,7 +98,8 @@ class Turns:
             else:
                 ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox)
                 async for event in loop(plan, ports):
-                    speaker.feed(event)
+                    if now := speaker.feed(event):
+                        await self._say(claim, now)
                     if isinstance(event, AgentEnd):
                         end = event
                     else:
@@ -123,6 +124,11 @@ class Turns:
         s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
         audience.show(end)
 
+    async def _say(self, claim: Claim, replies: tuple[Reply, ...]) -> None:
+        now = self._s.clock.now()
+        await self._s.store.say(claim, [outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)])
+        self._s.replied(replies)
+
     async def _settle(self, claim: Claim, end: Settlement, abort: Abort) -> bool:
         """Try until it is on disk: a full disk may be emptied. False: the gateway stops first; the next start knows."""
         wait = 0.5
@@ -144,7 +150,7 @@ class Turns:
         """End a message that gets no run: the person is told why."""
         now = self._s.clock.now()
         end = AgentEnd((), "error", Usage(), failure, now)
-        speaker = self._s.speaker(inbound, claim.id)
+        speaker = self._s.speaker(inbound, claim.id, Show)
         speaker.feed(end)
         replies = speaker.close()
         rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))

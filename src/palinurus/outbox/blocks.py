@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from palinurus.core.stream.silent import silent
 from palinurus.core.types.events import AgentEnd, End, Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Assistant
-from palinurus.core.types.outbound import Reply, ReplyKind
+from palinurus.core.types.outbound import Reply, ReplyKind, Show
 
 NOTICES: dict[End, str] = {
     "aborted": "⚙️ Agent was aborted.",
@@ -20,14 +22,16 @@ NOTICES: dict[End, str] = {
 class Blocks:
     """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself."""
 
-    def __init__(self, inbound: Inbound, item: str) -> None:
+    def __init__(self, inbound: Inbound, item: str, show: Callable[[], Show] = Show) -> None:
+        self._show = show
         self._inbound = inbound
         self._item = item
         self._replies: list[Reply] = []
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: Event) -> tuple[Reply, ...]:
         if isinstance(event, AgentEnd):
             self._end(event)
+        return ()
 
     def close(self) -> tuple[Reply, ...]:
         return tuple(self._replies) if self._inbound.push else ()

@@ -176,6 +176,10 @@ class Store(Protocol):
         """
         ...
 
+    async def say(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
+        """Queue replies while the run is going. One whose id is already known is left as it is."""
+        ...
+
     async def settle(self, claim: Claim, end: Settlement) -> None:
         """End the turn: outcome, last lines, reply rows, session row, ledger, all or nothing. Once per claim.
 

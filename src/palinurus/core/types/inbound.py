@@ -18,6 +18,13 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str = ""
     owner: bool = False  # decided by the server's credentials or allowlist, never by the message
+    allowed: bool = False  # on an allowlist: may give directives and commands
+    scopes: tuple[str, ...] = ()  # what a gateway client's credentials grant, e.g. operator.admin
+
+    @property
+    def trusted(self) -> bool:
+        """Do this sender's directives act?"""
+        return self.owner or self.allowed
 
 
 class Target(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -65,10 +65,22 @@ class Channel(Protocol):
         ...
 
 
-class Speaker(Protocol):
-    """Turns the events of one run into what people see. Fed by the dispatcher, closed when the turn settles."""
+class Show(msgspec.Struct, frozen=True):
+    """How much of a run people see besides the answer."""
 
-    def feed(self, event: Event) -> None: ...
+    verbose: Literal["off", "on", "full"] = "off"
+    reasoning: Literal["off", "on", "stream"] = "off"
+    trace: bool = False
+    detail: Literal["explain", "raw"] = "explain"  # toolProgressDetail
+
+
+class Speaker(Protocol):
+    """Turns the events of one run into what people see. Fed by the turn, closed when it settles."""
+
+    def feed(self, event: Event) -> tuple[Reply, ...]:
+        """Replies that go out now, while the run is going: tool lines, blocks. Their client ids are stable, so a
+        resumed run does not say them again."""
+        ...
 
     def close(self) -> tuple[Reply, ...]:
         """The replies still to be delivered, in order; empty for a chosen silence."""

@@ -9,7 +9,18 @@ import json
 from collections.abc import Sequence
 
 from palinurus import points
-from palinurus.store.port import Accepted, Claim, Item, ItemRow, Line, SessionRow, Settlement, StaleClaim, Step
+from palinurus.store.port import (
+    Accepted,
+    Claim,
+    Item,
+    ItemRow,
+    Line,
+    Outgoing,
+    SessionRow,
+    Settlement,
+    StaleClaim,
+    Step,
+)
 from palinurus.store.sqlite import outbox, rows
 from palinurus.store.sqlite.writer import Tx
 
@@ -82,6 +93,14 @@ def append(tx: Tx, held: Claim, lines: Sequence[Line], absorb: Sequence[str], st
     tx.append(list(lines))
     for step in steps:
         tx.step(step.item, step.at, step.what, step.detail)
+
+
+def say(tx: Tx, held: Claim, replies: Sequence[Outgoing]) -> None:
+    """Replies of a run that is still going. Raises StaleClaim."""
+    if tx.conn.execute(f"SELECT 1 FROM inbox WHERE {_HELD}", (held.id, held.fence)).fetchone() is None:
+        raise _stale(held)
+    for reply in replies:
+        outbox.queue(tx, reply)
 
 
 def settle(tx: Tx, held: Claim, end: Settlement) -> None:

@@ -10,13 +10,14 @@ _OPEN = "id = ? AND state IN ('pending', 'sending')"
 
 
 def queue(tx: Tx, reply: Outgoing) -> None:
-    """Put a part behind those already waiting for its target."""
-    tx.conn.execute(
-        "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
+    """Put a part behind those already waiting for its target; one that was queued before is left as it is."""
+    made = tx.conn.execute(
+        "INSERT OR IGNORE INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
         " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?)",
         (reply.id, reply.item, reply.channel, reply.target, reply.data, reply.at, reply.due),
     )
-    tx.step(reply.item, tx.now, "reply queued", _where(reply))
+    if made.rowcount:
+        tx.step(reply.item, tx.now, "reply queued", _where(reply))
 
 
 def sending(tx: Tx, ident: str, now: int) -> Outgoing:

@@ -43,6 +43,9 @@ class SqliteStore:
     ) -> None:
         await self._change(inbox.append, claim, lines, absorb, steps)
 
+    async def say(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
+        await self._change(inbox.say, claim, replies)
+
     async def settle(self, claim: Claim, end: Settlement) -> None:
         await self._change(inbox.settle, claim, end)
 

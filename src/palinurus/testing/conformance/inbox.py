@@ -227,6 +227,22 @@ class InboxSuite:
         assert await store.session("agent:main:a") == row
         assert await store.spent(0) == [call("m1", 5)]
 
+    async def test_say_queues_while_the_run_goes_on_and_never_twice(self, store: Store) -> None:
+        claim = (await store.accept(item("m1"), claim=True)).claim
+        assert claim is not None
+        await store.say(claim, [part("m1.t1")])
+        await store.say(claim, [part("m1.t1"), part("m1.t2")])  # a resumed run says it again
+        await store.settle(claim, Settlement("answered", replies=(part("m1.t2"), part("m1.0"))))
+        seen = []
+        while rows := await store.outgoing("fake", 5000):
+            (row,) = rows
+            seen.append(row.id)
+            await store.sending(row.id, 5000)
+            await store.delivered(row.id, "r", 5000)
+        assert seen == ["m1.t1", "m1.t2", "m1.0"]
+        with pytest.raises(StateError):
+            await store.say(claim, [part("m1.t3")])
+
     async def test_settle_happens_once(self, store: Store) -> None:
         held = await self.held(store)
         await store.settle(held, Settlement("answered", "first"))
