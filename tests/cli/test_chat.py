@@ -102,11 +102,14 @@ def test_at_a_terminal_ctrl_c_stops_the_turn_and_not_the_program(terminal: Termi
     assert "list files" in history.read_text() and history.stat().st_mode & 0o777 == 0o600
 
 
-def test_pasted_lines_are_one_message_and_ctrl_c_at_an_empty_prompt_leaves(terminal: Terminal) -> None:
+def test_pasted_lines_are_one_message_and_ctrl_c_twice_at_the_prompt_leaves(terminal: Terminal) -> None:
     terminal.until("› ")
     terminal.type("write a.txt with one\ntwo\n")
     terminal.until("⚙ write a.txt")
     terminal.until("› ")
     assert "did not understand" not in terminal.seen
+    terminal.interrupt()
+    terminal.until("again leaves")
+    terminal.until("› ")
     terminal.interrupt()
     assert terminal.process.wait(20) == 0

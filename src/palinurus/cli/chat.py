@@ -1,6 +1,6 @@
 """`pal chat`: a conversation in the terminal. The prompt is in the first thread, the agent in a second one.
 
-Ctrl-C stops the turn, at an empty prompt it leaves; Ctrl-D leaves. With a pipe on stdin every line is a message.
+Ctrl-C stops the turn, twice at the prompt it leaves; Ctrl-D leaves. With a pipe on stdin every line is a message.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import readline
 import select
+import signal
 import sys
 from collections.abc import Mapping
 
@@ -23,7 +24,7 @@ from palinurus.core.types.events import AgentStart
 HISTORY = 1000
 PASTE_SECONDS = 0.03  # lines that follow faster than this were pasted, not typed
 
-_HELP = """  /exit, /quit   leave (also Ctrl-D, or Ctrl-C at an empty prompt)
+_HELP = """  /exit, /quit   leave (also Ctrl-D, or Ctrl-C twice at the prompt)
   /help          this text
   Ctrl-C         stop the running turn
   a line ending in \\ goes on in the next; pasted lines are one message
@@ -103,28 +104,31 @@ class Talk:
         view = self._view
         view.begin()
         message = Message(text, self._blank.session, self._blank.agent, self._blank.model)
-        pieces = self._worker.each(self._client.send(message))
+        stops = 0
+
+        def stop(number: int, frame: object) -> None:
+            nonlocal stops
+            stops += 1
+            if stops > 1:
+                raise KeyboardInterrupt  # it does not want to stop; let the person go on
+            self._worker.start(self._client.abort(message.session))
+
+        # A handler instead of the exception, which could come between any two lines of the drawing.
+        before = signal.signal(signal.SIGINT, stop)
         outcome: Outcome | None = None
-        stopped = False
-        while True:
-            try:
-                piece = next(pieces)
-            except StopIteration:
-                break
-            except KeyboardInterrupt:
-                if stopped:
-                    break  # it does not want to stop; let the person go on
-                stopped = True
-                view.note("stopping")
-                self._worker.call(self._client.abort(message.session))
-                continue
-            if isinstance(piece, Outcome):
-                outcome = piece
-            else:
+        try:
+            for piece in self._worker.each(self._client.send(message)):
+                if isinstance(piece, Outcome):
+                    outcome = piece
+                    continue
                 if isinstance(piece, AgentStart):
                     self._named(piece.model)
                 view.show(piece)
-        return self._ended(outcome, stopped)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return self._ended(outcome, stops > 0)
 
     def _named(self, model: str) -> None:
         """Say which model answers, when that changes."""
@@ -150,6 +154,7 @@ class Talk:
         if view.color:  # readline must know which characters take no room
             mark = f"\x01\x1b[1;36m\x02{mark}\x01\x1b[0m\x02"
         lines: list[str] = []
+        interrupted = False
         while True:
             try:
                 line = input(mark if not lines else "")
@@ -158,11 +163,12 @@ class Talk:
                 return None if not lines else "\n".join(lines)
             except KeyboardInterrupt:
                 print()
-                typed = bool(lines) or bool(readline.get_line_buffer())
+                if interrupted:
+                    return None
+                interrupted = True
                 lines.clear()
-                if typed:
-                    continue
-                return None
+                view.note("Ctrl-C again leaves")
+                continue
             lines.append(line.removesuffix("\\"))
             if not line.endswith("\\") and not _more():
                 return "\n".join(lines)

@@ -23,6 +23,10 @@ class Worker:
         """The result of `work`; raises what it raises."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
+        """Begin `work` and do not wait; safe in a signal handler."""
+        asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def each(self, items: AsyncIterator[T]) -> Iterator[T]:
         """The items as they come. An interrupted wait loses none: go on with `next`."""
         return _Items(self._loop, items)

@@ -12,8 +12,8 @@ _OPEN = "id = ? AND state IN ('pending', 'sending')"
 def queue(tx: Tx, reply: Outgoing) -> None:
     """Put a part behind those already waiting for its target; one that was queued before is left as it is."""
     made = tx.conn.execute(
-        "INSERT OR IGNORE INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
-        " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?)",
+        "INSERT INTO outbox (id, item, channel, target, data, at, attempts, state, due)"
+        " VALUES (?, ?, ?, ?, ?, ?, 0, 'pending', ?) ON CONFLICT (id) DO NOTHING",
         (reply.id, reply.item, reply.channel, reply.target, reply.data, reply.at, reply.due),
     )
     if made.rowcount:

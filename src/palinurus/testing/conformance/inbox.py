@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palinurus.clock import Clock
@@ -257,7 +258,8 @@ class InboxSuite:
 
     async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
         held = await self.held(store)
-        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r1")), None, (call("m1", 5),))
+        broken = msgspec.structs.replace(part("r2"), channel=None)  # no store takes a reply to nowhere
+        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), broken), None, (call("m1", 5),))
         other = store.accept(item("m9", "agent:main:z"), claim=True)
         failed, fine = await asyncio.gather(store.settle(held, twice), other, return_exceptions=True)
         assert isinstance(failed, StateError)
