@@ -20,6 +20,7 @@ from palinurus.cli.render import View, plain
 from palinurus.cli.thread import Worker
 from palinurus.clock import SystemClock
 from palinurus.core.types.events import AgentStart
+from palinurus.errors import PalinurusError
 
 HISTORY = 1000
 PASTE_SECONDS = 0.03  # lines that follow faster than this were pasted, not typed
@@ -126,6 +127,9 @@ class Talk:
                 view.show(piece)
         except KeyboardInterrupt:
             pass
+        except PalinurusError as exc:  # not accepted: say why, and let the person go on
+            view.note(f"{exc.message}" + (f"; {exc.fix}" if exc.fix else ""), "red")
+            return False
         finally:
             signal.signal(signal.SIGINT, before)
         return self._ended(outcome, stops > 0)

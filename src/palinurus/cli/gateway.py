@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from palinurus import __version__, points
+from palinurus import __version__
 from palinurus.app import App, build
 from palinurus.cli import logs
 from palinurus.cli.args import Parser
@@ -24,6 +24,7 @@ from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
 from palinurus.gateway import token
 from palinurus.gateway.server import Gateway
+from palinurus.tools.conceal import conceal
 from palinurus.workspace import files
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def run(argv: list[str]) -> int:
     loaded = load_settings(environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
-    points.arm(environ.get("PALINURUS_CRASH", ""))
+    conceal()
     secret = settings.gateway.token.reveal() or token.ensure(settings.home)
     logs.start(logging.DEBUG if args.verbose else logging.INFO, [secret, *logs.secrets(settings)])
     _report(loaded)

@@ -6,7 +6,6 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping
 
-from palinurus import points
 from palinurus.app import App, build
 from palinurus.cli.client import Message, Outcome
 from palinurus.clock import Clock
@@ -15,12 +14,13 @@ from palinurus.core.types.events import AgentEnd, Event
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.usage import Usage
 from palinurus.gateway.openai import said
+from palinurus.tools.conceal import conceal
 from palinurus.workspace import files
 
 
 async def start(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Local:
     """A started App. Raises StateError kinds, ConfigError."""
-    points.arm(environ.get("PALINURUS_CRASH", ""))
+    conceal()
     for agent in loaded.settings.agents.values():
         if files.fresh(agent.workspace):
             files.ensure(agent.workspace, agent.skip_bootstrap)

@@ -1,0 +1,51 @@
+"""The README's commands run, and print what it shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palinurus.cli.main import COMMANDS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def shown() -> list[tuple[str, str]]:
+    """(command line after `pal`, output) of the README's first console block."""
+    block = re.search(r"```console\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    found = re.findall(r"\$ \.venv/bin/pal ([^\n]*)\n((?:(?!\$ ).*\n)*)", block.group(1))
+    assert len(found) == 2
+    return found
+
+
+def test_the_first_screen_is_true(tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PALINURUS_HOME": str(tmp_path / "home")}
+    for command, output in shown():
+        line = f"{sys.executable} -m palinurus {command}"
+        done = subprocess.run(line, shell=True, env=environ, capture_output=True, text=True, timeout=60)
+        assert (done.stdout, done.returncode) == (output, 0), done.stderr
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert set(re.findall(r"`make (\w+)`", README)) <= targets
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_commands_named_in_the_docs_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`pal ([a-z]+)", text))
+    assert named <= set(COMMANDS), named - set(COMMANDS)
+
+
+def test_files_named_in_the_tour_exist() -> None:
+    text = (ROOT / "docs" / "tour.md").read_text(encoding="utf-8")
+    folders = {re.split(r"[ ,:*]", name)[0] for name in re.findall(r"\*\*([a-z/_.]+)", text)}
+    assert folders and all((ROOT / "src" / "palinurus" / f).exists() for f in folders), folders
