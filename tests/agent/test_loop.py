@@ -247,6 +247,12 @@ async def test_the_same_call_again_and_again_is_warned_about_then_stopped() -> N
     assert "6 times" in end.failure.message
 
 
+async def test_the_same_call_many_times_in_one_answer_is_no_loop() -> None:
+    model = ScriptedModel([calls(*[("a", {"x": "same"})] * 10), say("ok")])
+    events = await collect(loop(plan(tool("a")), ports(model)))
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
+
+
 async def test_a_call_whose_result_changes_is_progress() -> None:
     count = 0
 

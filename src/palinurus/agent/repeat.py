@@ -15,11 +15,19 @@ class Repeats:
         self._warn = warn
         self._stop = stop
         self._seen: dict[str, tuple[str, int]] = {}  # call -> (last result, times in a row)
+        self._batch: set[str] = set()
         self.stuck = ""
+
+    def batch(self) -> None:
+        """A new batch of calls begins: the same call twice in one batch is clumsy, not a loop."""
+        self._batch.clear()
 
     def note(self, call: ToolCall, result: ToolResult) -> str:
         """Count one finished call. Returns the warning to add to its result, or ""."""
         key = _digest(call.name, json.dumps(call.arguments, sort_keys=True, default=str))
+        if key in self._batch:
+            return ""
+        self._batch.add(key)
         seen, times = self._seen.get(key, ("", 0))
         outcome = _digest(str(result.isError), result.text)
         times = times + 1 if outcome == seen else 1
