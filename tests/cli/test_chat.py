@@ -9,6 +9,7 @@ import pty
 import select
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def interrupt(self) -> None:
+        time.sleep(0.3)  # readline hears signals once it waits for a key, a moment after the prompt is shown
         self.process.send_signal(2)
 
 
