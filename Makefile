@@ -30,7 +30,7 @@ check: $(VENV)/.dev  ## format, lint, types, architecture
 	$(BIN)/python -m pytest tests/test_architecture.py
 
 seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
-	@$(BIN)/python -m pytest -n 2 -q --no-header --seeds $(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
+	@$(BIN)/python -m pytest -n 2 -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
 bench: $(VENV)/.dev  ## measured figures next to their targets
