@@ -99,7 +99,6 @@ async def test_intent_is_on_disk_before_an_effect_and_results_before_the_model()
     await collect(loop(plan(tool("a", look)), ports(model, notes)))
     assert notes.diary == [
         "add User",
-        "flush",
         "add Assistant",
         "flush",
         "run",
@@ -119,7 +118,7 @@ async def test_a_pure_tool_does_not_wait_for_the_disk_but_its_result_does() -> N
 
     model = ScriptedModel([calls(("a", {})), say("ok")])
     await collect(loop(plan(tool("a", look, effect="pure")), ports(model, notes)))
-    assert notes.diary[:6] == ["add User", "flush", "add Assistant", "run", "add ToolResult", "flush"]
+    assert notes.diary[:6] == ["add User", "add Assistant", "run", "add ToolResult", "flush", "flush"]
 
 
 @pytest.mark.seed(149)

@@ -27,12 +27,14 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
         if isinstance(message, User):
             yield MessageStart(message)
         yield MessageEnd(message)
-    for _ in range(plan.limits.max_turns):
-        for steered, item in ports.steering.take():
-            run.add(steered, absorb=(item,))
-            yield MessageStart(steered)
-            yield MessageEnd(steered)
-        await ports.record.flush()  # what the model is about to see is on disk
+    for turn in range(plan.limits.max_turns):
+        steered = ports.steering.take()
+        for message, item in steered:
+            run.add(message, absorb=(item,))
+            yield MessageStart(message)
+            yield MessageEnd(message)
+        if turn or steered:  # what the model is about to see is on disk; the opening message is, in the inbox
+            await ports.record.flush()
         thinker = Thinker(plan, ports)
         async for event in thinker.think(tuple(run.messages)):
             yield event
