@@ -129,17 +129,17 @@ def times(count, *groups):
 
 
 REACHED: dict[str, dict[str, int]] = {
-    "plain": times(1, TURN, SETTLE) | times(2, FILE),
+    "plain": times(1, TURN, SETTLE, FILE),
     "tool": times(1, TURN, SETTLE, ("intent.before", "intent.after"))
     | times(2, ACT)
-    | times(5, FILE)
+    | times(4, FILE)
     | {"model.done": 3},
     "queue": times(3, TURN, SETTLE, FILE),
-    "stream": times(1, TURN, SETTLE, ("model.middle",)) | times(2, FILE),
+    "stream": times(1, TURN, SETTLE, FILE, ("model.middle",)),
     "channels": times(4, TURN, SETTLE, FILE)
     | times(2, SEND, ("accept.acked",))
     | times(1, ACT, ("intent.before", "intent.after")),
     "steer": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after"))
     | {"accept.before": 3, "accept.after": 3, "accept.acked": 3, "model.done": 2},
-    "restart": times(1, TURN, SETTLE, ACT, ("recover.before", "recover.after")) | times(3, FILE) | {"model.done": 2},
+    "restart": times(1, TURN, SETTLE, ACT, ("recover.before", "recover.after")) | times(2, FILE) | {"model.done": 2},
 }
