@@ -10,8 +10,10 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 
-from palinurus.agent.prepare import Preparer
+from palinurus.agent.facts import Gatherer
+from palinurus.agent.prepare import Parts, Preparer
 from palinurus.agent.turn import Services, Turns
+from palinurus.agent.watch import Watch, Watched
 from palinurus.channels import channel
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
@@ -21,6 +23,8 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Channel, Reply
 from palinurus.errors import NotFound
+from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.blocks import Blocks
 from palinurus.outbox.deliver import Deliverer
@@ -29,6 +33,8 @@ from palinurus.providers.cassette import wrap
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.stream import Models
+from palinurus.sessions.maintain import maintain
+from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Accepted, ItemRow, Store
 from palinurus.store.sqlite import open_store
@@ -36,6 +42,9 @@ from palinurus.tools.collect import builtin
 from palinurus.tools.environ import child_env
 
 log = logging.getLogger(__name__)
+
+UPKEEP_FIRST = 60.0  # seconds after the start
+UPKEEP = 86_400.0
 
 Sink = Callable[[Event], None]
 
@@ -66,6 +75,7 @@ class App:
         self._given = model
         self._models: Models | None = None
         self._receivers: list[asyncio.Task[None]] = []
+        self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
 
     async def start(self) -> None:
@@ -80,10 +90,11 @@ class App:
             self.catalog.ollama = await probe_ollama()
         self._channels()
         self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock)
-        self.dispatcher = Dispatcher(self.settings, self.store, self._turns(), self.clock)
+        self._wire()
         self.deliverer.start()
         await self.dispatcher.resume()
         self._receivers = [asyncio.ensure_future(self._receive(c)) for c in self.channels.values()]
+        self._upkeep = asyncio.ensure_future(self._maintain())
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
 
@@ -95,16 +106,50 @@ class App:
             else:
                 self.channels.setdefault(name, made)
 
-    def _turns(self) -> Turns:
+    def _wire(self) -> None:
+        """Who plugs into whom."""
         model = self._given
         if model is None:
             self._models = Models(self.catalog, self.clock)
             model = wrap(self._models, self._environ.get("PALINURUS_CASSETTE", ""))
-        transcripts = Transcripts(self.settings.home)
-        preparer = Preparer(
-            self.settings, self.catalog, builtin(), self.store, transcripts, self.clock, child_env(self._environ, {})
+        model = Watched(model, Watch(self.settings.home), self.clock)
+        transcripts, tools, switched = Transcripts(self.settings.home), builtin(), dict[str, Record]()
+        self.gatherer = Gatherer(self.settings, self.catalog)
+        parts = Parts(
+            self.settings,
+            self.catalog,
+            tools,
+            self.store,
+            transcripts,
+            self.clock,
+            child_env(self._environ, {}),
+            self.hooks,
+            self.gatherer,
         )
-        return Turns(Services(preparer, self.store, model, self.hooks, self.clock, Blocks, self._replied))
+        services = Services(Preparer(parts), self.store, model, self.hooks, self.clock, Blocks, self._replied, switched)
+        desk = Desk(
+            self.settings,
+            self._environ,
+            self.catalog,
+            self.store,
+            self.hooks,
+            self.clock,
+            transcripts,
+            abort=lambda key, reason: self.dispatcher.abort(key, reason),
+            running=lambda key: self.dispatcher.running(key),
+            submit=lambda inbound, sink=None: self.dispatcher.submit(inbound, sink),
+            wait=self.wait,
+            tools=tools,
+            clear=lambda key: self.dispatcher.clear(key),
+        )
+
+        def changed(key: str, record: Record) -> None:
+            if self.dispatcher.running(key):
+                switched[key] = record
+
+        controller = Controller(desk, self._replied, changed)
+        turns = Turns(services)
+        self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
 
     def _replied(self, replies: tuple[Reply, ...]) -> None:
         for name in {reply.target.channel for reply in replies}:
@@ -121,6 +166,21 @@ class App:
                 log.exception("channel %s: receiving failed; again in %g s", source.name, wait)
             await self.clock.sleep(wait)
             wait = min(wait * 2, 60)
+
+    async def _maintain(self) -> None:
+        """Old sessions and archives go, once a day and soon after the start."""
+        wait = UPKEEP_FIRST
+        while True:
+            await self.clock.sleep(wait)
+            wait = UPKEEP
+            try:
+                rules = self.settings.session.upkeep
+                report = await maintain(
+                    self.settings.home, self.store, rules, self.clock.now(), lambda: self.dispatcher.busy
+                )
+                log.info("sessions cleaned up: %s", report)
+            except Exception:  # task boundary: tomorrow again
+                log.exception("sessions could not be cleaned up")
 
     async def _submitted(self, inbound: Inbound) -> str:
         return (await self.submit(inbound)).id
@@ -156,7 +216,7 @@ class App:
 
     async def stop(self, reason: str = "stop", drain: float = 0.0) -> None:
         """Take nothing new, give running turns `drain` seconds, hand the rest back, close everything."""
-        for task in self._receivers:
+        for task in (*self._receivers, *([self._upkeep] if self._upkeep else [])):
             task.cancel()
         await asyncio.gather(*self._receivers, return_exceptions=True)
         if hasattr(self, "dispatcher"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from palinurus.core.types.events import Event, MessageUpdate
 from palinurus.inbox.feed import Feeds
 
@@ -11,19 +13,47 @@ async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> Non
     seen: list[Event] = []
     stop = feeds.watch("b", seen.append)
     end = feeds.end("b")
-    sinks = feeds.sinks("a")
     feeds.merge("b", "a")
-    for sink in sinks:
-        sink(MessageUpdate("x"))
+    feeds.show("a", MessageUpdate("x"))
+    feeds.show("b", MessageUpdate("nobody"))
     assert seen == [MessageUpdate("x")]
     assert not end.done()
-    feeds.ended("a")
+    feeds.ended("a", MessageUpdate("last"))
     await end
+    assert seen[-1] == MessageUpdate("last")
     stop()  # after the end: nothing to undo, nothing breaks
 
 
-async def test_unwatching() -> None:
+async def test_unwatching_and_watching_again() -> None:
     feeds = Feeds()
     seen: list[Event] = []
     feeds.watch("a", seen.append)()
-    assert feeds.sinks("a") == []
+    feeds.show("a", MessageUpdate("x"))
+    feeds.watch("a", seen.append)
+    feeds.show("a", MessageUpdate("y"))
+    assert seen == [MessageUpdate("y")]
+
+
+async def test_a_watcher_may_leave_while_it_is_shown_something() -> None:
+    feeds = Feeds()
+    seen: list[str] = []
+
+    def once(event: Event) -> None:
+        seen.append("first")
+        leave()
+
+    leave = feeds.watch("a", once)
+    feeds.watch("a", lambda event: seen.append("second"))
+    feeds.show("a", MessageUpdate("x"))
+    assert seen == ["first", "second"]
+
+
+async def test_who_waits_no_more_is_forgotten() -> None:
+    feeds = Feeds()
+    one, other = feeds.end("a"), feeds.end("a")
+    feeds.forget("a", one)
+    feeds.merge("a", "b")
+    feeds.forget("a", other)  # it moved: found all the same
+    feeds.ended("b")
+    await asyncio.sleep(0)
+    assert not one.done() and not other.done() and not feeds._ends

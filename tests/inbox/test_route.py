@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.settings import AgentSettings, SessionSettings, Settings
+from palinurus.config.settings import AgentSettings, Binding, SessionSettings, Settings
 from palinurus.core.types.inbound import Route, Sender, Target
 from palinurus.inbox.route import route
 from support import inbound
@@ -51,3 +51,25 @@ def test_explicit_sessions_and_agents() -> None:
     assert "unknown agent 'nobody'" in str(route(inbound(agent="nobody"), settings()))
     assert "unknown agent 'nobody'" in str(route(inbound(session="agent:nobody:main"), settings()))
     assert "not a session key" in str(route(inbound(session="../etc"), settings()))
+
+
+@pytest.mark.seed(371)
+def test_bindings_choose_the_agent_of_a_message_that_names_none() -> None:
+    bound = Settings("/h", AGENTS, "main", bindings=(Binding("work", "telegram", "*"),))
+    found = route(inbound(target=Target("telegram", "7")), bound)
+    assert isinstance(found, Route) and str(found.key) == "agent:work:main"
+    found = route(inbound(target=Target("telegram", "7"), agent="main"), bound)
+    assert isinstance(found, Route) and found.agent == "main"
+    found = route(inbound(target=Target("fake", "7")), bound)
+    assert isinstance(found, Route) and found.agent == "main"
+
+
+def test_one_person_on_two_channels_has_one_session() -> None:
+    links = {"telegram:7": "ann", "fake:8": "ann"}
+    linked = Settings("/h", AGENTS, "main", session=SessionSettings(dm_scope="per-peer", identity_links=links))
+    keys = {
+        str(found.key)
+        for channel, sender in (("telegram", "7"), ("fake", "8"))
+        if isinstance(found := route(inbound(target=Target(channel, sender), sender=Sender(sender)), linked), Route)
+    }
+    assert keys == {"agent:main:direct:ann"}

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.types.events import AgentEnd, End, MessageUpdate
-from palinurus.core.types.messages import Assistant, Text, ToolCall
+from palinurus.core.stream.chunk import BlockSettings
+from palinurus.core.types.events import (
+    AgentEnd,
+    End,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
+from palinurus.core.types.messages import Assistant, Text, Thinking, ToolCall, ToolResult
 from palinurus.core.types.model import Failure
+from palinurus.core.types.outbound import Reply, Show
 from palinurus.core.types.usage import Usage
 from palinurus.outbox.blocks import Blocks
 from support import inbound
@@ -62,4 +73,273 @@ def test_an_aborted_run_says_so() -> None:
 def test_a_client_that_reads_the_events_gets_no_rows() -> None:
     blocks = Blocks(inbound(push=False), "item")
     blocks.feed(end("hello"))
+    assert blocks.close() == ()
+
+
+# --- tools
+
+CHECK = {"command": "node --check /tmp/app.js"}
+CALL = ToolCall("c1", "exec", CHECK)
+
+
+def heard(message: Assistant, delta: int = 0) -> list[Event]:
+    """A message of the model as a run shows it; with `delta`, in pieces of that size."""
+    deltas = [message.text[i : i + delta] for i in range(0, len(message.text), delta)] if delta else []
+    return [MessageStart(), *(MessageUpdate(d) for d in deltas), MessageEnd(message)]
+
+
+def used(name: str = "exec", ident: str = "c1", text: str = "fine", *, error: bool = False) -> list[Event]:
+    result = ToolResult(ident, name, (Text(text),), error)
+    return [
+        ToolStart(ident, name, CHECK if name == "exec" else {"path": "a.md"}),
+        ToolEnd(ident, name, result, error, 5),
+    ]
+
+
+def ran(blocks: Blocks, events: list[Event]) -> list[Reply]:
+    return [reply for event in events for reply in blocks.feed(event)]
+
+
+def shown(replies: list[Reply] | tuple[Reply, ...]) -> list[tuple[str, str]]:
+    return [(r.kind, r.text) for r in replies]
+
+
+@pytest.mark.seed(97, 98, 323)
+def test_a_tool_has_its_own_bubble_when_it_starts() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on"))
+    first = Assistant((Text("Let me look."), CALL))
+    assert ran(blocks, heard(first)) == []
+    start, done = used()
+    said, bubble = blocks.feed(start)
+    assert (said.kind, said.text) == ("block", "Let me look.")  # what was said before goes first
+    assert (bubble.kind, bubble.client_id) == ("tool", "item.t-c1")
+    assert bubble.text == "🛠️ Exec: check JS syntax for /tmp/app.js"
+    assert blocks.feed(done) == ()  # no output
+    last = Assistant((Text("All good."),))
+    assert ran(blocks, [*heard(last), AgentEnd((first, last), "stop", Usage())]) == []
+    assert shown(blocks.close()) == [("final", "All good.")]
+
+
+def test_with_verbose_off_there_are_no_bubbles() -> None:
+    blocks = Blocks(inbound(), "item")
+    assert ran(blocks, [*heard(Assistant((Text("Let me look."), CALL))), *used()]) == []
+
+
+@pytest.mark.seed(105)
+def test_raw_detail() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on", detail="raw"))
+    assert ran(blocks, used())[0].text.endswith("for /tmp/app.js, node --check /tmp/app.js")
+
+
+@pytest.mark.seed(99)
+def test_a_failure_is_visible_with_verbose_off() -> None:
+    blocks = Blocks(inbound(), "item")
+    assert ran(blocks, used(text="SyntaxError: line 3", error=True)) == []
+    blocks.feed(end("It is broken."))
+    assert shown(blocks.close()) == [
+        ("tool", "⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js"),
+        ("final", "It is broken."),
+    ]
+
+
+def test_what_worked_later_has_not_failed() -> None:
+    blocks = Blocks(inbound(), "item")
+    ran(blocks, [*used(error=True), *used("read", "c2", error=True), *used(ident="c3")])
+    blocks.feed(end("Done."))
+    assert shown(blocks.close()) == [("tool", "⚠️ 📖 Read failed: a.md"), ("final", "Done.")]
+
+
+def test_a_chosen_silence_and_an_abort_hide_failures() -> None:
+    for last, kind in (end("NO_REPLY"), 0), (end("x", kind="aborted"), 2):
+        blocks = Blocks(inbound(), "item")
+        ran(blocks, used(error=True))
+        blocks.feed(last)
+        assert len(blocks.close()) == kind
+        assert not any(r.kind == "tool" for r in blocks.close())
+
+
+@pytest.mark.seed(100)
+@pytest.mark.parametrize("level", ["on", "full"])
+def test_the_raw_error_shows_at_full_only(level: str) -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose=level))  # type: ignore[arg-type]
+    _, failed = ran(blocks, used(text="SyntaxError: line 3", error=True))
+    assert failed.text.startswith("⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js")
+    assert ("SyntaxError" in failed.text) == (level == "full")
+
+
+@pytest.mark.seed(101)
+def test_full_adds_the_output_cut_to_a_safe_length() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose="full"))
+    start, output = ran(blocks, used(text="x" * 100_000))
+    assert (start.client_id, output.client_id) == ("item.t-c1", "item.o-c1")
+    assert output.text.startswith("```txt\nxxx") and len(output.text) < 4000
+
+
+@pytest.mark.seed(102)
+def test_toggled_while_it_runs() -> None:
+    level = Show()
+    blocks = Blocks(inbound(), "item", lambda: level)
+    assert ran(blocks, used(ident="c1")) == []
+    level = Show(verbose="on")
+    assert [r.client_id for r in ran(blocks, used(ident="c2"))] == ["item.t-c2"]
+    level = Show(verbose="full")
+    assert [r.client_id for r in ran(blocks, used(ident="c3"))] == ["item.t-c3", "item.o-c3"]
+    level = Show()
+    assert ran(blocks, used(ident="c4")) == []
+
+
+def test_the_same_call_id_twice_is_two_bubbles() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on"))
+    assert [r.client_id for r in ran(blocks, used() + used())] == ["item.t-c1", "item.t-c1.2"]
+
+
+# --- reasoning, tags, marks, trace
+
+
+@pytest.mark.seed(115, 316)
+@pytest.mark.parametrize(
+    "message", [Assistant((Thinking("why"), Text("so"))), Assistant((Text("<think>why</think>so"),))]
+)
+def test_reasoning_on_is_a_message_before_the_answer(message: Assistant) -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(reasoning="on"))
+    ran(blocks, [*heard(message), AgentEnd((message,), "stop", Usage())])
+    assert shown(blocks.close()) == [("reasoning", "Thinking\nwhy"), ("final", "so")]
+
+
+@pytest.mark.parametrize("level", ["off", "stream"])
+def test_reasoning_is_not_in_the_final_answer(level: str) -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(reasoning=level))  # type: ignore[arg-type]
+    blocks.feed(AgentEnd((Assistant((Thinking("why"), Text("<think>why</think>so"))),), "stop", Usage()))
+    assert shown(blocks.close()) == [("final", "so")]
+
+
+def test_reasoning_goes_out_before_the_tool_it_led_to() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on", reasoning="on"))
+    kinds = [r.kind for r in ran(blocks, [*heard(Assistant((Thinking("why"), Text("Look."), CALL))), used()[0]])]
+    assert kinds == ["reasoning", "block", "tool"]
+
+
+@pytest.mark.seed(119, 120, 121)
+@pytest.mark.parametrize(
+    ("text", "visible"),
+    [
+        ("<think>a</think>b", "b"),
+        ("b <think>a", "b"),
+        ("<think>a", "a"),
+        ("<final>b</final>", "b"),
+        ("`<think>`", "`<think>`"),
+    ],
+)
+def test_tags(text: str, visible: str) -> None:
+    blocks = Blocks(inbound(), "item")
+    blocks.feed(end(text))
+    assert shown(blocks.close()) == [("final", visible)]
+
+
+def test_reasoning_alone_is_no_answer_and_says_so() -> None:
+    blocks = Blocks(inbound(), "item")
+    blocks.feed(end("<think>hm</think>"))
+    (notice,) = blocks.close()
+    assert notice.kind == "notice" and "said nothing" in notice.text
+
+
+@pytest.mark.seed(310)
+def test_only_final_counts_where_it_is_asked_for() -> None:
+    blocks = Blocks(inbound(), "item", enforce=True)
+    blocks.feed(end("mumble <final>b</final>"))
+    assert shown(blocks.close()) == [("final", "b")]
+
+
+@pytest.mark.seed(311, 312, 313)
+def test_marks_become_fields() -> None:
+    blocks = Blocks(inbound(event="m7"), "item", roots=("/media",))
+    blocks.feed(end("[[reply_to_current]] [[audio_as_voice]]Look\nMEDIA: /media/a.png\n[[media:https://b.org/c]]"))
+    (reply,) = blocks.close()
+    assert (reply.text, reply.reply_to, reply.voice) == ("Look", "m7", True)
+    assert reply.media == ("/media/a.png", "https://b.org/c")
+    blocks = Blocks(inbound(event="m7"), "item")
+    blocks.feed(end("[[reply_to:3]][[reply_to_current]]Look"))
+    assert blocks.close()[0].reply_to == "3"
+
+
+def test_media_is_sent_in_silence() -> None:
+    blocks = Blocks(inbound(), "item")
+    blocks.feed(end("[[media:https://b.org/c]] NO_REPLY"))
+    (reply,) = blocks.close()
+    assert (reply.text, reply.media) == ("", ("https://b.org/c",))
+
+
+@pytest.mark.seed(111)
+@pytest.mark.parametrize("on", [True, False])
+def test_trace_shows_the_lines_of_plugins_and_nothing_else(on: bool) -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(trace=on), trace=lambda: ["memory: 2 notes"])
+    assert ran(blocks, used()) == []
+    blocks.feed(end("Done."))
+    trace = [("notice", "memory: 2 notes")] if on else []
+    assert shown(blocks.close()) == [("final", "Done."), *trace]
+
+
+# --- blocks
+
+LONG = "First paragraph here.\n\nSecond paragraph here.\n\nThird."
+SMALL = BlockSettings(10, 40)
+
+
+@pytest.mark.seed(318)
+def test_no_blocks_unless_asked_for() -> None:
+    blocks = Blocks(inbound(), "item")
+    message = Assistant((Text("word. " * 1000),))
+    assert ran(blocks, heard(message, 7)) == []
+
+
+@pytest.mark.seed(319)
+def test_blocks_go_out_as_they_are_complete_and_the_final_holds_the_rest() -> None:
+    blocks = Blocks(inbound(), "item", Show, SMALL)
+    message = Assistant((Text(LONG),))
+    *updates, complete = heard(message, 4)
+    assert shown(ran(blocks, updates)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
+    assert ran(blocks, [complete, AgentEnd((message,), "stop", Usage())]) == []
+    assert shown(blocks.close()) == [("final", "Third.")]
+
+
+@pytest.mark.seed(319)
+def test_blocks_at_the_end_of_the_message() -> None:
+    blocks = Blocks(inbound(), "item", Show, BlockSettings(10, 40, at="message_end"))
+    *updates, complete = heard(Assistant((Text(LONG),)), 4)
+    assert ran(blocks, updates) == []
+    assert shown(blocks.feed(complete)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
+
+
+def test_a_run_that_is_resumed_says_the_same_things_under_the_same_ids() -> None:
+    message = Assistant((Text(LONG),))
+    last = AgentEnd((message,), "stop", Usage())
+    before = Blocks(inbound(), "item", Show, SMALL)
+    out = [*ran(before, [*heard(message, 3), last]), *before.close()]
+    ways: list[list[Event]] = [[*heard(message, 11), last], [last]]
+    for events in ways:  # asked again; found complete on disk
+        again = Blocks(inbound(), "item", Show, SMALL)
+        assert [*ran(again, events), *again.close()] == out
+    other = Blocks(inbound(), "item", Show, SMALL)
+    ids = {r.client_id for r in ran(other, heard(Assistant((Text(f"Other. {LONG}"),)), 3))}
+    assert len(ids) == 2 and not {r.client_id for r in out[:1]} & ids  # another text is not taken for a repeat
+
+
+def test_blocks_before_a_tool_and_reasoning_before_blocks() -> None:
+    blocks = Blocks(inbound(), "item", lambda: Show(reasoning="on"), SMALL)
+    message = Assistant((Thinking("why"), Text("First paragraph here.\n\nSecond."), CALL))
+    start, *text = heard(message, 50)
+    replies = ran(blocks, [start, MessageUpdate("why", "thinking"), *text])
+    assert shown(replies) == [("reasoning", "Thinking\nwhy"), ("block", "First paragraph here."), ("block", "Second.")]
+
+
+def test_silence_with_blocks() -> None:
+    blocks = Blocks(inbound(), "item", Show, BlockSettings(1, 4))
+    message = Assistant((Text("NO_REPLY"),))
+    assert ran(blocks, [*heard(message, 1), AgentEnd((message,), "stop", Usage())]) == []
+    assert blocks.close() == ()
+
+
+def test_a_client_that_reads_the_events_is_not_spoken_to_at_all() -> None:
+    blocks = Blocks(inbound(push=False), "item", lambda: Show(verbose="full", reasoning="on", trace=True), SMALL)
+    assert ran(blocks, [*heard(Assistant((Thinking("a"), Text(LONG), CALL)), 4), *used(error=True)]) == []
     assert blocks.close() == ()

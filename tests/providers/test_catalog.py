@@ -135,6 +135,78 @@ def test_defaults() -> None:
     assert default() == "builtin/demo"
 
 
+def test_a_bare_id_alias_then_unique_then_the_default_provider() -> None:
+    other = ProviderSettings("other", base_url="http://x", models=(ModelSettings("big"), ModelSettings("tiny")))
+    free = ProviderSettings("lab", base_url="http://x")
+    found = {
+        "big": "other/big",  # both have it: the default model's provider
+        "org/small": "bench/org/small",
+        "tiny": "other/tiny",
+        "mine": "bench/big",
+    }
+    for text, ref in found.items():
+        got = find(text, BENCH, other, model="other/tiny", aliases={"mine": "bench/big"})
+        assert str(got.ref) == ref, text
+    assert str(find("something-new", BENCH, free, model="lab/x").ref) == "lab/something-new"
+    assert str(find("claude-next-9", model="anthropic/claude-opus-4-8").ref) == "anthropic/claude-next-9"
+    assert str(find("new", free, model="Main", aliases={"main": "lab/x"}).ref) == "lab/new"
+    missing = find("huge", BENCH, other, model="other/tiny")  # that provider lists its models: huge is none of them
+    assert isinstance(missing, Failure) and missing.kind == "not_found" and "other has no model" in missing.message
+    twice = find("big", BENCH, other, model="anthropic/claude-opus-4-8")
+    assert isinstance(twice, Failure) and "bench/big, other/big" in twice.message
+
+
+@pytest.mark.parametrize("stale", ["bench/removed", "gone/model", "gone-model"])
+def test_a_default_that_is_no_longer_there_gives_way_to_the_first_listed_one(stale: str) -> None:
+    catalog, one = Catalog(settings(BENCH), {"ANTHROPIC_API_KEY": "k"}), agent(model=stale)
+    assert str(catalog.default(one).ref) == "bench/big"
+    assert "removed" in catalog.gone(one) or "gone" in catalog.gone(one)
+    assert catalog.gone(agent(model="bench/big")) == "" == catalog.gone(agent())
+    lonely = Catalog(settings(), {}).default(one)
+    assert lonely.api == "" and lonely.name == stale
+
+
+def chain(asked: str, strict: bool = False, **changes: Any) -> Any:
+    made = Catalog(settings(BENCH, ProviderSettings("lab", base_url="http://x")), {})
+    got = made.chain(asked, agent(**changes), strict=strict)
+    return got if isinstance(got, Failure) else [str(m.ref) for m in got]
+
+
+def test_the_chain_each_model_once_the_configured_one_at_the_end() -> None:
+    two = {"model": "bench/big", "fallbacks": ("lab/a", "bench/big", "nobody/x", "lab/a", "lab/b")}
+    assert chain("", **two) == ["bench/big", "lab/a", "lab/b"]
+    assert chain("lab/b", **two) == ["lab/b", "lab/a", "bench/big"]
+    assert chain("lab/z", **two) == ["lab/z", "lab/a", "bench/big", "lab/b"]
+    assert chain("lab/z", model="bench/big") == ["lab/z"]  # no fallbacks configured: none
+    assert chain("", model="bench/removed", fallbacks=("lab/a",)) == ["bench/big", "lab/a"]
+
+
+def test_a_model_somebody_chose_is_the_only_one() -> None:
+    assert chain("lab/b", strict=True, model="bench/big", fallbacks=("lab/a",)) == ["lab/b"]
+    wrong = chain("bench/bog", strict=True, model="bench/big")
+    assert isinstance(wrong, Failure) and "did you mean 'bench/big'" in wrong.message
+
+
+def test_parameters_from_the_general_to_the_particular() -> None:
+    own = ProviderSettings(
+        "lab",
+        base_url="http://x",
+        params={"a": 1, "b": 1, "c": 1, "d": 1},
+        models=(ModelSettings("m", params={"b": 2, "c": 2, "d": 2}),),
+    )
+    found = find("lab/m", own, params={"c": 3, "d": 3}, model_params={"LAB/m": {"d": 4}})
+    assert found.params == {"a": 1, "b": 2, "c": 3, "d": 4}
+
+
+def test_whether_a_model_reasons_is_known_denied_or_not_said() -> None:
+    lab = ProviderSettings(
+        "lab", base_url="http://x", models=(ModelSettings("no", reasoning=False), ModelSettings("what"))
+    )
+    assert find("bench/big", BENCH).reasoning is True
+    assert find("lab/no", lab).reasoning is False
+    assert find("lab/what", lab).reasoning is None
+
+
 def test_a_probe_is_wanted_only_when_it_could_matter() -> None:
     assert Catalog(settings(), {}).wants_probe(agent())
     assert not Catalog(settings(), {}).wants_probe(agent(model="bench/big"))

@@ -343,7 +343,7 @@ async def test_the_built_in_model_is_reached_the_same_way() -> None:
 async def test_nothing_shows_the_key() -> None:
     async with ModelServer(default=status(500, CANARY)) as server:
         bench = Bench(server.url)
-        call = bench.models._prepare(msgspec.structs.replace(request(), model=bench.model))
+        call = bench.models._prepare(msgspec.structs.replace(request(), model=bench.model), Secret(CANARY))
         assert CANARY not in repr(call)
         assert CANARY not in repr(await bench.ask())
 
@@ -354,6 +354,6 @@ def test_local_servers_are_not_watched_unless_asked() -> None:
     def limits(url: str, timeout: float | None = None) -> Limits:
         return models._limit(ModelInfo(ModelRef("p", "m"), "x", url, timeout=timeout))
 
-    assert limits("http://127.0.0.1:11434/v1") == Limits(15, None, None)
+    assert limits("http://127.0.0.1:11434/v1") == Limits(15, None, None, None)
     assert limits("https://api.example/v1") == Limits(15, 120, 120)
-    assert limits("http://localhost:1/v1", 30) == Limits(15, 30, 30)
+    assert limits("http://localhost:1/v1", 30) == Limits(15, 30, 30, None)

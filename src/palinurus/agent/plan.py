@@ -31,6 +31,7 @@ class Choice(msgspec.Struct, frozen=True):
     model: ModelInfo
     level: Decision = Decision("off", "off", "", "off")
     fast: Fast = Fast(None, "off")
+    levels: tuple[str, ...] = ()  # what the model offers, in rank order; () where nobody looked
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -52,6 +53,10 @@ class RunPlan(msgspec.Struct, frozen=True):
     workspace: str
     show: Show
     started: int
+    inline: dict[str, str] = {}  # directives of this message
+    quiet: Show = Show()  # the agent's defaults for `show`
+    profile: str = ""  # the auth profile the person chose for this session
+    fallback: str = ""  # the model that stood in last time, of which the person has been told
 
     @property
     def model(self) -> ModelInfo:

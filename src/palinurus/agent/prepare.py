@@ -6,27 +6,32 @@ kept in `Bench`; per message only the session, the history and the message itsel
 
 from __future__ import annotations
 
-import platform
 import uuid
 from collections.abc import Mapping
+from datetime import tzinfo
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from palinurus.agent.facts import Gatherer, occasion
 from palinurus.agent.plan import Choice, Limits, RunPlan
+from palinurus.agent.show import defaults, show
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.history.repair import repair
+from palinurus.core.levels.parse import inline as inline_directives
+from palinurus.core.levels.parse import parse
 from palinurus.core.levels.resolve import Asked, fast, level
+from palinurus.core.levels.thinking import ids, policy
 from palinurus.core.policy.offer import offered
-from palinurus.core.prompt.facts import Facts, ToolFact
-from palinurus.core.prompt.render import render
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo, Prompt
-from palinurus.core.types.outbound import Show
+from palinurus.core.types.model import Failure, ModelInfo
 from palinurus.core.types.tool import Tool, ToolSettings, ToolSpec
+from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.sessions.fresh import Current, Moment, current, end_payload, start_payload
 from palinurus.sessions.record import Record as SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.ids import new_id
@@ -39,7 +44,6 @@ class Bench(NamedTuple):
     agent: AgentSettings
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
-    facts: Facts
     settings: ToolSettings
     limits: Limits
 
@@ -60,44 +64,49 @@ class Unprepared(NamedTuple):
     failure: Failure
 
 
-class Preparer:
-    """Makes plans. One per configuration; `reload` makes another."""
+class Parts(NamedTuple):
+    """What plans are made of."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        catalog: Catalog,
-        tools: Mapping[str, Tool],
-        store: Store,
-        transcripts: Transcripts,
-        clock: Clock,
-        env: dict[str, str],
-    ) -> None:
-        self._settings = settings
-        self._catalog = catalog
-        self._store = store
-        self._transcripts = transcripts
-        self._clock = clock
-        self._benches = {ident: _bench(a, settings, tools, env) for ident, a in settings.agents.items()}
+    settings: Settings
+    catalog: Catalog
+    tools: Mapping[str, Tool]
+    store: Store
+    transcripts: Transcripts
+    clock: Clock
+    env: dict[str, str]  # of the children of tools
+    hooks: Hooks
+    gatherer: Gatherer
+
+
+class Preparer:
+    """Makes plans. One per configuration."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        settings = parts.settings
+        self._benches = {ident: _bench(a, settings, parts.tools, parts.env) for ident, a in settings.agents.items()}
+        self._zones = {ident: _zone(a.user_timezone) for ident, a in settings.agents.items()}
 
     async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> Prepared | Unprepared:
         """The plan for one claimed message, or why there is none."""
         bench = self._benches.get(route.agent)
         if bench is None:
             return Unprepared(Failure("config", f"unknown agent '{route.agent}'"))
-        model = self._model(inbound, bench.agent)
+        inbound, inline = _directed(inbound)
+        found = await self._session(claim, inbound, route)
+        session = found.record
+        model = self._model(inline, inbound, session, bench.agent)
         if isinstance(model, Failure):
             return Unprepared(model)
-        now = self._clock.now()
-        row = await self._store.session(str(route.key))
-        session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(route.key, now, str(uuid.uuid4()))
-        choices = tuple(
-            self._choice(m, inbound, session, bench.agent) for m in (model, *self._fallbacks(bench.agent, model))
-        )
-        transcript = await self._transcripts.load(session.path(route.agent), bench.agent.workspace)
-        mine = transcript.entries_of(claim.id)
+        choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
+        transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
+        now = self._parts.clock.now()
+        resumed = bool(transcript.entries_of(claim.id))
         history = _context(inbound) + transcript.messages()
-        opening, history, finished = _opening(inbound, history, resumed=bool(mine), now=now)
+        opening, history, finished = _opening(inbound, history, resumed=resumed, now=now)
+        base = defaults(bench.agent)
+        levels = show(inline, session, base)
+        now_seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -107,7 +116,7 @@ class Preparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=_prompt(bench.facts, choices[0], inbound),
+            prompt=self._parts.gatherer.prompt(route.agent, bench.tools.values(), now_seen),
             history=history,
             opening=opening,
             tools=bench.tools,
@@ -115,43 +124,84 @@ class Preparer:
             settings=bench.settings,
             limits=bench.limits,
             workspace=bench.agent.workspace,
-            show=Show(),
+            show=levels,
             started=now,
+            inline=inline,
+            quiet=base,
+            profile=session.authProfileOverride or "",
         )
-        return Prepared(plan, transcript, session, row is not None, finished)
+        return Prepared(plan, transcript, session, found.stored, finished)
 
-    def _model(self, inbound: Inbound, agent: AgentSettings) -> ModelInfo | Failure:
-        asked = str(inbound.options.get("model") or agent.model)
-        return self._catalog.find(asked, agent) if asked else self._catalog.default(agent)
+    async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
+        """The session as it stands, or the one that begins because the last one's time is over.
 
-    def _choice(self, model: ModelInfo, inbound: Inbound, session: SessionRecord, agent: AgentSettings) -> Choice:
+        A turn that goes on after a crash stays in its session, however late it is.
+        """
+        parts = self._parts
+        row = await parts.store.session(str(route.key))
+        person = claim.attempts <= 1 and route.lane == "main"
+        moment = Moment(claim.at, self._zones[route.agent], inbound.target.channel, person)
+        found = await current(row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home)
+        if found.ended is not None:
+            parts.hooks.observe("session_end", end_payload(route.key, found.ended, found.record.sessionId))
+        if found.began:
+            parts.hooks.observe("session_start", start_payload(route.key, found))
+        return found
+
+    def _model(
+        self, inline: Mapping[str, str], inbound: Inbound, session: SessionRecord, agent: AgentSettings
+    ) -> ModelInfo | Failure:
+        """This message's, then the session's, then the agent's."""
+        chosen = session.modelOverride or ""
+        if chosen and session.providerOverride:
+            chosen = f"{session.providerOverride}/{chosen}"
+        asked = inline.get("model") or str(inbound.options.get("model") or "") or chosen or agent.model
+        return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
+
+    def _choices(
+        self, model: ModelInfo, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+    ) -> tuple[Choice, ...]:
+        found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
+        # A model the person chose is strict: nobody stands in for it.
+        strict = bool(asked.get("model")) or session.modelOverrideSource == "user"
+        others = [] if strict else [m for m in found if isinstance(m, ModelInfo) and m.ref != model.ref]
+        return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
+
+    def _choice(
+        self, model: ModelInfo, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+    ) -> Choice:
         """The level each layer asks for, fitted to what this model offers."""
-        asked = Asked(
-            inbound.options.get("thinking"),
+        wanted = Asked(
+            asked.get("thinking"),
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
             agent.thinking_shared,
         )
-        hurry = Asked(inbound.options.get("fast"), session.fastMode, agent.fast_default)
-        return Choice(model, level(model, asked, self._catalog.vendor(model.ref.provider)), fast(model, hurry))
+        hurry = Asked(asked.get("fast"), session.fastMode, agent.fast_default)
+        vendor = self._parts.catalog.vendor(model.ref.provider)
+        return Choice(model, level(model, wanted, vendor), fast(model, hurry), ids(policy(model, vendor)))
 
-    def _fallbacks(self, agent: AgentSettings, model: ModelInfo) -> tuple[ModelInfo, ...]:
-        found = (self._catalog.find(text, agent) for text in agent.fallbacks)
-        return tuple(m for m in found if isinstance(m, ModelInfo) and m.ref != model.ref)
+
+def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
+    """The message without its directives, and what they ask for. Only those of trusted senders act."""
+    if "/" not in inbound.text or not inbound.sender.trusted:
+        return inbound, {}
+    parsed = parse(inbound.text)
+    asked = inline_directives(parsed)
+    return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
+
+
+def _zone(name: str) -> tzinfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
 
 
 def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], env: dict[str, str]) -> Bench:
     names = offered(tools, settings.tools.allow, settings.tools.deny)
     chosen = {name: tools[name] for name in names}
-    facts = Facts(
-        tools=tuple(ToolFact(t.name, t.description.split(". ")[0].rstrip(".")) for t in chosen.values()),
-        workspace=agent.workspace,
-        timezone=agent.user_timezone,
-        agent=agent.id,
-        host=platform.node(),
-        os=f"{platform.system()} {platform.machine()}",
-    )
     used = ToolSettings(
         workspace_only=settings.tools.workspace_only,
         exec_timeout=settings.tools.exec.timeout,
@@ -164,19 +214,7 @@ def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], 
         loop_warn=settings.tools.loop_warn,
         loop_stop=settings.tools.loop_stop,
     )
-    return Bench(agent, chosen, tuple(t.spec for t in chosen.values()), facts, used, limits)
-
-
-def _prompt(facts: Facts, choice: Choice, inbound: Inbound) -> Prompt:
-    return render(
-        msgspec.structs.replace(
-            facts,
-            model=str(choice.model.ref),
-            level=choice.level.level,
-            channel=inbound.target.channel,
-            extra=str(inbound.options.get("system") or ""),
-        )
-    )
+    return Bench(agent, chosen, tuple(t.spec for t in chosen.values()), used, limits)
 
 
 def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,88 +1,249 @@
-"""After a failed model call: again, with the next model, with less history, or not at all. A table.
+"""After a failed model call: another key, another model, a mended request, or the end. One table.
 
-The provider layer has already waited and retried what a moment's patience mends; what arrives here is final
-for that model.
+The provider layer has already waited and retried what a moment's patience mends; what arrives here is final for
+that key. Each step returns whether another try makes sense; the first of a row that does is taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, TypeAlias
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from palinurus.agent.plan import Choice
 from palinurus.core.history.limit import keep_turns, turns
 from palinurus.core.history.repair import repair
-from palinurus.core.types.messages import Message
+from palinurus.core.levels.thinking import BASE, RANKS
+from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
 from palinurus.core.types.model import Failure, FailureKind
 
-Action: TypeAlias = Literal["next", "repair", "shrink", "again", "stop"]
+Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "shrink", "again"]
 
-ACTIONS: dict[FailureKind, Action] = {
-    "auth": "next",
-    "billing": "next",
-    "rate_limit": "next",
-    "overloaded": "next",
-    "server": "next",
-    "timeout": "next",
-    "network": "next",
-    "cut": "next",
-    "not_found": "next",
-    "config": "next",
-    "refused": "stop",
-    "overflow": "shrink",
-    "format": "repair",
-    "malformed": "again",
-    "aborted": "stop",
+
+class Row(NamedTuple):
+    """A step, and how often it may be taken for one model in one answer."""
+
+    action: Action
+    tries: int
+
+
+_NEXT = Row("next", 1)
+
+# Kinds without a row end the answer: asking anybody again would not help, or nobody wants it.
+TABLE: dict[FailureKind, tuple[Row, ...]] = {
+    "auth": (Row("rotate", 8), _NEXT),
+    "billing": (Row("rotate", 8), _NEXT),
+    "rate_limit": (Row("rotate", 1), _NEXT),
+    "overloaded": (Row("rotate", 1), _NEXT),
+    "timeout": (Row("rotate", 1), _NEXT),
+    "server": (_NEXT,),
+    "network": (_NEXT,),
+    "cut": (_NEXT,),
+    "not_found": (_NEXT,),
+    "config": (_NEXT,),
+    "malformed": (Row("again", 1), _NEXT),
+    "overflow": (Row("images", 2), Row("shrink", 3)),
+    "format": (Row("lower", 8), Row("images", 2), Row("repair", 1), _NEXT),
 }
+MOST = 32  # tries of one answer, whatever the table says
 
-# How often each may be tried in one answer.
-TRIES: dict[Action, int] = {"next": 16, "repair": 1, "shrink": 3, "again": 1, "stop": 0}
+IMAGE_GONE = "[an image was left out here: it is too large for the model's provider]"
+
+_THINKING = re.compile(
+    r"(?:reasoning|thinking)(?:[._ ]?(?:effort|level|budget|budget_tokens|type|mode|config))?\b.{0,80}?"
+    r"(?:not (?:be )?support|unsupported|not allowed|must be|invalid value)"
+    r"|(?:unsupported|invalid) value.{0,60}?(?:reasoning|thinking|effort)"
+    r"|(?:not support|unsupported).{0,40}?(?:reasoning|thinking|effort)",
+    re.I | re.S,
+)
+_BLOCKS = re.compile(r"signature|(?:redacted_)?thinking`?'?\"? blocks?|found `?tool_use", re.I)
+_OFFERED = re.compile(
+    r"(?:supported|allowed|valid|permitted) (?:values|levels|efforts)\b(?: are| is)?:?(.{1,200})", re.I | re.S
+)
+_IMAGE = re.compile(
+    r"image.{0,80}?(?:exceed|too (?:large|big)|larger than|maximum)|(?:exceed|too (?:large|big)).{0,40}?image",
+    re.I | re.S,
+)
 
 
 class Recovery:
-    """The tries of one answer: which model and which messages come next."""
+    """The tries of one answer: which model, which level and which messages come next."""
 
-    def __init__(self, choices: tuple[Choice, ...], messages: Sequence[Message]) -> None:
+    def __init__(self, choices: tuple[Choice, ...], messages: Sequence[Message], at: int = 0) -> None:
         self._choices = choices
-        self._at = 0
         self._used: dict[Action, int] = {}
+        self._levels: set[str] = set()
+        self._tries = 1
+        self.at = at
+        self.choice = choices[at]
         self.messages = messages
+        self.notices: list[str] = []
+        self._steps: dict[Action, Callable[[Failure], bool]] = {
+            "rotate": _rotates,
+            "next": self._next,
+            "lower": self._lower,
+            "images": self._images,
+            "repair": self._repair,
+            "shrink": self._shrink,
+            "again": _always,
+        }
 
     @property
-    def choice(self) -> Choice:
-        return self._choices[self._at]
+    def last(self) -> bool:
+        """Is no other model left?"""
+        return self.at + 1 >= len(self._choices)
 
-    def again(self, failure: Failure, *, shown: bool) -> bool:
-        """Prepare the next try. False: give up. What people have already seen is never said twice."""
-        if shown:
-            return False
-        action = ACTIONS[failure.kind]
-        self._used[action] = self._used.get(action, 0) + 1
-        if self._used[action] > TRIES[action]:
-            return action == "again" and self._next()
-        if action == "next":
-            return self._next()
-        if action == "repair":
-            return self._repair()
-        return self._shrink() if action == "shrink" else True
+    def again(self, failure: Failure, *, shown: bool) -> Action | None:
+        """Prepare the next try and say what was changed. None: give up. What people have seen is never said twice."""
+        self._tries += 1
+        if shown or self._tries > MOST:
+            return None
+        for row in TABLE.get(failure.kind, ()):
+            used = self._used.get(row.action, 0)
+            if used < row.tries and self._steps[row.action](failure):
+                if row.action != "next":  # which has begun a new count
+                    self._used[row.action] = used + 1
+                return row.action
+        return None
 
-    def _next(self) -> bool:
-        if self._at + 1 >= len(self._choices):
+    def _next(self, failure: Failure) -> bool:
+        if self.last:
             return False
-        self._at += 1
+        self.at += 1
+        self.choice = self._choices[self.at]
+        self._used, self._levels = {}, set()
         return True
 
-    def _repair(self) -> bool:
-        """Once: a request the provider calls invalid is our fault; a repaired history may pass, if it differs."""
-        mended = repair(tuple(self.messages))
-        changed = mended != tuple(self.messages)
-        self.messages = mended
-        return changed or self._next()
+    def _lower(self, failure: Failure) -> bool:
+        """The provider does not take the thinking level: the nearest it does, by its own words if it names any."""
+        now = self.choice.level.level
+        if now == "off" or not _THINKING.search(failure.message) or _BLOCKS.search(failure.message):
+            return False
+        self._levels.add(now)
+        level = lower(now, named(failure.message), self.choice.levels or BASE, self._levels)
+        if level is None:
+            return False
+        reason = f"{now} was refused by the provider"
+        decision = msgspec.structs.replace(self.choice.level, level=level, reason=reason)
+        self.choice = msgspec.structs.replace(self.choice, level=decision)
+        return True
 
-    def _shrink(self) -> bool:
+    def _images(self, failure: Failure) -> bool:
+        """First the largest image goes, then all: better a conversation without a picture than none."""
+        if not _IMAGE.search(failure.message):
+            return False
+        sizes = [
+            len(b.data)
+            for m in self.messages
+            if not isinstance(m, Assistant)
+            for b in _blocks(m)
+            if isinstance(b, Image)
+        ]
+        if not sizes:
+            return False
+        limit = max(sizes) if not self._used.get("images") else 0
+        self.messages = tuple(_without(m, limit) for m in self.messages)
+        told = f"⚠️ An image was too large for {self.choice.model.ref.provider} and was left out."
+        if told not in self.notices:
+            self.notices.append(told)
+        return True
+
+    def _repair(self, failure: Failure) -> bool:
+        """A request the provider calls invalid is our fault: order and pairs set right, thoughts left out. If that
+        changes nothing, the same request would fail the same way."""
+        plain = tuple(_plain(m) for m in self.messages)
+        mended = repair(plain)
+        changed = mended != tuple(self.messages)
+        if changed and _acting(self.messages) and self.choice.level.level != "off":
+            # Thoughts may be missing only where none are asked for.
+            decision = msgspec.structs.replace(self.choice.level, level="off", reason="a refused request was mended")
+            self.choice = msgspec.structs.replace(self.choice, level=decision)
+        self.messages = mended
+        return changed
+
+    def _shrink(self, failure: Failure) -> bool:
         """Drop the older half of the turns; the current one always stays."""
         count = turns(self.messages)
         if count < 2:
             return False
         self.messages = keep_turns(self.messages, max(1, count // 2))
         return True
+
+
+def _rotates(failure: Failure) -> bool:
+    return failure.rotate
+
+
+def _always(failure: Failure) -> bool:
+    return True
+
+
+def named(message: str) -> tuple[str, ...]:
+    """The levels an error text says would be taken."""
+    found = _OFFERED.search(message)
+    words = re.findall(r"[a-z]+", found[1].lower()) if found else []
+    return tuple(dict.fromkeys("off" if w == "none" else w for w in words if w in RANKS or w == "none"))
+
+
+def lower(now: str, said: Sequence[str], offered: Sequence[str], tried: set[str]) -> str | None:
+    """The next level to try: the highest below `now` that is taken, else the lowest above it; None: no more."""
+    rank = RANKS.get(now, 0)
+    fresh = sorted((lv for lv in said or offered if lv in RANKS and lv not in tried), key=lambda lv: RANKS[lv])
+    below = [lv for lv in fresh if RANKS[lv] <= rank]
+    above = [lv for lv in fresh if RANKS[lv] > rank] if said else []
+    if below:
+        return below[-1]
+    if above:
+        return above[0]
+    return "off" if "off" not in tried else None
+
+
+def fallback_text(selected: str, active: str, why: str) -> str:
+    """What people read when another model answers."""
+    return f"↪️ Model Fallback: {active} (selected {selected}; {why.replace('_', ' ')})"
+
+
+def cleared_text(selected: str, before: str) -> str:
+    """… and when the one they chose answers again."""
+    return f"↪️ Model Fallback cleared: {selected} (was {before})"
+
+
+def _acting(messages: Sequence[Message]) -> bool:
+    """Are we between tool calls of one turn?"""
+    for message in reversed(messages):
+        if isinstance(message, User):
+            return False
+        if isinstance(message, Assistant) and message.calls:
+            return True
+    return False
+
+
+def _plain(message: Message) -> Message:
+    """Without thoughts and without anything that only its writer can read."""
+    if not isinstance(message, Assistant):
+        return message
+    content: list[Text | Thinking | ToolCall] = []
+    for block in message.content:
+        if isinstance(block, Text):
+            content.append(Text(block.text) if block.textSignature is not None else block)
+        elif isinstance(block, ToolCall):
+            signed = block.thoughtSignature is not None
+            content.append(msgspec.structs.replace(block, thoughtSignature=None) if signed else block)
+    if len(content) == len(message.content) and all(a is b for a, b in zip(content, message.content, strict=True)):
+        return message
+    return msgspec.structs.replace(message, content=tuple(content))
+
+
+def _blocks(message: Message) -> Sequence[object]:
+    return message.blocks if isinstance(message, User) else message.content
+
+
+def _without(message: Message, limit: int) -> Message:
+    """Images of `limit` characters and more replaced by a word about them."""
+    if isinstance(message, Assistant) or not any(isinstance(b, Image) for b in _blocks(message)):
+        return message
+    blocks = message.blocks if isinstance(message, User) else message.content
+    kept = tuple(Text(IMAGE_GONE) if isinstance(b, Image) and len(b.data) >= limit else b for b in blocks)
+    return msgspec.structs.replace(message, content=kept)

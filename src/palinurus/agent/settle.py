@@ -51,7 +51,8 @@ def settlement(
         note,
         lines,
         tuple(outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
-        _session(plan, end, session),
+        None,
+        _touched(plan, end, session),
         tuple(_spent(plan, m) for m in end.messages if isinstance(m, Assistant) and m.usage != Usage()),
     )
 
@@ -70,29 +71,34 @@ def outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
     )
 
 
-def _session(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
+def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
+    """What the run knows about its session. The rest of the row is other people's: it may have changed meanwhile."""
     target = plan.inbound.target
     last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
     context = last.usage.input + last.usage.cacheRead + last.usage.cacheWrite + last.usage.output if last else 0
-    after = msgspec.structs.replace(
-        before,
-        updatedAt=end.ended,
-        lastInteractionAt=end.ended,
-        modelProvider=plan.model.ref.provider,
-        model=plan.model.ref.model,
-        contextTokens=plan.model.context_window,
-        inputTokens=(before.inputTokens or 0) + end.usage.input,
-        outputTokens=(before.outputTokens or 0) + end.usage.output,
-        cacheRead=(before.cacheRead or 0) + end.usage.cacheRead,
-        cacheWrite=(before.cacheWrite or 0) + end.usage.cacheWrite,
-        totalTokens=context or before.totalTokens,
-        abortedLastRun=end.end == "aborted",
-        channel=target.channel,
-        lastChannel=target.channel,
-        lastTo=target.to,
-        systemSent=True,
-    )
-    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, after.encode())
+    fields = {
+        "sessionId": before.sessionId,
+        "updatedAt": end.ended,
+        "modelProvider": plan.model.ref.provider,
+        "model": plan.model.ref.model,
+        "contextTokens": plan.model.context_window,
+        "inputTokens": (before.inputTokens or 0) + end.usage.input,
+        "outputTokens": (before.outputTokens or 0) + end.usage.output,
+        "cacheRead": (before.cacheRead or 0) + end.usage.cacheRead,
+        "cacheWrite": (before.cacheWrite or 0) + end.usage.cacheWrite,
+        "abortedLastRun": end.end == "aborted",
+        "channel": target.channel,
+        "lastChannel": target.channel,
+        "lastTo": target.to,
+        "lastAccountId": target.account,
+        "systemSent": True,
+    }
+    if context:
+        fields["totalTokens"] = context
+    if plan.route.lane == "main":
+        fields["lastInteractionAt"] = end.ended
+    data = msgspec.json.encode(fields)
+    return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)
 
 
 def _spent(plan: RunPlan, message: Assistant) -> Spent:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from palinurus.core.types.messages import User
 
 
 class Mailbox:
-    """In memory only: each message is also a queued row in the store until the run writes it down."""
+    """In memory only: each message is also a queued row in the store until the run writes it down.
 
-    def __init__(self) -> None:
+    `told` hears which messages the loop has taken, in the same breath: from then on nobody can have them back.
+    """
+
+    def __init__(self, told: Callable[[tuple[str, ...]], None] | None = None) -> None:
         self._items: deque[tuple[User, str]] = deque()
+        self._told = told
         self.open = True  # False once the loop has looked for the last time
 
     @property
@@ -24,9 +29,19 @@ class Mailbox:
             self._items.append((message, item))
         return self.open
 
+    def drop(self, item: str) -> bool:
+        """Take a message back. False if it is not here any more."""
+        kept = deque(pair for pair in self._items if pair[1] != item)
+        found = len(kept) < len(self._items)
+        self._items = kept
+        return found
+
     def take(self) -> list[tuple[User, str]]:
+        """All that wait, in order; they are the run's now."""
         taken = list(self._items)
         self._items.clear()
+        if taken and self._told is not None:
+            self._told(tuple(item for _, item in taken))
         return taken
 
     def close(self) -> None:

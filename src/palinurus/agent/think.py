@@ -4,68 +4,110 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
+
 from palinurus.agent.plan import Choice, RunPlan
 from palinurus.agent.ports import Ports
-from palinurus.agent.recover import Recovery
+from palinurus.agent.recover import Recovery, fallback_text
 from palinurus.core.types.events import Event, MessageEnd, MessageStart, MessageUpdate
 from palinurus.core.types.messages import Assistant, Message
-from palinurus.core.types.model import Done, Failed, Failure, Request, TextDelta, ThinkingDelta
+from palinurus.core.types.model import Done, Failed, Failure, Notice, Request, TextDelta, ThinkingDelta
 from palinurus.core.types.usage import Usage
 from palinurus.points import point
 
 EMPTY = Failure("malformed", "the model returned an empty answer")
+LONGEST = 400  # characters of a failure
 
 
 class Thinker:
-    """`think` streams the answer; afterwards `reply`, `failure` and `usage` (of all tries) are set."""
+    """`think` streams an answer; afterwards `reply`, `failure` and `usage` (of all tries) are set.
+
+    One per run: a run stays with the model that answered it. `notices` is what people should be told besides the
+    answer; `lost` are tries that cost something and gave nothing.
+    """
 
     def __init__(self, plan: RunPlan, ports: Ports) -> None:
         self._plan = plan
         self._ports = ports
         self._shown = 0
+        self._at = 0  # the choice that answered last
+        self._told = plan.fallback
         self.reply = Assistant(())
         self.failure: Failure | None = None
         self.usage = Usage()
+        self.notices: list[str] = []
+        self.lost: list[Assistant] = []
+
+    @property
+    def active(self) -> str:
+        """The model that answered last."""
+        return str(self._plan.choices[self._at].model.ref)
 
     async def think(self, messages: Sequence[Message]) -> AsyncIterator[Event]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
-        recovery = Recovery(self._plan.choices, messages)
+        recovery = Recovery(self._plan.choices, messages, self._at)
+        self._shown, self.usage = 0, Usage()
+        failures: list[tuple[str, Failure]] = []
         yield MessageStart()
         while True:
-            async for event in self._try(recovery.choice, recovery.messages):
+            async for event in self._try(recovery):
                 yield event
-            if self.failure is None or not recovery.again(self.failure, shown=self._shown > 0):
+            if self.failure is None:
                 break
+            failures.append((str(recovery.choice.model.ref), self.failure))
+            shown = self._shown > 0
+            step = recovery.again(self.failure, shown=shown)
+            if step is None:
+                self._given_up(failures)
+                break
+            self._ports.record.step(
+                "model again", f"{step}: {recovery.choice.model.ref} ({recovery.choice.level.level})"
+            )
+            if self.reply.usage != Usage():
+                self.lost.append(self.reply)
+        self._answered(recovery, failures)
         point("model.done")
         yield MessageEnd(self.reply)
 
-    async def _try(self, choice: Choice, messages: Sequence[Message]) -> AsyncIterator[Event]:
-        plan = self._plan
+    async def _try(self, recovery: Recovery) -> AsyncIterator[Event]:
+        choice, ports = recovery.choice, self._ports
+        request = self._request(recovery)
+        async for event in ports.model.stream(request, ports.abort):
+            kind = type(event)
+            if kind is TextDelta:
+                self._count(event.text)  # type: ignore[union-attr]
+                yield MessageUpdate(event.text)  # type: ignore[union-attr]
+            elif kind is ThinkingDelta:
+                yield MessageUpdate(event.text, "thinking")  # type: ignore[union-attr]
+            elif isinstance(event, Notice):
+                self.notices.append(event.text)
+            elif isinstance(event, Done | Failed):
+                self._end(event)
+        if self.failure is not None:  # calls that worked are in the ledger
+            ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
+
+    def _request(self, recovery: Recovery) -> Request:
+        plan, choice = self._plan, recovery.choice
         # Fast mode "auto" is decided anew for every call, by how long the run has been going.
         elapsed = (self._ports.clock.now() - plan.started) / 1000
-        request = Request(
+        return Request(
             choice.model,
             plan.prompt,
-            messages,
+            recovery.messages,
             plan.specs if choice.model.tools else (),
             choice.level.level,
             choice.fast.at(elapsed),
             session=plan.session_id,
+            owner=str(plan.route.key),
+            profile=plan.profile,
+            fallback=not recovery.last,
+            fast_until=_until(choice, plan.started),
             **plan.sampling,
         )
-        async for event in self._ports.model.stream(request, self._ports.abort):
-            kind = type(event)
-            if kind is TextDelta:
-                self._count()
-                yield MessageUpdate(event.text)  # type: ignore[union-attr]
-            elif kind is ThinkingDelta:
-                yield MessageUpdate(event.text, "thinking")  # type: ignore[union-attr]
-            elif isinstance(event, Done | Failed):
-                self._end(event)
-        if self.failure is not None:  # calls that worked are in the ledger
-            self._ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
-    def _count(self) -> None:
+    def _count(self, text: str) -> None:
+        if not self._shown and text.isspace():  # nobody has seen anything yet
+            return
         self._shown += 1
         if self._shown == 1:
             point("model.first")
@@ -79,3 +121,28 @@ class Thinker:
         if self.failure is None and not event.message.calls and not event.message.text.strip():
             self.failure = EMPTY
             self.reply = Assistant((), stopReason="error", errorMessage=EMPTY.message, usage=event.message.usage)
+
+    def _answered(self, recovery: Recovery, failures: list[tuple[str, Failure]]) -> None:
+        self.notices += recovery.notices
+        if self.failure is not None:
+            return
+        self._at = recovery.at
+        if self._at and self.active != self._told:
+            selected = str(self._plan.model.ref)
+            why = next((f.kind for ref, f in failures if ref == selected), "failed before")
+            self.notices.append(fallback_text(selected, self.active, why))
+        self._told = self.active if self._at else ""
+
+    def _given_up(self, failures: list[tuple[str, Failure]]) -> None:
+        """When several models failed, the person is told of each."""
+        last = dict(failures)
+        if self.failure is None or len(last) < 2:
+            return
+        text = f"all {len(last)} models failed: " + "; ".join(f"{ref}: {f.message}" for ref, f in last.items())
+        text = text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+        self.failure = msgspec.structs.replace(self.failure, message=text)
+        self.reply = msgspec.structs.replace(self.reply, errorMessage=text)
+
+
+def _until(choice: Choice, started: int) -> int | None:
+    return started + round(choice.fast.cutoff * 1000) if choice.fast.mode == "auto" else None

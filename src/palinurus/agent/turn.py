@@ -15,10 +15,12 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.loop import loop
+from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.prepare import Prepared, Preparer, Unprepared
 from palinurus.agent.record import Record
 from palinurus.agent.settle import outgoing, settlement
+from palinurus.agent.show import show
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import Clock
 from palinurus.core.types.events import AgentEnd, Event
@@ -30,6 +32,7 @@ from palinurus.core.types.usage import Usage
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
+from palinurus.sessions.record import Record as SessionRecord
 from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, Store
 
 log = logging.getLogger(__name__)
@@ -57,6 +60,7 @@ class Services(NamedTuple):
     clock: Clock
     speaker: Callable[[Inbound, str, Callable[[], Show]], Speaker]  # (message, inbox id, how much to show)
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
+    switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
 
 
 class Turns:
@@ -88,7 +92,7 @@ class Turns:
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
         record = Record(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
-        speaker = s.speaker(plan.inbound, claim.id, lambda: plan.show)
+        speaker = s.speaker(plan.inbound, claim.id, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
@@ -111,6 +115,7 @@ class Turns:
             speaker.feed(end)
         finally:
             timer.cancel()
+            s.switched.pop(str(plan.route.key), None)
         assert end is not None, "a loop ends with AgentEnd"
         if abort.reason == "drain":
             await record.flush()
@@ -123,6 +128,11 @@ class Turns:
         s.replied(replies)
         s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
         audience.show(end)
+
+    def _shown(self, plan: RunPlan) -> Show:
+        """How much people see right now: they may switch while the run is going."""
+        record = self._s.switched.get(str(plan.route.key))
+        return plan.show if record is None else show(plan.inline, record, plan.quiet)
 
     async def _say(self, claim: Claim, replies: tuple[Reply, ...]) -> None:
         now = self._s.clock.now()

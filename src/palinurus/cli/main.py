@@ -17,8 +17,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "setup": ("palinurus.cli.setup:run", "make the config, the workspace and the token"),
     "status": ("palinurus.cli.status:run", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run", "check the installation; --fix repairs what is safe to repair"),
-    "sessions": ("palinurus.cli.sessions:run", "list, show, import sessions"),
+    "sessions": ("palinurus.cli.sessions:run", "look at, search, export, branch and clean up sessions"),
     "models": ("palinurus.cli.models:run", "list the models that can be used"),
+    "prompt": ("palinurus.cli.prompt:run", "show the system prompt a run would send"),
+    "why": ("palinurus.cli.why:run", "explain what happened: `pal why cache`"),
+    "usage": ("palinurus.cli.usage:run", "what was used, and what it cost"),
     "config": ("palinurus.cli.config:run", "get, set, explain and validate settings"),
     "trace": ("palinurus.cli.trace:run", "follow one message from arrival to receipt"),
 }

@@ -1,27 +1,42 @@
-"""`pal models`: which models there are, and where their keys come from. Shows names of variables, never values."""
+"""`pal models`: which models there are, and where their keys come from. Shows names of variables, never values.
+
+`thinking` and `pull` have files of their own.
+"""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from palinurus.cli import pull, thinking
+from palinurus.cli.args import Parser
 from palinurus.config import load, paths
 from palinurus.core.types.model import ModelInfo
-from palinurus.providers import VENDORS
+from palinurus.providers import VENDORS, auth
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
+
+PARTS: dict[str, Callable[[list[str]], int]] = {"thinking": thinking.run, "pull": pull.run}
 
 
 def run(argv: list[str]) -> int:
     """Exit code 0; raises PalinurusError when the config cannot be read."""
-    parser = argparse.ArgumentParser(prog="pal models", description="Models and their providers.")
-    parser.add_argument("what", nargs="?", choices=("list", "status"), default="list")
+    if argv and argv[0] in PARTS:
+        return PARTS[argv[0]](argv[1:])
+    parser = Parser("models", "Models and their providers.")
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "status", *PARTS),
+        default="list",
+        help="list (default); status: the default and where keys come from; "
+        "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here",
+    )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
     environ = os.environ
@@ -54,13 +69,10 @@ def status(catalog: Catalog) -> dict[str, Any]:
     """The default model, and each provider that is configured or has a key."""
     agent = catalog.settings.agents[catalog.settings.default_agent]
     default = catalog.default(agent)
-    problem = ""
-    if not default.api:
-        answer = catalog.find(agent.model, agent)
-        problem = "" if isinstance(answer, ModelInfo) else answer.message
     providers = []
     for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
-        vendor, configured, key = catalog.vendor(name), catalog.provider(name), catalog.key_source(name)
+        vendor, configured = catalog.vendor(name), catalog.provider(name)
+        key = catalog.key_source(name) or auth.source(configured, vendor, catalog.environ)
         if configured is None and not key and not (name == "ollama" and catalog.ollama):
             continue
         base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")
@@ -68,7 +80,7 @@ def status(catalog: Catalog) -> dict[str, Any]:
         providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
     return {
         "default": str(default.ref) if default.api else agent.model,
-        "problem": problem,
+        "problem": catalog.gone(agent),
         "fallbacks": list(agent.fallbacks),
         "ollama": list(catalog.ollama),
         "providers": providers,

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import access, durations, paths
+from palinurus.config import access, bindings, credentials, durations, paths, upkeep
 from palinurus.config.check import Finding
 from palinurus.config.keypath import Path
+from palinurus.config.prompts import prompted
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Heartbeat, ModelEntry
 from palinurus.config.schema.models import Model, Provider
@@ -27,6 +28,7 @@ from palinurus.config.settings import (
     LaneSettings,
     ModelSettings,
     ProviderSettings,
+    QueueSettings,
     Secret,
     SessionSettings,
     Settings,
@@ -57,6 +59,7 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
     """The settings; what is wrong is added to `findings`."""
     scene = Scene(home, environ, findings)
     agents, default = _agents(config.agents or Agents(), scene)
+    agents = prompted(agents, {key: entry for _, key, entry in _entries(config.agents or Agents())}, config)
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
     channels = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
@@ -68,7 +71,11 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         tools=_tools(config.tools or Tools(), scene),
         gateway=access.gateway(config, environ, findings),
         lanes=_lanes(config),
-        session=_session(config),
+        queue=_queue(config),
+        session=msgspec.structs.replace(_session(config), upkeep=upkeep.upkeep(config, findings)),
+        bindings=bindings.bindings(config, agents, findings),
+        auth=credentials.auth(config, environ, findings),
+        budgets=credentials.budgets(config, agents, findings),
         channels={k: wrap(v, ("channels", k)) for k, v in channels.items() if v.get("enabled") is not False},
         logging=_plain(config.logging),
         env=_env(config.env or {}),
@@ -142,6 +149,9 @@ def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, sc
         thinking_default=entry.thinking_default,
         thinking_shared=defaults.thinking_default,
         fast_default=_first(entry.fast_mode_default, defaults.fast_mode_default),
+        verbose_default=entry.verbose_default or defaults.verbose_default or "off",
+        reasoning_default=entry.reasoning_default or defaults.reasoning_default or "off",
+        progress_detail=entry.tool_progress_detail or defaults.tool_progress_detail or "explain",
         timeout=base.timeout if limit is None else float(limit) or UNLIMITED,
         max_turns=base.max_turns,
         context_tokens=entry.context_tokens or defaults.context_tokens,
@@ -269,6 +279,21 @@ def _lanes(config: Config) -> LaneSettings:
     )
 
 
+def _queue(config: Config) -> QueueSettings:
+    section = config.messages.queue if config.messages else None
+    base = QueueSettings()
+    if section is None:
+        return base
+    return QueueSettings(
+        mode=section.mode or base.mode,
+        debounce=base.debounce if section.debounce_ms is None else section.debounce_ms / 1000,
+        cap=section.cap or base.cap,
+        drop=section.drop or base.drop,
+        by_channel=dict(section.by_channel or {}),
+        debounce_by_channel={name: ms / 1000 for name, ms in (section.debounce_ms_by_channel or {}).items()},
+    )
+
+
 def _session(config: Config) -> SessionSettings:
     section = config.session
     base = SessionSettings()
@@ -287,6 +312,7 @@ def _session(config: Config) -> SessionSettings:
         reset=reset,
         reset_by_type=by_type,
         reset_by_channel={key: _plain(body) for key, body in (section.reset_by_channel or {}).items()},
+        identity_links=bindings.links(section.identity_links or {}),
     )
 
 

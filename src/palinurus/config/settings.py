@@ -75,6 +75,26 @@ class ProviderSettings(_Veiled, frozen=True):
     params: dict[str, Any] = {}
 
 
+class PromptSettings(msgspec.Struct, frozen=True):
+    """What the config says about an agent's system prompt; `agent/facts` makes the prompt's knobs of it."""
+
+    owners: tuple[str, ...] = ()  # commands.ownerAllowFrom
+    owner_display: str = "raw"  # raw | hash
+    owner_secret: Secret = Secret()
+    citations: str = "auto"  # auto | on | off
+    delegation: str = "suggest"  # suggest | prefer
+    voice: str = "off"  # off | always | inbound | tagged
+    voice_limit: int = 0  # characters; 0 = none
+    heartbeat: str = ""  # the heartbeat's prompt; "" = ours
+    heartbeat_every: float = 1800.0  # seconds; 0 = no heartbeats
+    heartbeat_section: bool = True
+    silent_group: str = "allow"  # allow | disallow
+    truncation_warning: str = "always"  # off | once | always
+    friendly: bool = True
+    repo_root: str = ""
+    tool_only: tuple[str, ...] = ()  # kinds of chat where only the message tool's messages are seen
+
+
 class AgentSettings(_Veiled, frozen=True):
     """One agent: agents.defaults overlaid by its agents.list[] entry."""
 
@@ -88,6 +108,9 @@ class AgentSettings(_Veiled, frozen=True):
     thinking_default: str | None = None  # its own
     thinking_shared: str | None = None  # agents.defaults.thinkingDefault; model params stand between the two
     fast_default: bool | str | None = None
+    verbose_default: Literal["off", "on", "full"] = "off"
+    reasoning_default: Literal["off", "on", "stream"] = "off"
+    progress_detail: Literal["explain", "raw"] = "explain"
     timeout: float = 172_800.0
     max_turns: int = 200
     context_tokens: int | None = None
@@ -95,6 +118,7 @@ class AgentSettings(_Veiled, frozen=True):
     identity: dict[str, Any] = {}
     skip_bootstrap: bool = False
     params: dict[str, Any] = {}  # for every model; model_params goes over it
+    prompt: PromptSettings = PromptSettings()
 
 
 class ExecSettings(_Veiled, frozen=True):
@@ -135,6 +159,42 @@ class LaneSettings(msgspec.Struct, frozen=True):
     queue_cap: int = 200  # messages waiting in one session
 
 
+class QueueSettings(msgspec.Struct, frozen=True):
+    """messages.queue. Mode words as configured; `inbox/policy.py` knows what they mean. Times in seconds."""
+
+    mode: str = "steer"
+    debounce: float = 0.5
+    cap: int = 20
+    drop: Literal["old", "new", "summarize"] = "summarize"
+    by_channel: dict[str, str] = {}
+    debounce_by_channel: dict[str, float] = {}
+
+
+class Binding(msgspec.Struct, frozen=True):
+    """bindings[]: messages that have all of this go to `agent`. Empty means: not asked for."""
+
+    agent: str
+    channel: str
+    account: str = "default"  # "*" = every account of the channel
+    kind: str = ""  # of the peer: direct, group, channel
+    peer: str = ""
+    guild: str = ""
+    team: str = ""
+    roles: tuple[str, ...] = ()  # one of them is enough
+
+
+class UpkeepSettings(msgspec.Struct, frozen=True):
+    """session.maintenance. Times in seconds, None = never; sizes in bytes, None = no limit."""
+
+    enforce: bool = True  # False: only say what would go
+    prune_after: float | None = 30 * 86_400.0
+    max_entries: int = 500
+    archive_after: float | None = 30 * 86_400.0
+    max_disk: int | None = None
+    high_water: int | None = None
+    cron_after: float | None = 86_400.0  # cron.sessionRetention
+
+
 class SessionSettings(msgspec.Struct, frozen=True):
     scope: str = "per-sender"
     dm_scope: str = "main"
@@ -142,6 +202,46 @@ class SessionSettings(msgspec.Struct, frozen=True):
     reset: dict[str, Any] = {}  # {mode, atHour, idleMinutes}
     reset_by_type: dict[str, dict[str, Any]] = {}
     reset_by_channel: dict[str, dict[str, Any]] = {}
+    identity_links: dict[str, str] = {}  # "channel:peer" (lower case) -> the one name of that person
+    upkeep: UpkeepSettings = UpkeepSettings()
+
+
+class ProfileSettings(msgspec.Struct, frozen=True):
+    """auth.profiles.<id>. Without a key it stands for an entry of auth-profiles.json."""
+
+    id: str
+    provider: str
+    mode: str = "api_key"  # api_key, oauth, token, aws-sdk
+    key: Secret = Secret()
+
+
+class AuthSettings(msgspec.Struct, frozen=True):
+    """auth: the keys of each provider, which comes first, and how long one rests."""
+
+    profiles: dict[str, ProfileSettings] = {}
+    order: dict[str, tuple[str, ...]] = {}  # provider -> profile ids
+    billing_hours: float = 5.0
+    billing_by_provider: dict[str, float] = {}
+    billing_most_hours: float = 24.0
+    window_hours: float = 24.0
+
+
+class LimitSettings(msgspec.Struct, frozen=True):
+    """None: no limit. Dollars, and tokens of every sort together."""
+
+    soft_usd: float | None = None
+    hard_usd: float | None = None
+    soft_tokens: int | None = None
+    hard_tokens: int | None = None
+
+
+class BudgetSettings(msgspec.Struct, frozen=True):
+    """budgets: day is everything, agent is each agent (agents by id goes before it), both per calendar day."""
+
+    day: LimitSettings = LimitSettings()
+    session: LimitSettings = LimitSettings()
+    agent: LimitSettings = LimitSettings()
+    agents: dict[str, LimitSettings] = {}
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -154,7 +254,11 @@ class Settings(msgspec.Struct, frozen=True):
     tools: ToolsSettings = ToolsSettings()
     gateway: GatewaySettings = GatewaySettings()
     lanes: LaneSettings = LaneSettings()
+    queue: QueueSettings = QueueSettings()
     session: SessionSettings = SessionSettings()
+    bindings: tuple[Binding, ...] = ()
+    auth: AuthSettings = AuthSettings()
+    budgets: BudgetSettings = BudgetSettings()
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them

@@ -1,237 +1,390 @@
 """From accepted rows to runs: one per session, a cap per lane, nothing lost between.
 
-A run's task owns one claim from start to settlement. Whatever goes wrong in it, the claim ends in exactly one
-of: settled, or handed back (drain), or left to the next start (the process died).
+What happens to a message that finds its session busy is decided in `queue.py`; this does what is decided. A
+run's task owns one claim from start to settlement. Whatever goes wrong in it, the claim ends in exactly one of:
+settled, or handed back (drain), or left to the next start (the process died).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
-import msgspec
-
-from palinurus.abort import Abort
 from palinurus.agent.steer import Mailbox
 from palinurus.agent.turn import Turns
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.errors import Draining, QueueFull
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import session_key
+from palinurus.errors import Draining, QueueFull, StateError
+from palinurus.inbox import collect, queue
 from palinurus.inbox.accept import item_for
+from palinurus.inbox.book import Book
+from palinurus.inbox.controls import AT_ONCE, LANE, RULES, Controller, Controls, key_of, lined_up
 from palinurus.inbox.feed import Feeds, Sink
+from palinurus.inbox.finish import Finisher, Replied
 from palinurus.inbox.lanes import Lanes
-from palinurus.inbox.queue import mode
+from palinurus.inbox.policy import NONE, Policy, overrides, policy
+from palinurus.inbox.pump import Pump
+from palinurus.inbox.queue import Effect, Event
+from palinurus.inbox.running import Crowd, Running, stored
 from palinurus.points import point
-from palinurus.store.port import Accepted, Claim, ItemRow, Store
+from palinurus.store.port import Accepted, Claim, Item, ItemRow, Store
 
 log = logging.getLogger(__name__)
 
-_decoder = msgspec.json.Decoder(Inbound)
-
-
-def _stored(claim: Claim) -> Inbound:
-    """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
-    try:
-        return _decoder.decode(claim.body)
-    except msgspec.DecodeError as exc:
-        log.error("message %s: the stored row cannot be read: %s", claim.id, exc)
-        return Inbound(Target("unknown"), Sender(""), "", "", claim.at, push=False)
-
-
-class Running:
-    """A session's run in flight."""
-
-    __slots__ = ("abort", "claim", "inbound", "mailbox", "task")
-
-    def __init__(self, claim: Claim, inbound: Inbound) -> None:
-        self.claim = claim
-        self.inbound = inbound
-        self.abort = Abort()
-        self.mailbox = Mailbox()
-        self.task: asyncio.Task[None] | None = None
-
-
-class Crowd:
-    """The audience of one run: the sinks of its message, and of those that were steered into it."""
-
-    def __init__(self, dispatcher: Dispatcher, claim: Claim) -> None:
-        self._dispatcher = dispatcher
-        self._claim = claim
-        self._sinks = dispatcher.feeds.sinks(claim.id)
-
-    def show(self, event: Event) -> None:
-        for sink in self._sinks:
-            sink(event)
-
-    def absorbed(self, items: tuple[str, ...]) -> None:
-        self._dispatcher.absorbed(self._claim, items)
+BOUND = 200  # rows of one session that wait on disk, dropped ones included
+DEADLINE = 900.0  # seconds for a run of an agent that is no more
+CLEARS = frozenset(("user", "stop"))  # reasons of an abort that also clear what waits
 
 
 class Dispatcher:
     """Accepts, starts, steers, stops."""
 
-    def __init__(self, settings: Settings, store: Store, turns: Turns, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        turns: Turns,
+        clock: Clock,
+        controller: Controller | None = None,
+        replied: Replied | None = None,
+        grace: float = 30.0,  # seconds a run gets to end after its deadline, and again after it was cancelled
+    ) -> None:
         self._settings = settings
         self._store = store
         self._turns = turns
         self._clock = clock
+        self._controls = Controls(controller)
+        self.grace = grace
+        self._bound = max(BOUND, settings.lanes.queue_cap)
         self._running: dict[str, Running] = {}
-        self._waiting: dict[str, int] = {}  # messages queued by session
-        self._pumps: dict[str, asyncio.Task[None]] = {}
-        self._again: set[str] = set()
+        self._coming: dict[str, int] = {}  # messages on their way to disk, by session
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeping: set[str] = set()
         lanes = settings.lanes
-        self.lanes = Lanes({"main": lanes.main, "subagent": lanes.subagent, "cron": lanes.cron})
+        self.lanes = Lanes({"main": lanes.main, "subagent": lanes.subagent, "cron": lanes.cron, LANE: AT_ONCE})
+        self._book = Book(self.lanes)
+        self._pump = Pump(store, self.lanes, self._start)
+        self._finisher = Finisher(store, clock, replied or (lambda replies: None))
         self.feeds = Feeds()
         self.draining = False
+
+    # in
 
     async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
         """Durable when it returns. Raises Draining, QueueFull, BadRequest, DiskFull."""
         if self.draining:
             raise Draining("the gateway is stopping and takes no new messages", fix="try again in a moment")
-        item, where = item_for(inbound, self._settings, self._clock)
-        cap = self._settings.lanes.queue_cap
-        if self._waiting.get(item.session, 0) >= cap:
-            raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
-        if sink is not None:
-            self.feeds.watch(item.id, sink)
-        slot = item.session not in self._running and self.lanes.take(where.lane)
+        item, _ = item_for(inbound, self._settings, self._clock)
+        rules: Policy | None = None
+        if self._controls.control(inbound):
+            rules, item = RULES, lined_up(item, f"{LANE}:{item.session}" in self._book)
+        session, lane = item.session, item.lane
+        free = session not in self._book and session not in self._coming
+        slot = free and self.lanes.take(lane)
+        if not slot:
+            rules = rules or await self._rules(inbound, session)
+            self._admit(session, rules)
+        unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
+        accepted = None
+        self._coming[session] = self._coming.get(session, 0) + 1
         try:
             accepted = await self._store.accept(item, claim=slot)
-        except BaseException:
-            self._unslot(slot, where.lane)
-            raise
-        if accepted.claim is not None:
-            self._start(accepted.claim)
-        else:
-            self._unslot(slot, where.lane)
-            if not accepted.duplicate:
-                self._queue(accepted.id, inbound, item.session, where.lane)
-            elif sink is not None:
-                self.feeds.merge(item.id, accepted.id)
+        finally:
+            self._came(session)
+            if slot and (accepted is None or accepted.claim is None):
+                self.lanes.give(lane)
+                self._pump.kick(lane)
+            if unwatch is not None and (accepted is None or accepted.duplicate):
+                unwatch()
+        self._accepted(accepted, item, inbound, rules, sink)
         return accepted
 
-    def _unslot(self, slot: bool, lane: str) -> None:
-        if slot:
-            self.lanes.give(lane)
+    def _accepted(
+        self, accepted: Accepted, item: Item, inbound: Inbound, rules: Policy | None, sink: Sink | None
+    ) -> None:
+        if accepted.claim is not None:
+            self._start(accepted.claim, inbound)
+        elif accepted.duplicate:
+            if sink is not None and accepted.state in ("queued", "running"):
+                self.feeds.watch(accepted.id, sink)
+        else:
+            rules = rules or policy(inbound, NONE, self._settings.queue)
+            arrived = queue.Arrived(queue.row(item.id, inbound, rules, self._now()), rules)
+            self._step(item.session, item.lane, arrived, inbound)
 
-    def _queue(self, ident: str, inbound: Inbound, session: str, lane: str) -> None:
-        self.lanes.queued(lane)
-        self._waiting[session] = self._waiting.get(session, 0) + 1
-        run = self._running.get(session)
-        if run is not None and mode(inbound, run.inbound) == "steer":
-            run.mailbox.push(inbound.message(self._clock.now()), ident)
-        elif run is None:
-            self._pump(lane)
+    async def _rules(self, inbound: Inbound, session: str) -> Policy:
+        row = await self._store.session(session)
+        return policy(inbound, overrides(row.data) if row else NONE, self._settings.queue)
+
+    def _admit(self, session: str, rules: Policy) -> None:
+        state = self._book.state(session)
+        coming = self._coming.get(session, 0)
+        cap = rules.cap if rules.drop == "new" else self._bound
+        if queue.live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
+            raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
+
+    def _came(self, session: str) -> None:
+        left = self._coming[session] - 1
+        if left:
+            self._coming[session] = left
+        else:
+            del self._coming[session]
 
     async def resume(self) -> int:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
         rows = await self._store.recover()
         for row in rows:
-            self.lanes.queued(row.lane)
-            self._waiting[row.session] = self._waiting.get(row.session, 0) + 1
-        for lane in {row.lane for row in rows}:
-            self._pump(lane)
+            inbound = stored(row.id, row.body, row.at)
+            rules = await self._rules(inbound, row.session)
+            self._step(row.session, row.lane, queue.Restored(queue.row(row.id, inbound, rules, self._now())))
         return len(rows)
 
-    def _pump(self, lane: str) -> None:
-        """Start waiting messages while slots last. One task a lane; a second call only asks it to look again."""
-        if self.draining or not self.lanes.backlog(lane):
-            return
-        self._again.add(lane)
-        if lane not in self._pumps:
-            self._pumps[lane] = asyncio.ensure_future(self._fill(lane))
+    # the queue: one step of the pure part, and what it asks for
 
-    async def _fill(self, lane: str) -> None:
+    def _step(self, session: str, lane: str, event: Event, inbound: Inbound | None = None) -> tuple[Effect, ...]:
+        effects = self._book.step(session, lane, event)
+        for effect in effects:
+            self._do(session, lane, effect, inbound)
+        return effects
+
+    def _do(self, session: str, lane: str, effect: Effect, inbound: Inbound | None) -> None:
+        """Begin and Settle are done by `_start`, whose claim they are about."""
+        run = self._running.get(session)
+        match effect:
+            case queue.Hold(until):
+                self._pump.hold(session, lane, until)
+            case queue.Sweep() if session not in self._sweeping and not self.draining:
+                self._sweeping.add(session)
+                self._spawn(self._sweep(session, lane))
+            case queue.Steer(ident, dropped, lines) if run is not None and inbound is not None:
+                said = collect.noted(collect.spoken(inbound), collect.overflow(dropped, lines))
+                if not run.mailbox.push(said.message(self._clock.now()), ident):
+                    self._step(session, lane, queue.Closed())
+            case queue.Unsteer(ident) if run is not None:
+                run.mailbox.drop(ident)
+            case queue.Abort(reason) if run is not None:
+                run.abort.set(reason)
+            case _:
+                pass
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _sweep(self, session: str, lane: str) -> None:
+        """Settle doomed messages at the head of a free session. Needs no slot: nothing runs."""
         try:
-            while lane in self._again and not self.draining:
-                self._again.discard(lane)
-                while self.lanes.backlog(lane) and self.lanes.take(lane):
-                    if not await self._next(lane):
-                        break
-        except Exception:  # task boundary: logged; the rest goes on
-            log.exception("lane %s: cannot take the next message", lane)
+            while not self.draining and self._book.doomed(session):
+                claim = await self._store.claim(lane, [s for s in self._book if s != session])
+                if claim is None:
+                    return  # the session has a run; its end comes back here
+                known = self._book.row(claim.session, claim.id)
+                if known is not None and known.verdict is not None:
+                    await self._refuse(claim, stored(claim.id, claim.body, claim.at), known.verdict)
+                elif self.lanes.take(lane):
+                    self._start(claim)
+                else:
+                    await self._store.yield_back(claim)
+        except Exception:  # task boundary: logged; the next end of a run tries again
+            log.exception("session %s: cannot clear what was dropped", session)
         finally:
-            del self._pumps[lane]
+            self._sweeping.discard(session)
 
-    async def _next(self, lane: str) -> bool:
-        """Use the slot just taken for the oldest message that may start; give it back if there is none."""
-        claim = None
-        try:
-            claim = await self._store.claim(lane)
-        finally:
-            if claim is None:
-                self.lanes.give(lane)
-        if claim is None:
-            return False
-        self.lanes.queued(lane, -1)
-        self._unwait(claim.session)
-        self._start(claim)
-        return True
+    async def _refuse(self, claim: Claim, inbound: Inbound, verdict: queue.Verdict) -> None:
+        end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
+        self.feeds.ended(claim.id, end)
+        self._step(claim.session, claim.lane, queue.Settled(claim.id))
 
-    def _unwait(self, session: str) -> None:
-        left = self._waiting.get(session, 0) - 1
-        if left > 0:
-            self._waiting[session] = left
-        else:
-            self._waiting.pop(session, None)
+    # runs
 
-    def _start(self, claim: Claim) -> None:
+    def _start(self, claim: Claim, inbound: Inbound | None = None) -> None:
         point("claim.after")
-        run = Running(claim, _stored(claim))
-        self._running[claim.session] = run
+        session, lane = claim.session, claim.lane
+        inbound = inbound or stored(claim.id, claim.body, claim.at)
+        self._pump.free(session)
+        started = queue.Started(claim.id, queue.place(inbound), alone=claim.attempts > 1)
+        (effect,) = self._step(session, lane, started)
+        if isinstance(effect, queue.Settle):
+            self._spawn(self._unrun(claim, inbound, effect.verdict))
+            return
+        assert isinstance(effect, queue.Begin)
+        mailbox = Mailbox(lambda ids: self._taken(run, ids))
+        run = Running(claim, inbound, effect, mailbox)
+        self._running[session] = run
+        run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
+        run.timer = asyncio.get_running_loop().call_later(self._deadline(claim), self._late, run)
         run.task = asyncio.ensure_future(self._run(run))
+
+    async def _unrun(self, claim: Claim, inbound: Inbound, verdict: queue.Verdict) -> None:
+        try:
+            await self._refuse(claim, inbound, verdict)
+        finally:
+            self.lanes.give(claim.lane)
+            self._pump.kick(claim.lane)
+
+    def _deadline(self, claim: Claim) -> float:
+        key = key_of(claim) if claim.lane == LANE else session_key(claim.session)
+        agent = self._settings.agents.get(key.agent if key else "")
+        return (agent.timeout if agent else DEADLINE) + self.grace
 
     async def _run(self, run: Running) -> None:
         claim = run.claim
         try:
-            await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, Crowd(self, claim))
-        except Exception:  # task boundary: logged; the rest goes on
-            log.exception("message %s: the turn could not be ended", claim.id)
+            await self._turn(run)
+        except asyncio.CancelledError:
+            if not run.late:
+                raise
+            await self._broken(run, "the run did not end in time and was stopped")
+        except Exception as exc:  # task boundary: the message ends with an explanation
+            log.exception("message %s: the turn broke", claim.id)
+            why = exc.message if isinstance(exc, StateError) else f"{type(exc).__name__}: {exc}"
+            await self._broken(run, f"the turn broke: {why}")
         finally:
-            run.mailbox.close()
-            if self._running.get(claim.session) is run:  # the next run of the session may have begun
-                del self._running[claim.session]
-            self.lanes.give(claim.lane)
-            self.feeds.ended(claim.id)
-            self._pump(claim.lane)
+            self._finish(run)
 
-    def absorbed(self, claim: Claim, items: tuple[str, ...]) -> None:
+    async def _turn(self, run: Running) -> None:
+        claim = run.claim
+        await self._gather(run)
+        crowd = Crowd(self.feeds, run, self._absorbed)
+        if claim.lane == LANE:
+            await self._controls.turn(claim, run.inbound, crowd, run.abort)
+        else:
+            await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, crowd)
+
+    async def _gather(self, run: Running) -> None:
+        """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
+        begin = run.begin
+        note = collect.overflow(begin.dropped, begin.lines)
+        number = 1
+        for row in await self._store.waiting(run.claim.session) if begin.extra else ():
+            known = self._book.row(run.claim.session, row.id)
+            if row.id not in begin.extra or known is None or known.state != "handed":
+                continue
+            number += 1
+            extra = collect.further(collect.spoken(stored(row.id, row.body, row.at)), number)
+            run.mailbox.push(extra.message(self._clock.now()), row.id)
+        run.inbound = collect.first(run.inbound, note) if number > 1 else collect.noted(run.inbound, note)
+
+    async def _broken(self, run: Running, note: str) -> None:
+        """A turn that could not end its claim: end it here, and count what really waits."""
+        end = await self._finisher.end(run.claim, run.inbound, "failed", note, tell=True)
+        if end is not None:
+            self.feeds.show(run.claim.id, end)
+        try:
+            waiting = await self._store.waiting(run.claim.session)
+        except StateError:
+            return
+        known = frozenset(row.id for row in waiting)
+        self._step(run.claim.session, run.claim.lane, queue.Counted(known))
+
+    def _late(self, run: Running) -> None:
+        """The run should have stopped itself long ago: cancel it; if that does not help, go on without it."""
+        run.late += 1
+        if run.over or run.task is None:
+            return
+        log.error("message %s: the run is still going after its deadline", run.claim.id)
+        run.task.cancel()
+        if run.late > 1:
+            self._spawn(self._abandon(run))
+        else:
+            run.timer = asyncio.get_running_loop().call_later(self.grace, self._late, run)
+
+    async def _abandon(self, run: Running) -> None:
+        await self._broken(run, "the run did not end in time and could not be stopped")
+        self._finish(run)
+
+    def _finish(self, run: Running) -> None:
+        """The claim has ended: the lane is free."""
+        if run.over:
+            return
+        run.over = True
+        if run.timer is not None:
+            run.timer.cancel()
+        run.mailbox.close()
+        session, lane = run.claim.session, run.claim.lane
+        if self._running.get(session) is run:  # the next run of the session may have begun
+            del self._running[session]
+        self.lanes.give(lane)
+        self.feeds.ended(run.claim.id)
+        self._step(session, lane, queue.Ended(run.claim.id))
+        self._pump.kick(lane)
+
+    def _taken(self, run: Running, ids: tuple[str, ...]) -> None:
+        self._step(run.claim.session, run.claim.lane, queue.Taken(ids))
+
+    def _absorbed(self, run: Running, ids: tuple[str, ...]) -> None:
         """Steered messages are part of a run now: they wait no more, and their watchers watch it."""
-        for item in items:
-            self.lanes.queued(claim.lane, -1)
-            self._unwait(claim.session)
-            self.feeds.merge(item, claim.id)
+        run.absorbed.update(ids)
+        self._step(run.claim.session, run.claim.lane, queue.Absorbed(ids))
+        for ident in ids:
+            self.feeds.merge(ident, run.claim.id)
+
+    def _closed(self, run: Running) -> None:
+        run.mailbox.close()
+        if self._running.get(run.claim.session) is run:
+            self._step(run.claim.session, run.claim.lane, queue.Closed())
+
+    # control
+
+    @property
+    def busy(self) -> tuple[str, ...]:
+        """The sessions that have a run going."""
+        return tuple(self._running)
+
+    def running(self, session: str) -> bool:
+        return session in self._running
 
     def abort(self, session: str, reason: str) -> bool:
-        """Stop the run of a session. False if there is none."""
+        """Stop the run of a session; a person's stop also clears what waits. False if nothing ran."""
         run = self._running.get(session)
+        if reason in CLEARS:
+            self._clear(session)
         if run is not None:
             run.abort.set(reason)
         return run is not None
 
-    async def wait(self, ident: str) -> ItemRow | None:
-        """The row once its outcome is on disk; follows a message that became part of another's run."""
-        end = self.feeds.end(ident)
-        row = await self._store.item(ident)
-        while row is not None and row.state != "done":
-            if row.state == "absorbed":
-                self.feeds.merge(ident, row.absorbed_by)
-                ident = row.absorbed_by
-                row = await self._store.item(ident)
-                continue
-            await end
-            end = self.feeds.end(ident)
-            row = await self._store.item(ident)
-        return row
+    async def clear(self, session: str) -> int:
+        """Nothing that waits in the session will run. Returns how many messages that concerns, an abort's included."""
+        self._clear(session)
+        rows = self._book.state(session).rows
+        return sum(r.verdict is not None and r.verdict.note == queue.STOPPED for r in rows)
+
+    def _clear(self, session: str) -> None:
+        if session in self._book:
+            self._step(session, self._book.lane(session), queue.Stopped())
+
+    def abort_item(self, ident: str, reason: str = "user") -> bool:
+        """Stop one message: its run (or the run it is part of), or its waiting. False if neither."""
+        for run in tuple(self._running.values()):
+            if run.claim.id == ident or ident in run.absorbed:
+                run.abort.set(reason)
+                return True
+        session, row = self._book.find(ident) or ("", None)
+        if row is None or row.state not in ("waiting", "handed"):
+            return False
+        self._step(session, self._book.lane(session), queue.Stopped((ident,)))
+        return True
+
+    async def wait(self, ident: str, timeout: float | None = None) -> ItemRow | None:
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing)."""
+        return await self.feeds.outcome(ident, self._store, timeout)
 
     async def drain(self, seconds: float) -> None:
         """No new turns; running ones get `seconds`, then are checkpointed and handed back to the store."""
         self.draining = True
+        self._pump.stop()
         tasks = [run.task for run in self._running.values() if run.task]
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
+        self._finisher.stopped = True
         for run in tuple(self._running.values()):
             run.abort.set("drain")
         tasks = [run.task for run in self._running.values() if run.task]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from palinurus.core.types.events import Event
+from palinurus.store.port import ItemRow, Store
 
 Sink = Callable[[Event], None]
 
@@ -29,28 +30,65 @@ class Feeds:
         if not sinks:
             self._sinks.pop(item, None)
 
-    def sinks(self, item: str) -> list[Sink]:
-        """The live list: it changes as watchers come and go."""
-        return self._sinks.setdefault(item, [])
+    def show(self, item: str, event: Event) -> None:
+        """To all who watch now."""
+        for sink in tuple(self._sinks.get(item, ())):
+            sink(event)
 
     def merge(self, item: str, into: str) -> None:
         """`item` became part of the run of `into`: its watchers watch that run now."""
         moved = self._sinks.pop(item, [])
         if moved:
-            self.sinks(into).extend(moved)
+            self._sinks.setdefault(into, []).extend(moved)
         waiting = self._ends.pop(item, [])
         if waiting:
             self._ends.setdefault(into, []).extend(waiting)
 
-    def ended(self, item: str) -> None:
-        """The item's outcome is on disk."""
+    def ended(self, item: str, last: Event | None = None) -> None:
+        """The item's outcome is on disk; `last` is shown to its watchers before they go."""
+        if last is not None:
+            self.show(item, last)
         self._sinks.pop(item, None)
         for future in self._ends.pop(item, ()):
             if not future.done():
                 future.set_result(None)
 
     def end(self, item: str) -> asyncio.Future[None]:
-        """Done when `ended` is called for the item (or for the run it became part of)."""
+        """Done when `ended` is called for the item (or for the run it became part of). To be given to `forget`."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ends.setdefault(item, []).append(future)
         return future
+
+    def forget(self, item: str, future: asyncio.Future[None]) -> None:
+        """Nobody waits for it any more."""
+        names = (item, *self._ends) if future not in self._ends.get(item, ()) else (item,)
+        for name in names:
+            waiting = self._ends.get(name, [])
+            if future in waiting:
+                waiting.remove(future)
+                if not waiting:
+                    del self._ends[name]
+                return
+
+    async def outcome(self, item: str, store: Store, timeout: float | None = None) -> ItemRow | None:
+        """The row once its outcome is on disk, or as it stands after `timeout` seconds (which stop nothing).
+
+        Follows a message that became part of another's run. None: no such message.
+        """
+        now = asyncio.get_running_loop().time
+        deadline = None if timeout is None else now() + timeout
+        while True:
+            end = self.end(item)
+            try:
+                row = await store.item(item)
+                if row is None or row.state == "done":
+                    return row
+                left = None if deadline is None else deadline - now()
+                if row.state != "absorbed":
+                    if left is not None and left <= 0:
+                        return row
+                    await asyncio.wait((end,), timeout=left)
+            finally:
+                if not end.done():
+                    self.forget(item, end)
+            item = row.absorbed_by or item

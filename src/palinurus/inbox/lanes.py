@@ -15,10 +15,14 @@ class Lanes:
 
     def take(self, lane: str) -> bool:
         """Reserve a slot. A lane that has no cap of its own gets one slot."""
-        if self._used.get(lane, 0) >= self._caps.get(lane, 1):
+        if not self.room(lane):
             return False
         self._used[lane] = self._used.get(lane, 0) + 1
         return True
+
+    def room(self, lane: str) -> bool:
+        """Is a slot free?"""
+        return self._used.get(lane, 0) < self._caps.get(lane, 1)
 
     def give(self, lane: str) -> None:
         self._used[lane] -= 1

@@ -5,11 +5,12 @@ from __future__ import annotations
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import SessionKey, agent_id, part, session_key
+from palinurus.inbox.bindings import bind, identity
 
 
 def route(inbound: Inbound, settings: Settings) -> Route | str:
     """The route, or what is wrong with the message."""
-    agent = agent_id(inbound.agent) if inbound.agent else settings.default_agent
+    agent = agent_id(inbound.agent) if inbound.agent else bind(inbound, settings)
     if agent is None or agent not in settings.agents:
         return f"unknown agent '{inbound.agent}'; configured: {', '.join(sorted(settings.agents))}"
     key = session_key(inbound.session, agent) if inbound.session else _own_key(inbound, settings, agent)
@@ -26,7 +27,7 @@ def _own_key(inbound: Inbound, settings: Settings, agent: str) -> SessionKey:
     if inbound.kind != "direct":
         thread = f":thread:{part(target.thread)}" if target.thread else ""
         return SessionKey(agent, f"{target.channel}:{inbound.kind}:{part(target.to)}{thread}")
-    peer = part(inbound.sender.id)
+    peer = part(identity(inbound, settings.session.identity_links))
     scopes = {
         "main": settings.session.main_key,
         "per-peer": f"direct:{peer}",

@@ -1,14 +1,32 @@
-"""Events -> replies. Pure: fed with a run's events, closed when the turn ends."""
+"""Events -> replies. Pure: fed with a run's events, closed when the turn ends.
+
+What goes out while the run is going (tool lines, blocks) has a client id made of what it says, so that a resumed
+run says it no second time; the rest goes out with the settlement. How much is shown is asked at each event.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from hashlib import blake2s
 
-from palinurus.core.stream.silent import silent
-from palinurus.core.types.events import AgentEnd, End, Event
+from palinurus.core.stream import progress
+from palinurus.core.stream.answer import GAP, Answer, answer
+from palinurus.core.stream.chunk import BlockSettings
+from palinurus.core.stream.marks import UNMARKED, Found, beneath
+from palinurus.core.types.events import (
+    AgentEnd,
+    End,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Assistant
 from palinurus.core.types.outbound import Reply, ReplyKind, Show
+from palinurus.outbox.growing import Growing
 
 NOTICES: dict[End, str] = {
     "aborted": "⚙️ Agent was aborted.",
@@ -17,42 +35,231 @@ NOTICES: dict[End, str] = {
     "tool_loop": "⚠️ The run was stopped: {why}.",
     "error": "⚠️ No answer: {why}.",
 }
+EMPTY = "⚠️ No answer: the model thought, but said nothing."
+FAILURES = 5  # failed tools told of at the end of a run that shows no tools
 
 
 class Blocks:
-    """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself."""
+    """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself.
 
-    def __init__(self, inbound: Inbound, item: str, show: Callable[[], Show] = Show) -> None:
-        self._show = show
+    With `blocks` a long text goes out in parts while it grows. `enforce`: the model was told to put its answer
+    into <final>. `roots`: directories of which it may send files. `trace`: the lines of plugins for /trace.
+    """
+
+    def __init__(
+        self,
+        inbound: Inbound,
+        item: str,
+        show: Callable[[], Show] = Show,
+        blocks: BlockSettings | None = None,
+        *,
+        enforce: bool = False,
+        roots: Sequence[str] = (),
+        trace: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._inbound = inbound
         self._item = item
+        self._show = show
+        self._blocks = blocks
+        self._enforce = enforce
+        self._allowed = beneath(roots)
+        self._trace = trace
+        self._growing: Growing | None = None
+        self._heard: list[Assistant] = []
+        self._pending: list[Answer] = []  # what was said and is not sent
+        self._thoughts: list[str] = []  # reasoning that goes before it
+        self._calls: dict[str, ToolStart] = {}
+        self._failed: dict[str, None] = {}
+        self._ids: dict[str, int] = {}
+        self._spoke = False
+        self._now: list[Reply] = []
         self._replies: list[Reply] = []
 
     def feed(self, event: Event) -> tuple[Reply, ...]:
-        if isinstance(event, AgentEnd):
-            self._end(event)
-        return ()
+        """What goes out now."""
+        if not self._inbound.push:
+            return ()
+        step = _STEPS.get(type(event))
+        if step is not None:
+            step(self, event)
+        if not self._now:
+            return ()
+        now, self._now = tuple(self._now), []
+        return now
 
     def close(self) -> tuple[Reply, ...]:
-        return tuple(self._replies) if self._inbound.push else ()
+        """What goes out with the settlement."""
+        return tuple(self._replies)
 
-    def _end(self, event: AgentEnd) -> None:
-        texts = [m.text.strip() for m in event.messages if isinstance(m, Assistant)]
-        kept = [t for t in texts if t]
-        if kept and not silent(kept[-1]):
-            self._say("\n\n".join(kept), "final")
-        notice = NOTICES.get(event.end)
+    # --- what the model says
+
+    def _begin(self, event: MessageStart) -> None:
+        self._growing = None
+
+    def _update(self, event: MessageUpdate) -> None:
+        if self._blocks is None:
+            return
+        if self._growing is None:
+            self._growing = Growing(self._blocks, self._allowed, enforce=self._enforce)
+        if event.kind == "thinking":
+            self._growing.think(event.delta)
+        elif parts := self._growing.feed(event.delta):
+            self._grown(self._growing, parts)
+
+    def _grown(self, growing: Growing, parts: list[Answer]) -> None:
+        """Parts of a message go out before its end, reasoning first."""
+        if not parts:
+            return
+        if thought := growing.thought():
+            self._think(thought)
+        self._reason(self._now)
+        for part in parts:
+            self._block(part)
+
+    def _end(self, event: MessageEnd) -> None:
+        if isinstance(event.message, Assistant):
+            self._hear(event.message)
+            if self._blocks is not None and event.message.calls:
+                self._flush()
+
+    def _hear(self, message: Assistant) -> None:
+        """A complete message: what of it was not sent yet waits for the next flush, or the end."""
+        self._heard.append(message)
+        if self._blocks is None:
+            said = answer(message.text, enforce=self._enforce, allowed=self._allowed)
+            self._think(f"{message.thinking}\n{said.thinking}")
+        else:
+            growing = self._growing or Growing(self._blocks, self._allowed, enforce=self._enforce)
+            parts, said = growing.close(message.text)
+            self._grown(growing, parts)
+            self._think(growing.thought() or ("" if self._growing else message.thinking))
+            self._growing = None
+        if said.text or said.silent or said.found != UNMARKED:
+            self._pending.append(said)
+
+    def _think(self, text: str) -> None:
+        if text.strip() and self._show().reasoning == "on":
+            self._thoughts.append(text.strip())
+
+    # --- what tools do
+
+    def _tool(self, event: ToolStart) -> None:
+        self._calls[event.id] = event
+        show = self._show()
+        if show.verbose != "off":
+            self._flush()
+            line = progress.line(event.name, event.args, event.summary, show.detail)
+            self._now.append(self._reply(line, "tool", self._id(f"t-{event.id}")))
+
+    def _done(self, event: ToolEnd) -> None:
+        show = self._show()
+        start = self._calls.pop(event.id, None) or ToolStart(event.id, event.name, {})
+        line = progress.failure(start.name, start.args, start.summary, show.detail)
+        ident = f"o-{event.id}"
+        if not event.is_error:
+            self._failed.pop(line, None)  # what failed before has worked now
+            text = progress.output(event.result.text) if show.verbose == "full" else ""
+            if text:
+                self._now.append(self._reply(text, "tool", self._id(ident)))
+        elif show.verbose == "off":
+            self._failed[line] = None
+        else:
+            raw = progress.output(event.result.text) if show.verbose == "full" else ""
+            self._now.append(self._reply(f"{line}\n{raw}".strip(), "tool", self._id(ident)))
+
+    # --- what goes out
+
+    def _flush(self) -> None:
+        """Everything said so far goes out now."""
+        self._reason(self._now)
+        pending, self._pending = self._pending, []
+        for said in pending:
+            if said.text or said.found.media:
+                self._block(said)
+
+    def _reason(self, out: list[Reply]) -> None:
+        if self._thoughts:
+            text = GAP.join(self._thoughts)
+            self._thoughts = []
+            out.append(self._reply(f"Thinking\n{text}", "reasoning", self._id(f"r-{_digest(text)}")))
+
+    def _block(self, said: Answer) -> None:
+        self._spoke = True
+        ident = self._id(f"b-{_digest(GAP.join((said.text, *said.found.media)))}")
+        self._now.append(self._reply(said.text, "block", ident, said.found))
+
+    def _close(self, event: AgentEnd) -> None:
+        for message in event.messages:
+            if isinstance(message, Assistant) and not any(message is heard for heard in self._heard):
+                self._growing = None
+                self._hear(message)
+        now, self._now = self._now, []  # goes out with the settlement: it is one step
+        silent = bool(self._pending) and self._pending[-1].silent
+        said = [a for a in self._pending if not a.silent and (a.text or a.found.media)]
+        if silent:
+            said = [Answer("", found=a.found) for a in self._pending if a.found.media]
+        self._replies += now
+        notice = self._notice(event, silent=silent or bool(said))
+        if not silent:
+            self._reason(self._replies)
+            if self._failed and event.end not in ("aborted", "timeout"):
+                self._failures()
+        if said:
+            found = _merged([a.found for a in said])
+            self._final(GAP.join(a.text for a in said if a.text), "final", found)
         if notice:
-            why = event.failure.message if event.failure else event.end
-            self._say(notice.format(why=why.rstrip(".")), "notice")
+            self._final(notice, "notice")
+        self._traced()
 
-    def _say(self, text: str, kind: ReplyKind) -> None:
-        self._replies.append(
-            Reply(
-                self._inbound.target,
-                text,
-                f"{self._item}.{len(self._replies)}",
-                kind,
-                self._inbound.reply_to,
-            )
-        )
+    def _notice(self, event: AgentEnd, *, silent: bool) -> str:
+        """Words for an end that is no answer. `silent`: something was said, or chosen not to be."""
+        if event.end in NOTICES:
+            why = event.failure.message if event.failure else event.end
+            return NOTICES[event.end].format(why=why.rstrip("."))
+        thought = any(isinstance(m, Assistant) and m.text.strip() for m in event.messages)
+        return EMPTY if thought and not silent and not self._spoke else ""
+
+    def _failures(self) -> None:
+        lines = list(self._failed)
+        if len(lines) > FAILURES:
+            lines = [*lines[:FAILURES], f"… and {len(lines) - FAILURES} more"]
+        self._replies.append(self._reply("\n".join(lines), "tool", self._id("e")))
+
+    def _traced(self) -> None:
+        if self._show().trace and (lines := [line for line in self._trace() if line.strip()]):
+            self._final("\n".join(lines), "notice")
+
+    def _final(self, text: str, kind: ReplyKind, found: Found = UNMARKED) -> None:
+        count = sum(r.kind in ("final", "notice") for r in self._replies)
+        self._replies.append(self._reply(text, kind, f"{self._item}.{count}", found))
+
+    def _reply(self, text: str, kind: ReplyKind, ident: str, found: Found = UNMARKED) -> Reply:
+        inbound = self._inbound
+        to = found.reply_to or inbound.reply_to or (inbound.event if found.current else "")
+        return Reply(inbound.target, text, ident, kind, to, found.media, found.voice)
+
+    def _id(self, tail: str) -> str:
+        """Unique in the run also where two things are the same."""
+        count = self._ids[tail] = self._ids.get(tail, 0) + 1
+        return f"{self._item}.{tail}" if count == 1 else f"{self._item}.{tail}.{count}"
+
+
+_STEPS: dict[type, Callable[..., None]] = {
+    MessageStart: Blocks._begin,
+    MessageUpdate: Blocks._update,
+    MessageEnd: Blocks._end,
+    ToolStart: Blocks._tool,
+    ToolEnd: Blocks._done,
+    AgentEnd: Blocks._close,
+}
+
+
+def _digest(text: str) -> str:
+    return blake2s(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def _merged(found: list[Found]) -> Found:
+    """What several messages' marks come to for the one reply made of them."""
+    media = tuple(dict.fromkeys(name for f in found for name in f.media))
+    explicit = next((f.reply_to for f in found if f.reply_to), "")
+    return Found(explicit, any(f.current for f in found), any(f.voice for f in found), media)

@@ -22,6 +22,7 @@ WIRES: dict[str, str] = {
 # API -> a `Model` that needs no wire; called without arguments.
 MODELS: dict[str, str] = {
     "builtin": "palinurus.providers.demo:Demo",
+    "local": "palinurus.providers.local.model:Local",
 }
 
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.
@@ -38,6 +39,7 @@ VENDORS: dict[str, str] = {
     "zai": "palinurus.providers.vendors.zai:VENDOR",
     "moonshot": "palinurus.providers.vendors.moonshot:VENDOR",
     "minimax": "palinurus.providers.vendors.minimax:VENDOR",
+    "xiaomi": "palinurus.providers.vendors.xiaomi:VENDOR",
     "together": "palinurus.providers.vendors.together:VENDOR",
     "fireworks": "palinurus.providers.vendors.fireworks:VENDOR",
     "cerebras": "palinurus.providers.vendors.cerebras:VENDOR",
@@ -49,6 +51,7 @@ VENDORS: dict[str, str] = {
     "lmstudio": "palinurus.providers.vendors.lmstudio:VENDOR",
     "sglang": "palinurus.providers.vendors.sglang:VENDOR",
     "ollama": "palinurus.providers.vendors.ollama:VENDOR",
+    "local": "palinurus.providers.vendors.local:VENDOR",
     "builtin": "palinurus.providers.vendors.builtin:VENDOR",
 }
 

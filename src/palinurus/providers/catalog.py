@@ -17,7 +17,9 @@ from palinurus.core.types.model import Failure, ModelInfo, Price
 from palinurus.core.types.vendor import Known, Vendor
 from palinurus.providers import VENDORS, load
 from palinurus.providers.address import is_local
-from palinurus.providers.auth import find_key, source
+from palinurus.providers.auth import find_key
+from palinurus.providers.prices import known_price
+from palinurus.providers.profiles import Profile, gather, stored
 
 DEMO = ModelRef("builtin", "demo")
 DEFAULT_API = "openai-completions"
@@ -31,6 +33,7 @@ class Catalog:
         self.environ = environ
         self.ollama = tuple(ollama)  # models a probe found
         self._vendors: dict[str, Vendor | None] = {}
+        self._stored: tuple[Profile, ...] | None = None
         self._found: dict[tuple[str, str], ModelInfo | Failure] = {}
 
     # --- finding -----------------------------------------------------------------------------------------------
@@ -48,12 +51,37 @@ class Catalog:
     def default(self, agent: AgentSettings) -> ModelInfo:
         """Configured; else the first vendor whose key is in the environment; else Ollama; else the demo.
 
-        A configured model that cannot be found is returned without an API: asking it fails with the reason.
+        A configured model that is no longer there gives way to the first one the config lists; if it lists none,
+        the model is returned without an API: asking it fails with the reason.
         """
-        if agent.model:
-            found = self.find(agent.model, agent)
-            return found if isinstance(found, ModelInfo) else ModelInfo(ModelRef("", agent.model), "", name=agent.model)
-        return self._info(self._fallback(), agent)
+        if not agent.model:
+            return self._info(self._fallback(), agent)
+        found = self.find(agent.model, agent)
+        if isinstance(found, ModelInfo):
+            return found
+        listed = self._configured()
+        if listed:
+            return self._info(listed[0], agent)
+        return ModelInfo(ModelRef("", agent.model), "", name=agent.model)
+
+    def gone(self, agent: AgentSettings) -> str:
+        """Why the configured model is not the one that is used; "" if it is."""
+        found = self.find(agent.model, agent) if agent.model else None
+        return found.message if isinstance(found, Failure) else ""
+
+    def chain(self, asked: str, agent: AgentSettings, *, strict: bool = False) -> tuple[ModelInfo, ...] | Failure:
+        """The model to ask and those to fall back on, each once; why there is none, for one asked for by name.
+
+        `strict`: a person chose exactly this model, so no other answers in its place.
+        """
+        found = self.find(asked, agent) if asked else self.default(agent)
+        if isinstance(found, Failure) or strict:
+            return found if isinstance(found, Failure) else (found,)
+        others = [self.find(text, agent) for text in agent.fallbacks]
+        if agent.fallbacks and asked:
+            others.append(self.default(agent))  # a model that was asked for by name ends where everyone begins
+        models = {m.ref: m for m in (found, *others) if isinstance(m, ModelInfo) and m.api}
+        return tuple(models.values()) or (found,)
 
     def wants_probe(self, agent: AgentSettings) -> bool:
         """True when a local Ollama would become the default if one were running."""
@@ -89,17 +117,22 @@ class Catalog:
         name = info.ref.provider
         return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local(info.base_url))
 
+    def profiles(self, provider: str) -> tuple[Profile, ...]:
+        """All keys of a provider, as far as auth.order decides in order."""
+        if self._stored is None:
+            self._stored = stored(self.settings.home, self.settings.default_agent)
+        return gather(provider, self.settings, self.vendor(provider), self.environ, self._stored)
+
     def key_source(self, provider: str) -> str:
-        """Where the key comes from: "config", a variable's name, or "" for none."""
-        return source(self.provider(provider), self.vendor(provider), self.environ)
+        """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""
+        return next((profile.source for profile in self.profiles(provider)), "")
 
     # --- inside ------------------------------------------------------------------------------------------------
 
     def _find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
         if not text:
             return Failure("config", "no model named")
-        aliases = {name.lower(): target for name, target in agent.aliases.items()}
-        text = aliases.get(text.lower(), text)
+        text = self._alias(text, agent)
         ref = model_ref(text)
         if ref is not None:
             provider = self._provider_id(ref.provider)
@@ -108,6 +141,9 @@ class Catalog:
         matches = self._by_id(text)
         if len(matches) == 1:
             return self._info(matches[0], agent)
+        home = self._at_home(text, agent, matches)
+        if home is not None:
+            return self._known(home, agent)
         if matches:
             choices = ", ".join(str(m) for m in matches[:6])
             return Failure("config", f"model {text!r} is offered by several providers: write one of {choices}")
@@ -116,6 +152,14 @@ class Catalog:
             return Failure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
         names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
         return Failure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
+
+    def _at_home(self, text: str, agent: AgentSettings, matches: list[ModelRef]) -> ModelRef | None:
+        """The bare id taken as one of the default model's provider; None when that cannot be meant."""
+        default = model_ref(self._alias(agent.model, agent))
+        provider = self._provider_id(default.provider) if default is not None else ""
+        if not provider or "/" in text or (matches and all(m.provider != provider for m in matches)):
+            return None
+        return ModelRef(provider, next((m.model for m in matches if m.provider == provider), text))
 
     def _known(self, ref: ModelRef, agent: AgentSettings) -> ModelInfo | Failure:
         """Vendors add models faster than files change, so theirs are taken as written; a listed provider's not."""
@@ -128,6 +172,10 @@ class Catalog:
                 "not_found", f"{ref.provider} has no model {ref.model!r}{_meant(hint and f'{ref.provider}/{hint}')}"
             )
         return self._info(ref, agent)
+
+    def _alias(self, text: str, agent: AgentSettings) -> str:
+        low = text.strip().lower()
+        return next((target for name, target in agent.aliases.items() if name.lower() == low), text)
 
     def _provider_id(self, name: str) -> str:
         """The id as tables know it, or ""."""
@@ -177,29 +225,41 @@ class Catalog:
         vendor, settings = self.vendor(ref.provider), self.provider(ref.provider)
         known = next((m for m in vendor.models if m.id == ref.model), None) if vendor else None
         listed = next((m for m in settings.models if m.id == ref.model), None) if settings else None
+        reasoning: bool | None = known.reasoning if known is not None else None
         if known is None:
-            reasons = vendor is not None and vendor.reasons is not None and vendor.reasons(ref.model)
-            known = Known(ref.model, name=ref.model, reasoning=reasons)
+            reasoning = vendor.reasons(ref.model) if vendor is not None and vendor.reasons is not None else None
+            known = Known(ref.model, name=ref.model)
         info = ModelInfo(
             ref=ref,
             api=(listed and listed.api) or (settings and settings.api) or (vendor.api if vendor else DEFAULT_API),
             base_url=((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/"),
             name=known.name or ref.model,
-            reasoning=known.reasoning,
+            reasoning=reasoning,
             vision=known.vision,
             tools=known.tools,
             context_window=known.context_window,
             max_tokens=known.max_tokens,
-            price=known.price,
+            price=known.price or known_price(ref),
             headers=dict(settings.headers) if settings else {},
-            params=_params(agent, ref),
+            params=_params(agent, ref, listed, settings),
             timeout=settings.timeout if settings else None,
         )
         return _overlaid(info, listed) if listed else info
 
 
-def _params(agent: AgentSettings, ref: ModelRef) -> dict[str, Any]:
-    return dict(agent.model_params.get(str(ref), {}))
+def _params(
+    agent: AgentSettings, ref: ModelRef, model: ModelSettings | None, provider: ProviderSettings | None
+) -> dict[str, Any]:
+    """From the general to the particular: the provider's, the model's, the agent's, the agent's for this model."""
+    own = agent.model_params.get(str(ref))
+    if own is None:
+        own = next((params for name, params in agent.model_params.items() if model_ref(name) == ref), {})
+    return {
+        **(provider.params if provider else {}),
+        **(model.params if model else {}),
+        **agent.params,
+        **own,
+    }
 
 
 def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
@@ -208,7 +268,6 @@ def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
         "name": model.name or info.name,
         "headers": {**info.headers, **model.headers},
         "compat": {**info.compat, **model.compat},
-        "params": {**model.params, **info.params},
     }
     for field, value in (
         ("reasoning", model.reasoning),
@@ -225,7 +284,8 @@ def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
 
 def price(cost: Mapping[str, float]) -> Price:
     """Dollars per million tokens, from the config's `cost`."""
-    return Price(*(float(cost.get(k, 0.0)) for k in ("input", "output", "cacheRead", "cacheWrite")))
+    given = [float(cost.get(k, 0.0)) for k in ("input", "output", "cacheRead", "cacheWrite")]
+    return Price(given[0], given[1], given[2], given[3])
 
 
 def _close(text: str, names: Iterable[str]) -> str:

@@ -28,6 +28,7 @@ class Limits(msgspec.Struct, frozen=True):
     connect: float | None = 15.0
     first: float | None = 120.0
     idle: float | None = 120.0
+    quiet: float | None = 900.0  # bytes come, but nothing that means anything: comments, pings
 
 
 class Broken(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
@@ -25,15 +26,17 @@ from palinurus.providers.address import host_of, is_local
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.errors import clip, refused, retry_after
 from palinurus.providers.http import Answer, Broken, Http, Limits
+from palinurus.providers.profiles import Key, Keys
 from palinurus.providers.retry import wait_for
+from palinurus.providers.rotation import Rotation
 from palinurus.providers.wire import Wire
-from palinurus.providers.wire.arguments import scrub
+from palinurus.providers.wire.arguments import encoded
+from palinurus.providers.wire.body import composed
 
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
 _SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "application/pdf"})
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_json = msgspec.json.Encoder().encode
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -62,12 +65,14 @@ class Models:
         limits: Limits | None = None,
         chance: Callable[[], float] = random.random,
         http: Http | None = None,
+        keys: Keys | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
         self._limits = limits
         self._chance = chance
         self._http = http or Http()
+        self._keys = keys or Rotation(clock)
         self._native: dict[str, Model] = {}
 
     async def close(self) -> None:
@@ -85,24 +90,28 @@ class Models:
             async for event in native.stream(request, stop):
                 yield self._stamped(event)
             return
-        call = self._prepare(request)
-        if isinstance(call, Failure):
-            yield self._stamped(failed(request, call))
+        key = self._unfit(request.model) or await self._keys.pick(request, self._catalog)
+        if isinstance(key, Failure):
+            yield self._stamped(failed(request, key))
             return
         for attempt in count(1):
+            call = self._prepare(aged(request, self._clock.now()), key.secret)
+            if isinstance(call, Failure):
+                yield self._stamped(failed(request, call))
+                return
             shown = False
             wait = 0.0
             async for events in self._attempt(call, stop):
                 last = events[-1]
                 if isinstance(last, Failed) and not shown and len(events) == 1:
                     again = wait_for(last.failure, attempt, self._chance())
-                    if again is not None:
+                    if again is not None and not self._keys.spare(key, last.failure):
                         wait = again
                         yield Retrying(last.failure, attempt, wait)
                         break
                 shown = True
                 for event in events:
-                    yield self._stamped(event) if isinstance(event, Done | Failed) else event
+                    yield self._stamped(self._reported(key, event)) if isinstance(event, Done | Failed) else event
                 if isinstance(last, Done | Failed):
                     return
             try:
@@ -122,35 +131,47 @@ class Models:
             return msgspec.structs.replace(event, message=message)
         return event
 
+    def _reported(self, key: Key, event: Done | Failed) -> Done | Failed:
+        """Tell the keys how it ended; a failure says whether another key may do better."""
+        failure = event.failure if isinstance(event, Failed) else None
+        if not self._keys.report(key, failure) or not isinstance(event, Failed):
+            return event
+        return Failed(msgspec.structs.replace(event.failure, rotate=True), event.message)
+
     # --- before ------------------------------------------------------------------------------------------------
 
-    def _prepare(self, request: Request) -> Prepared | Failure:
-        model = request.model
+    def _unfit(self, model: ModelInfo) -> Failure | None:
+        """Why this model cannot be asked at all."""
         if not model.api:
             agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
             found = self._catalog.find(model.ref.model, agent)
             return found if isinstance(found, Failure) else Failure("config", f"unknown model {model.name!r}")
-        wire: Wire | None = load(WIRES, model.api)
-        if wire is None:
+        if load(WIRES, model.api) is None:
             known = ", ".join(WIRES)
             return Failure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
         if not model.base_url.startswith(("http://", "https://")):
             where = f"models.providers.{model.ref.provider}.baseUrl"
             return Failure("config", f"{where} must start with http:// or https://")
-        key = self._catalog.key(model)
-        if isinstance(key, Failure):
-            return key
+        return None
+
+    def _prepare(self, request: Request, key: Secret) -> Prepared | Failure:
+        model = request.model
+        wire: Wire = load(WIRES, model.api)
         vendor: Vendor = self._catalog.vendor(model.ref.provider) or load(RULES, "custom")
         try:
-            data = encoded(vendor.shape(wire.encode(request), request))
+            data = encoded(composed(request, wire, vendor))
+            url = auth.base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
             headers = self._headers(request, wire, vendor, key)
-            url = model.base_url + wire.path(request)
+            signer = auth.signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
+            if wire.sign is not None and signer is not None:
+                headers.update(wire.sign(url, headers, data, signer, stamp(self._clock.now())))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return Failure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
         if bad is not None:
             return Failure("config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character")
-        return Prepared(request, wire, url, data, headers, self._limit(model), secrets(key, model.headers))
+        hidden = secrets(key, model.headers) + tuple(signer or ())[:3]
+        return Prepared(request, wire, url, data, headers, self._limit(model), hidden)
 
     def _headers(self, request: Request, wire: Wire, vendor: Vendor, key: Secret) -> dict[str, str]:
         out = {"content-type": "application/json", **wire.headers(request)}
@@ -164,10 +185,10 @@ class Models:
     def _limit(self, model: ModelInfo) -> Limits:
         """Local servers load models and read long prompts slowly: they are watched only if the config says so."""
         if model.timeout is not None:
-            return Limits(first=model.timeout or None, idle=model.timeout or None)
+            return Limits(first=model.timeout or None, idle=model.timeout or None, quiet=None)
         if self._limits is not None:
             return self._limits
-        return Limits(first=None, idle=None) if is_local(model.base_url) else Limits()
+        return Limits(first=None, idle=None, quiet=None) if is_local(model.base_url) else Limits()
 
     # --- one call ----------------------------------------------------------------------------------------------
 
@@ -185,9 +206,15 @@ class Models:
                 events = decoder.feed(call.wire.whole(body)) + decoder.close()
                 yield [self._clean(call, e) for e in events]
                 return
+            heard = self._clock.monotonic()
             while data := await answer.read():
                 events = decoder.feed(data)
-                if events:
+                if not events:
+                    quiet = call.limits.quiet
+                    if quiet is not None and self._clock.monotonic() - heard > quiet:
+                        raise Broken("timeout", f"nothing but comments for {quiet:g} s")
+                else:
+                    heard = self._clock.monotonic()
                     yield events if not isinstance(events[-1], Failed) else [self._clean(call, e) for e in events]
                     if isinstance(events[-1], Done | Failed):
                         return
@@ -248,6 +275,17 @@ class Models:
         return Failed(failure, msgspec.structs.replace(event.message, errorMessage=text))
 
 
+def stamp(now: int) -> str:
+    """Milliseconds since the epoch as 20260131T235959Z."""
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+def aged(request: Request, now: int) -> Request:
+    """Fast mode "auto" is decided anew for every call, a further try of the same one included."""
+    late = request.fast and request.fast_until is not None and now >= request.fast_until
+    return msgspec.structs.replace(request, fast=False) if late else request
+
+
 def failed(request: Request, failure: Failure) -> Failed:
     """The only event of a call that gave nothing."""
     model = request.model
@@ -256,14 +294,6 @@ def failed(request: Request, failure: Failure) -> Failed:
         failure,
         Assistant((), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message),
     )
-
-
-def encoded(body: dict[str, Any]) -> bytes:
-    """JSON; text with half characters in it is mended first. Raises TypeError, ValueError."""
-    try:
-        return _json(body)
-    except UnicodeEncodeError:
-        return _json(scrub(body))
 
 
 def secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:

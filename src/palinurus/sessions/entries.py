@@ -16,6 +16,9 @@ from msgspec import UNSET, UnsetType
 from palinurus.core.types.messages import Image, Message, Text, User
 
 VERSION = 3
+# A `custom` entry that hangs on an older one: the conversation goes on from there. Readers that do not know it still
+# see the right path, since it is the last line and its parent is the entry gone back to.
+LEAF = "palinurus.leaf"
 # Assistant messages that were shown to people but never said by a model.
 _MIRROR_PROVIDER = "openclaw"
 _MIRROR_MODELS = frozenset({"delivery-mirror", "gateway-injected"})

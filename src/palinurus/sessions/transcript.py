@@ -21,8 +21,10 @@ from msgspec import UNSET
 from palinurus.core.types.messages import Assistant, Message
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.sessions.entries import (
+    LEAF,
     VERSION,
     Compaction,
+    Custom,
     Entry,
     Header,
     Known,
@@ -114,6 +116,15 @@ class Transcript:
         """The lines that belong to an inbox message, in the order of the file."""
         return [self.entries[i] for i in self._items.get(item, ())]
 
+    def entry(self, ident: str) -> Entry | None:
+        """By id."""
+        position = self._index.get(ident)
+        return None if position is None else self.entries[position]
+
+    def parents(self) -> list[int]:
+        """For each of `entries` the position of the one it hangs on, -1 for none; always before its own."""
+        return list(self._parents)
+
     def path_to_leaf(self) -> list[Entry]:
         """The entries from the root to the leaf."""
         return [self.entries[i] for i in self._path()]
@@ -164,6 +175,11 @@ class Transcript:
             raise NotFound(f"{self.path}: no entry {entry_id!r}")
         self._leaf = _ROOT if entry_id is None else self._index[entry_id]
         self._stale = True
+
+    def branch_line(self, entry_id: str | None, now: int) -> tuple[Line, ...]:
+        """As `branch`, but lasting: the line to write, with which a later reading stands at `entry_id` too."""
+        self.branch(entry_id)
+        return self.add_entry(Custom(customType=LEAF, data={"targetId": entry_id}), now)
 
     def mark(self) -> Mark:
         """Where things stand, to return to if the lines made from here on do not reach the disk."""

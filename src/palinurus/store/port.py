@@ -126,7 +126,8 @@ class Settlement(msgspec.Struct, frozen=True):
     note: str = ""  # reply text or reason, short; what a client with the same idempotency key is told
     lines: tuple[Line, ...] = ()
     replies: tuple[Outgoing, ...] = ()
-    session: SessionRow | None = None
+    session: SessionRow | None = None  # the whole row, as it is to be
+    touch: SessionRow | None = None  # fields to merge into the row, if it still is that session (JSON merge patch)
     spent: tuple[Spent, ...] = ()
 
 

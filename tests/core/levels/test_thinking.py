@@ -130,3 +130,18 @@ def test_the_text_for_a_remapped_level() -> None:
     assert (
         thinking.remapped_text("max", "high", model()) == "Thinking level set to high (max not supported for acme/m-1)."
     )
+
+
+@pytest.mark.seed(142)
+def test_the_three_hooks_of_older_plugins_make_a_profile() -> None:
+    binary = thinking.adapted(binary=lambda m: m.ref.model == "m-1", start=lambda m: "low")
+    assert thinking.labels(binary(model())) == ("off", "on")
+    assert binary(model()).default == "low"
+    more = thinking.adapted(xhigh=lambda m: True, binary=lambda m: None, start=lambda m: None)
+    assert thinking.ids(more(model())) == ("off", "minimal", "low", "medium", "high", "xhigh")
+    assert more(model()).default is None
+    strange = thinking.adapted(xhigh=lambda m: False, start=lambda m: "max")
+    assert thinking.ids(strange(model())) == ("off", "minimal", "low", "medium", "high")
+    assert strange(model()).default is None  # a default that is not offered is none
+    row = thinking.row(model(), vendor(binary(model())))
+    assert (row.thinkingOptions, row.thinkingDefault) == (("off", "on"), "low")

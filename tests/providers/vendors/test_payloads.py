@@ -14,7 +14,7 @@ from palinurus.core.types.model import ModelInfo, Prompt, Request
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import VENDORS, WIRES, load
-from palinurus.providers.vendors import claude, custom
+from palinurus.providers.vendors import claude, claude_cli, custom
 
 SEARCH = ToolSpec("web_search", "search", {"type": "object"})
 READ = ToolSpec("read", "read", {"type": "object"})
@@ -282,12 +282,34 @@ OTHERS = [
     *rows("xai/grok-4", {"off low high": {}}),
     *rows("xai/grok-3-mini", {"off": {}, "low": {"reasoning_effort": "low"}, "high": {"reasoning_effort": "high"}}),
     *rows("xai/grok-4.3", {"off": {"reasoning_effort": "none"}, "medium": {"reasoning_effort": "medium"}}),
-    *rows("groq/qwen/qwen3-32b", {"off": {"reasoning_effort": "none"}, "low": {"reasoning_effort": "default"}}),
+    *rows("xai/grok-4.5", {"off": {}, "minimal low": {"reasoning_effort": "low"}}),
+    *rows(
+        "groq/qwen/qwen3-32b",
+        {"off": {"reasoning_effort": "none"}, "low": {"reasoning_effort": "default", "reasoning_format": "parsed"}},
+    ),
     *rows("groq/openai/gpt-oss-120b", {"off": {}, "minimal": {"reasoning_effort": "low"}}),
     *rows(
         "together/zai-org/GLM-5", {"off": {"reasoning": {"enabled": False}}, "low": {"reasoning": {"enabled": True}}}
     ),
-    *rows("together/openai/gpt-oss-120b", {"high": {"reasoning_effort": "high"}}),
+    *rows("together/openai/gpt-oss-120b", {"off": {}, "high": {"reasoning_effort": "high"}}),
+    *rows("together/MiniMaxAI/MiniMax-M2.7", {"off low": {}}),
+    *rows(
+        "fireworks/accounts/fireworks/models/glm-5",
+        {
+            "off": {"reasoning_effort": "none"},
+            "low high xhigh": {"reasoning_effort": "high"},
+            "max": {"reasoning_effort": "max"},
+        },
+    ),
+    *rows(
+        "fireworks/accounts/fireworks/models/deepseek-v4-pro",
+        {"off": {"reasoning_effort": "none"}, "xhigh max": {"reasoning_effort": "xhigh"}},
+    ),
+    *rows("fireworks/accounts/fireworks/models/kimi-k2p6", {"off": {}, "high": {"reasoning_effort": "high"}}),
+    *rows("cerebras/zai-glm-4.7", {"off": {"reasoning_effort": "none"}, "low high": {}}),
+    *rows("cerebras/gpt-oss-120b", {"off": {}, "minimal": {"reasoning_effort": "low"}}),
+    *rows("cerebras/qwen-3.8-27b", {"off": {"reasoning_effort": "none"}, "high": {"reasoning_effort": "high"}}),
+    *rows("xiaomi/mimo-v2-pro", {"off": DISABLED, "low high max": {"thinking": {"type": "enabled"}}}),
     *rows("vllm/nemotron-3-nano", {"low": {"chat_template_kwargs": {"enable_thinking": True}}}),
     *[
         case
@@ -330,7 +352,9 @@ def test_a_model_that_does_not_reason_is_told_nothing(ref: str) -> None:
 def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) -> None:
     """Resolution, request and body in one process: a changed session level changes the body, or nothing is offered."""
     vendor = vendor_of(provider)
-    known = next(m for m in vendor.models if m.reasoning)
+    known = next((m for m in vendor.models if m.reasoning), None)
+    if known is None:
+        pytest.skip("no model of this vendor thinks")
     bodies = {}
     for word in ("off", "max"):
         request = asking(f"{provider}/{known.id}", tools=(READ,))
@@ -341,6 +365,44 @@ def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) ->
     assert len(bodies) == 2
     first, second = bodies.values()
     assert first != second
+
+
+def test_where_nobody_knows_whether_a_model_reasons_only_a_wish_is_sent() -> None:
+    for ref in ("acme/m", "litellm/m", "openrouter/acme/m", "lmstudio/m", "moonshot/m", "xiaomi/m"):
+        assert added(ref, "off", reasoning=None) == {}, ref
+        assert added(ref, "high", reasoning=None) == added(ref, "high", reasoning=True) != {}, ref
+    assert added("acme/claude-x", "off", reasoning=None, api="anthropic-messages") == {}
+    assert added("acme/claude-opus-4-8", "high", reasoning=None, api="anthropic-messages") == adaptive("high")
+
+
+@pytest.mark.seed(67)
+@pytest.mark.parametrize(
+    ("level", "sent"),
+    [("off", ()), ("none", ()), *[(lv, ("--effort", lv)) for lv in ("low", "medium", "high", "xhigh", "max")]],
+)
+def test_the_claude_command_line_takes_the_level_as_an_argument(level: str, sent: tuple[str, ...]) -> None:
+    assert claude_cli.arguments(level) == sent
+
+
+@pytest.mark.seed(67)
+def test_levels_the_command_line_does_not_know_become_its_nearest() -> None:
+    assert claude_cli.arguments("minimal") == ("--effort", "low")
+    assert claude_cli.arguments("adaptive") == ("--effort", "high")
+    assert claude_cli.arguments("xhigh", "claude-sonnet-4-6") == ("--effort", "high")
+
+
+def test_a_budget_is_not_asked_for_in_the_middle_of_a_foreign_tool_round() -> None:
+    """The API refuses it there; the next round thinks again."""
+    call = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+    result = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": []}]}
+    own = {"role": "assistant", "content": [{"type": "thinking", "thinking": "", "signature": "s"}, call]}
+    foreign = {"role": "assistant", "content": [call]}
+    for message, kind in ((own, "enabled"), (foreign, "disabled")):
+        body = {"messages": [{"role": "user", "content": []}, message, result], "max_tokens": 10}
+        out = shaped("anthropic/claude-sonnet-4-5", "low", body)
+        assert out["thinking"]["type"] == kind
+        assert (out["max_tokens"] == 10) is (kind == "disabled")
+        assert shaped("anthropic/claude-opus-4-8", "low", body)["thinking"] == {"type": "adaptive"}
 
 
 # --- Responses ------------------------------------------------------------------------------------------------

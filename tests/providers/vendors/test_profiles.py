@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from palinurus.core.levels import thinking
+from palinurus.core.levels import resolve, thinking
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelInfo
 from palinurus.core.types.vendor import Vendor
@@ -98,12 +99,18 @@ ROWS = [
     ("mistral/mistral-small-latest", "off high", "off"),
     ("mistral/mistral-medium-3-5", "off high", "off"),
     ("xai/grok-4", BASE, "low"),
+    ("xiaomi/mimo-v2-pro", f"{BASE} xhigh max", "high"),
     ("github-copilot/claude-opus-4.8", BASE, None),
     ("vllm/nvidia/nemotron-3-nano", "off low", "off"),
     ("groq/openai/gpt-oss-120b", BASE, None),
     ("groq/qwen/qwen3-32b", "off low", "off"),
     ("together/openai/gpt-oss-120b", BASE, None),
     ("together/zai-org/GLM-5", "off low", "off"),
+    ("together/MiniMaxAI/MiniMax-M2.7", "low", "low"),
+    ("fireworks/accounts/fireworks/models/glm-5", f"{BASE} max", None),
+    ("fireworks/accounts/fireworks/models/deepseek-v4-pro", f"{BASE} xhigh", None),
+    ("cerebras/zai-glm-4.7", "off low", "off"),
+    ("cerebras/gpt-oss-120b", BASE, None),
     *[(f"{p}/some-model", BASE, None) for p in ("fireworks", "cerebras", "litellm", "lmstudio", "sglang", "vllm")],
 ]
 
@@ -149,6 +156,15 @@ def test_a_model_the_catalog_says_does_not_reason(ref: str) -> None:
     model = model_of(ref, reasoning=False)
     profile = thinking.policy(model, vendor_of(model.ref.provider))
     assert (thinking.ids(profile) == ("off",)) is (ref not in KEEPERS)
+
+
+@pytest.mark.parametrize("ref", ["acme/x", "litellm/x", "openrouter/acme/x", "lmstudio/x"])
+def test_a_model_nobody_has_said_anything_about_offers_the_base_levels_and_starts_off(ref: str) -> None:
+    model = msgspec.structs.replace(model_of(ref), reasoning=None)
+    row = thinking.row(model, vendor_of(model.ref.provider))
+    assert row.thinkingOptions == tuple(BASE.split()) and row.thinkingDefault == "off"
+    decision = resolve.level(model, resolve.Asked(), vendor_of(model.ref.provider))
+    assert decision.reason == "nothing says whether the model reasons"
 
 
 @pytest.mark.seed(36, 37, 139)

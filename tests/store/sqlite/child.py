@@ -42,7 +42,7 @@ async def turns(home: str, spec: str) -> None:
     say("appended", "e1")
     spent = Spent("m1", "run", "a", "main", "p", "m", 1, 1, 1, 1, 1)
     reply = Outgoing("r1", "m1", "fake", "chat", b"hi", 1)
-    await store.settle(first.claim, Settlement("answered", "hi", (line("e2"),), (reply,), None, (spent,)))
+    await store.settle(first.claim, Settlement("answered", "hi", (line("e2"),), (reply,), spent=(spent,)))
     say("settled", "m1")
     await store.sending("r1", 5)
     say("sending", "r1")

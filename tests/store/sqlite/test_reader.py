@@ -25,7 +25,7 @@ async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> Non
         assert held is not None
         await store.accept(item("m2"), claim=False)
         row = SessionRow("k", "main", "s", 1, b"{}")
-        await store.settle(held, Settlement("answered", "hi", (), (part("r1"),), row, (call("m1", 5),)))
+        await store.settle(held, Settlement("answered", "hi", (), (part("r1"),), row, spent=(call("m1", 5),)))
         assert [r.id for r in reader.items()] == ["m2", "m1"]
         assert [r.id for r in reader.items(limit=1, session="agent:main:a", state="done")] == ["m1"]
         assert reader.session("k") == row

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from palinurus.config.schema.agents import Agents
+from palinurus.config.schema.auth import Auth
+from palinurus.config.schema.budgets import Budgets
 from palinurus.config.schema.gateway import Gateway
 from palinurus.config.schema.models import Models
 from palinurus.config.schema.rest import Cron, Hooks, Logging, Messages, Meta, Plugins, Session, Skills, Ui, Update
@@ -41,7 +43,8 @@ class Config(Section, frozen=True):
     acp: Free | None = None
     approvals: Free | None = None
     audio: Free | None = None
-    auth: Free | None = None
+    auth: Auth | None = None
+    budgets: Budgets | None = None
     broadcast: Free | None = None
     browser: Free | None = None
     canvasHost: Free | None = None

@@ -36,6 +36,7 @@ _REASONS: dict[str, str] = {
     "provider": "provider default for the model",
     "catalog": "the model reasons and declares no default",
     "off": "the model does not reason",
+    "unknown": "nothing says whether the model reasons",
 }
 
 
@@ -74,7 +75,8 @@ def level(model: ModelInfo, asked: Asked, vendor: Vendor | None = None) -> Decis
     source = "provider" if offered.default is not None and offered is not thinking.OFF else "catalog"
     if (got == "off" and source == "catalog") or offered is thinking.OFF:
         source = "off"
-    return Decision(got, source, _REASONS[source], got, tuple(ignored))
+    why = "unknown" if source == "off" and model.reasoning is None else source
+    return Decision(got, source, _REASONS[why], got, tuple(ignored))
 
 
 def _word(raw: Any, offered: Profile) -> str | None:

@@ -6,7 +6,7 @@ Knows no vendor: a vendor's opinion comes in as its profile function.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -54,13 +54,36 @@ def efforts(model: ModelInfo) -> tuple[str, ...]:
     return tuple(word.strip().lower() for word in listed if isinstance(word, str) and word.strip())
 
 
+def adapted(
+    xhigh: Callable[[ModelInfo], bool | None] | None = None,
+    binary: Callable[[ModelInfo], bool | None] | None = None,
+    start: Callable[[ModelInfo], str | None] | None = None,
+) -> Callable[[ModelInfo], Profile]:
+    """A profile function out of the three hooks older plugins have: supportsXHighThinking, isBinaryThinking and
+    resolveDefaultThinkingLevel. A hook that returns None has no opinion."""
+
+    def made(model: ModelInfo) -> Profile:
+        first = start(model) if start is not None else None
+        if binary is not None and binary(model):
+            return profile(("off", Level("low", "on")), first)
+        extra = ("xhigh",) if xhigh is not None and xhigh(model) else ()
+        return profile((*base(model).levels, *extra), first)
+
+    return made
+
+
 def policy(model: ModelInfo, vendor: Vendor | None = None) -> Profile:
-    """The levels of one model: the vendor's opinion if it has one, else the base; only off for a model that does
-    not reason, unless the vendor insists."""
+    """The levels of one model: the vendor's opinion if it has one, else the base; only off for a model that is known
+    not to reason, unless the vendor insists."""
     offered = vendor.profile(model) if vendor is not None and vendor.profile is not None else base(model)
-    if not model.reasoning and not offered.keep:
+    if model.reasoning is False and not offered.keep:
         return OFF
     return offered if offered.levels else OFF
+
+
+def can(model: ModelInfo, level: str) -> bool:
+    """May thinking fields be sent? Where nobody knows whether the model reasons, only if somebody asked for it."""
+    return model.reasoning or (model.reasoning is None and level not in ("off", "none", ""))
 
 
 def ids(offered: Profile) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Model text on its way to people: silence, and later tags, marks and chunks."""
+"""Model text on its way to people: reasoning tags, marks, silence, chunks, tool lines. Machines without I/O."""

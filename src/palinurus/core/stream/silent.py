@@ -1,4 +1,7 @@
-"""A chosen silence: the model answers with the token NO_REPLY and nothing is sent."""
+"""A chosen silence: the model answers with the token NO_REPLY and nothing is sent.
+
+`Hush` holds the token back while it comes in pieces; text that only looked like it is let go.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,72 @@ import re
 
 TOKEN = "NO_REPLY"
 _SILENT = re.compile(rf"\s*{TOKEN}(?:\s+{TOKEN})*\s*", re.IGNORECASE)
+_JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{TOKEN}"\s*\}}\s*')
+_COMPACT = f'{{"action":"{TOKEN}"}}'
+_LEADING = re.compile(rf"\A\s*(?:{TOKEN}\s+)+")
+_TRAILING = re.compile(rf"(?:\s+{TOKEN})+\s*\Z")
+_TOKENS = re.compile(rf"(?:{TOKEN}\s+)*{TOKEN}\s*")
+# What could still become the token at the end of a text, or has; the blank before it was let go.
+_BEGUN = "|".join(TOKEN[:n] for n in range(len(TOKEN), 0, -1))
+_TAIL = re.compile(rf"(?<=\s)(?:(?:{TOKEN}\s+)*(?:{_BEGUN})|(?:{TOKEN}\s+)+)\Z")
 
 
 def silent(text: str) -> bool:
-    """True if the whole text is the token (once or repeated), nothing else."""
-    return bool(_SILENT.fullmatch(text))
+    """True if the whole text is the token (once or repeated, or as its JSON form), nothing else."""
+    return bool(_SILENT.fullmatch(text) or _JSON.fullmatch(text))
+
+
+def audible(text: str) -> str:
+    """`text` without the token before or behind it; "" if it is nothing but the token."""
+    if TOKEN not in text.upper():
+        return text
+    return "" if silent(text) else _TRAILING.sub("", _LEADING.sub("", text))
+
+
+class Hush:
+    """Lets text through, but no token. Leading blanks go with it."""
+
+    def __init__(self) -> None:
+        self._rest = ""
+        self._last = ""  # the last character let go; "" until there is one
+
+    @property
+    def idle(self) -> bool:
+        """Would text without `N` pass unchanged?"""
+        return bool(self._last) and not self._rest
+
+    def passed(self, text: str) -> None:
+        """`text` went by unchanged; only while idle."""
+        if text:
+            self._last = text[-1]
+
+    def feed(self, text: str) -> str:
+        """What may be shown now."""
+        self._rest += text
+        if not self._last:
+            self._rest = self._rest.lstrip()
+            if not self._rest or _waits(self._rest):
+                return ""
+            self._rest = _LEADING.sub("", self._rest)
+            self._last = " "
+        tail = _TAIL.search(self._last + self._rest)
+        return self._go(tail.start() - 1 if tail else len(self._rest))
+
+    def close(self) -> str:
+        """The text has ended: the rest, or nothing."""
+        if not self._last:
+            return audible(self._rest)
+        return "" if _TOKENS.fullmatch(self._rest) else self._go(len(self._rest))
+
+    def _go(self, count: int) -> str:
+        text, self._rest = self._rest[:count], self._rest[count:]
+        self.passed(text)
+        return text
+
+
+def _waits(text: str) -> bool:
+    """May a text that begins like this be a silence, or be one behind which text comes?"""
+    if text[0] == "{":
+        return _COMPACT.startswith("".join(text.split()))
+    rest = _LEADING.sub("", text)
+    return TOKEN.startswith(rest)

@@ -78,6 +78,7 @@ class AgentEnd(msgspec.Struct, frozen=True, tag="agent_end"):
     usage: Usage
     failure: Failure | None = None
     ended: int = 0
+    notices: tuple[str, ...] = ()  # what people should be told besides the answer
 
 
 Event: TypeAlias = (

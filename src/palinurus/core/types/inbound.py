@@ -50,6 +50,9 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     session: str = ""  # an explicit session key, where the face lets one choose (terminal, gateway)
     agent: str = ""
     options: dict[str, Any] = {}  # one-turn overrides: model, thinking, maxTokens …
+    guild: str = ""  # the server or workspace around the chat, where the platform has one: bindings ask for it
+    team: str = ""
+    roles: tuple[str, ...] = ()  # the sender's, by id
     push: bool = True  # False: the sender waits for the reply itself (HTTP, terminal); no outbox row is made
 
     def message(self, now: int) -> User:

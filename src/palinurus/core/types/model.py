@@ -34,6 +34,8 @@ class Price(msgspec.Struct, frozen=True):
     output: float = 0.0
     cacheRead: float = 0.0
     cacheWrite: float = 0.0
+    above: int = 0  # a call with more input tokens than this …
+    long: Price | None = None  # … has these prices
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
@@ -43,7 +45,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     api: str
     base_url: str = ""
     name: str = ""
-    reasoning: bool = False
+    reasoning: bool | None = False  # None: nobody has said
     vision: bool = False
     tools: bool = True
     context_window: int = 200_000
@@ -55,11 +57,20 @@ class ModelInfo(msgspec.Struct, frozen=True):
     timeout: float | None = None  # models.providers.<id>.timeoutSeconds
 
 
+class PromptPart(msgspec.Struct, frozen=True):
+    """One section of a prompt as it was rendered: its size, and on which side of the cache boundary it lies."""
+
+    name: str
+    chars: int
+    stable: bool
+
+
 class Prompt(msgspec.Struct, frozen=True):
     """The system prompt. `stable` is byte-equal from turn to turn; the cache boundary lies between the two."""
 
     stable: str
     volatile: str = ""
+    parts: tuple[PromptPart, ...] = ()  # in order, a blank line between each two; () when nobody counted
 
     @property
     def text(self) -> str:
@@ -79,6 +90,10 @@ class Request(msgspec.Struct, frozen=True):
     temperature: float | None = None
     tool_choice: str | dict[str, Any] | None = None
     session: str = ""  # stable id for prompt_cache_key and the like
+    owner: str = ""  # the session key: whose budget pays
+    profile: str = ""  # the auth profile the person chose for the session; others only while it rests
+    fallback: bool = False  # another model stands behind this one: keys that rest are left alone
+    fast_until: int | None = None  # wall clock in ms from when a further try of this call is not fast ("auto")
 
 
 # --- what a stream yields -------------------------------------------------------------------------------------
@@ -123,6 +138,7 @@ FailureKind: TypeAlias = Literal[
     "refused",  # content policy
     "aborted",  # somebody stopped it
     "config",  # no key, unknown provider
+    "budget",  # the person's own limit is reached
 ]
 
 
@@ -134,6 +150,7 @@ class Failure(msgspec.Struct, frozen=True):
     status: int = 0
     retry_after: float | None = None  # seconds, as the provider asked
     partial: bool = False  # True when text had already been streamed
+    rotate: bool = False  # the provider has another key that may do better: the same call is worth another try
 
 
 class Done(msgspec.Struct, frozen=True, tag="done"):
@@ -155,7 +172,13 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying"):
     wait: float
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallStart | CallDelta | Retrying | Done | Failed
+class Notice(msgspec.Struct, frozen=True, tag="notice"):
+    """Something the person should know that is no part of the answer."""
+
+    text: str
+
+
+ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallStart | CallDelta | Retrying | Notice | Done | Failed
 
 
 class Stop(Protocol):

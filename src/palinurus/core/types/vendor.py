@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.core.prompt.facts import Contribution
 from palinurus.core.types.model import ModelInfo, Price, Request
 
 
@@ -40,11 +41,22 @@ class Known(msgspec.Struct, frozen=True):
     context_window: int = 200_000
     max_tokens: int = 8192
     price: Price | None = None
+    compat: dict[str, Any] = {}  # what the config may say under models[].compat, said by the vendor
 
 
 def unshaped(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """The body as the wire built it."""
     return body
+
+
+class Signing(msgspec.Struct, frozen=True):
+    """Variables that hold credentials to sign requests with, where a vendor takes signatures beside bearer keys."""
+
+    access: str
+    secret: str
+    token: str = ""  # of temporary credentials
+    regions: tuple[str, ...] = ()  # variables that name the region; the first set one wins
+    region: str = ""  # the one in the vendor's base URL
 
 
 class Vendor(msgspec.Struct, frozen=True):
@@ -64,3 +76,5 @@ class Vendor(msgspec.Struct, frozen=True):
     keyless: bool = False  # local servers: no key needed
     aliases: tuple[str, ...] = ()  # other spellings of the provider id
     reasons: Callable[[str], bool] | None = None  # can a model that `models` does not list think? by its id
+    prompt: Callable[[ModelInfo], Contribution] | None = None  # what its models are told besides
+    signing: Signing | None = None

@@ -7,7 +7,7 @@ from typing import Any
 
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.vendor import Known, Profile, Signing, Vendor
 from palinurus.providers.vendors import claude, custom
 
 _POINT = {"cachePoint": {"type": "default"}}
@@ -32,7 +32,8 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
         return body
     found = claude.fields(request)
     most = found.pop("max_tokens", None)
-    if found.get("thinking", {}).get("type") == "disabled":
+    kind = found.get("thinking", {}).get("type")
+    if kind == "disabled" or (kind == "enabled" and claude.unthought(body)):
         return body
     if not claude.family(name).adaptive:
         found["anthropic_beta"] = [claude.INTERLEAVED]
@@ -88,5 +89,12 @@ VENDOR = Vendor(
     profile=profile,
     shape=shape,
     aliases=("bedrock", "aws-bedrock"),
+    signing=Signing(
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        ("AWS_REGION", "AWS_DEFAULT_REGION"),
+        "us-east-1",
+    ),
     reasons=reasons,
 )

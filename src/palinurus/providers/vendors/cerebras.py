@@ -1,9 +1,36 @@
-"""Cerebras: open models at very high speed, the common rules."""
+"""Cerebras: open models at very high speed. GPT-OSS always thinks, the others can be told not to."""
 
 from __future__ import annotations
 
-from palinurus.core.types.vendor import Known, Vendor
-from palinurus.providers.vendors import custom
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom, efforts
+
+
+def _glm(model: ModelInfo) -> bool:
+    return "glm-" in model.ref.model.lower() and not thinking.efforts(model)
+
+
+def profile(model: ModelInfo) -> Profile:
+    """On and off for GLM, the base levels for the rest."""
+    return custom.BINARY if _glm(model) else custom.profile(model)
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """`reasoning_effort`; GLM thinks unless told "none", and has no degrees."""
+    model = request.model
+    if model.api != "openai-completions" or "thinkingFormat" in model.compat or thinking.efforts(model):
+        return custom.shape(body, request)
+    if not thinking.can(model, request.level) or (_glm(model) and custom.active(request)):
+        return body
+    switched = _glm(model) or "qwen" in model.ref.model.lower()
+    words = (*(("none",) if switched else ()), "low", "medium", "high")
+    word = efforts.choose(request.level, model, words)
+    return {**body, "reasoning_effort": word} if word else body
+
 
 VENDOR = Vendor(
     id="cerebras",
@@ -15,8 +42,8 @@ VENDOR = Vendor(
         Known("gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
         Known("zai-glm-4.7", "GLM-4.7", True, context_window=131_072, max_tokens=32_768),
     ),
-    profile=custom.profile,
-    shape=custom.shape,
+    profile=profile,
+    shape=shape,
     headers=custom.headers,
     reasons=lambda model_id: any(word in model_id.lower() for word in ("gpt-oss", "glm-", "qwen-3")),
 )

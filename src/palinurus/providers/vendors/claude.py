@@ -77,7 +77,7 @@ def effort(level: str, model_id: str) -> str:
 def thinks(request: Request) -> bool:
     """Will this call think?"""
     fable = family(request.model.ref.model).fable
-    return fable or (request.model.reasoning and request.level not in ("off", "none", ""))
+    return fable or (request.model.reasoning is not False and request.level not in ("off", "none", ""))
 
 
 def budget(request: Request) -> tuple[int, int]:
@@ -101,7 +101,7 @@ def fields(request: Request) -> dict[str, Any]:
     if kind.fable:
         word = effort(request.level, model.ref.model) if request.level != "off" else "high"
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": word}}
-    if not model.reasoning:
+    if not thinking.can(model, request.level):
         return {}
     if not thinks(request):
         return {"thinking": {"type": "disabled"}}
@@ -118,7 +118,10 @@ def fields(request: Request) -> dict[str, Any]:
 
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """A Messages body with its thinking fields, and without what the API refuses beside them."""
-    shaped = {**body, **fields(request)}
+    found = fields(request)
+    if found.get("thinking", {}).get("type") == "enabled" and unthought(body):
+        found = {"thinking": {"type": "disabled"}}
+    shaped = {**body, **found}
     on = shaped.get("thinking", {}).get("type") in ("adaptive", "enabled")
     if on or family(request.model.ref.model).latest:
         shaped.pop("temperature", None)
@@ -128,6 +131,21 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     if isinstance(choice, dict) and choice.get("type") not in ("auto", "none"):
         shaped["tool_choice"] = {"type": "auto"}  # thinking and a forced tool exclude each other
     return unprefilled(shaped)
+
+
+def unthought(body: dict[str, Any]) -> bool:
+    """Is a tool round under way that began without thoughts, such as another model's? A budget is refused in there:
+    the API wants the answer that called to begin with its thinking block. The next round can think again."""
+    messages = body.get("messages") or []
+    if len(messages) < 2 or not any("toolResult" in b or b.get("type") == "tool_result" for b in _blocks(messages[-1])):
+        return False
+    first = next(iter(_blocks(messages[-2])), {})
+    return "reasoningContent" not in first and first.get("type") not in ("thinking", "redacted_thinking")
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 def unprefilled(body: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ Body: TypeAlias = dict[str, Any]
 
 ON = Level("low", "on")
 BINARY = thinking.profile(("off", ON), "off")
+ALWAYS = thinking.profile((ON,), "low")  # cannot be switched off
 
 
 def active(request: Request) -> bool:
@@ -72,7 +73,7 @@ _SWITCHES = frozenset(
 
 def completions(body: Body, request: Request) -> Body:
     """Thinking fields of a Chat Completions body, in the format the catalog entry names."""
-    if not request.model.reasoning:
+    if not thinking.can(request.model, request.level):
         return body
     word = request.model.compat.get("thinkingFormat")
     return FORMATS.get(word if isinstance(word, str) else "openai", efforts.completions)(body, request)

@@ -78,7 +78,7 @@ def profile(model: ModelInfo) -> Profile:
 
 def responses(body: dict[str, Any], request: Request, *, none: bool = True) -> dict[str, Any]:
     """`reasoning` and `include` of the Responses API. `none` False: the endpoint refuses effort "none"."""
-    if not request.model.reasoning:
+    if not thinking.can(request.model, request.level):
         return body
     effort = choose(request.level, request.model)
     if effort is None or effort == "none":
@@ -91,7 +91,7 @@ def responses(body: dict[str, Any], request: Request, *, none: bool = True) -> d
 def completions(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """`reasoning_effort` of Chat Completions, for models that reason and take one."""
     model = request.model
-    if not model.reasoning or model.compat.get("supportsReasoningEffort") is False:
+    if not thinking.can(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
         return body
     if request.tools and bare(model.ref.model).startswith("gpt-5.4-mini"):
         return body  # it refuses the pair of tools and an effort

@@ -1,9 +1,47 @@
-"""Fireworks AI: open models, the common rules."""
+"""Fireworks AI: open models; which efforts one takes depends on its family."""
 
 from __future__ import annotations
 
-from palinurus.core.types.vendor import Known, Vendor
-from palinurus.providers.vendors import custom
+import re
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.providers.vendors import custom, efforts
+
+# First match wins; families that are not here take the common three.
+_EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
+    (re.compile(r"deepseek-v4.*"), ("none", "low", "medium", "high", "xhigh")),
+    (re.compile(r"glm-5p[3-9].*"), ("none", "low", "high", "max")),
+    (re.compile(r"glm-.*"), ("none", "high", "max")),
+)
+
+
+def taken(model: ModelInfo) -> tuple[str, ...]:
+    """The efforts of a model: what the config lists, else its family's."""
+    name = efforts.bare(model.ref.model)
+    family = next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ("low", "medium", "high"))
+    return thinking.efforts(model) or family
+
+
+def profile(model: ModelInfo) -> Profile:
+    """The base levels, and what the family has above them."""
+    if "thinkingFormat" in model.compat or model.api != "openai-completions":
+        return custom.profile(model)
+    return thinking.profile((*thinking.BASE, *(level for level in ("xhigh", "max") if level in taken(model))))
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """`reasoning_effort` in the words of the family; "none" only where it is one."""
+    model = request.model
+    if model.api != "openai-completions" or "thinkingFormat" in model.compat:
+        return custom.shape(body, request)
+    if not thinking.can(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
+        return body
+    word = efforts.choose(request.level, model, taken(model))
+    return {**body, "reasoning_effort": word} if word else body
+
 
 VENDOR = Vendor(
     id="fireworks",
@@ -20,8 +58,8 @@ VENDOR = Vendor(
             "accounts/fireworks/models/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768
         ),
     ),
-    profile=custom.profile,
-    shape=custom.shape,
+    profile=profile,
+    shape=shape,
     headers=custom.headers,
     reasons=lambda model_id: any(
         word in model_id.lower() for word in ("gpt-oss", "kimi-k2p", "glm-", "deepseek-v", "-r1")

@@ -77,7 +77,7 @@ def config(request: Request) -> dict[str, Any] | None:
     table = _BUDGETS.get(kind)
     if table is None:
         # An unlisted model that thinks: dynamic thinking is the one setting every generation takes.
-        return {"includeThoughts": True, "thinkingBudget": -1} if on and request.model.reasoning else None
+        return {"includeThoughts": True, "thinkingBudget": -1} if on and request.model.reasoning is not False else None
     amount = table.get(level if on else "off")
     if amount is None:
         return None

@@ -22,8 +22,11 @@ def profile(model: ModelInfo) -> Profile:
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """`reasoning_effort` in the words each family takes."""
     model = request.model
-    if model.api == "openai-completions" and _switch(model.ref.model) and model.reasoning:
-        return {**body, "reasoning_effort": "default" if custom.active(request) else "none"}
+    if model.api == "openai-completions" and _switch(model.ref.model) and thinking.can(model, request.level):
+        if not custom.active(request):
+            return {**body, "reasoning_effort": "none"}
+        # Without the format thoughts come as tags inside the text unless tools are offered.
+        return {**body, "reasoning_effort": "default", "reasoning_format": "parsed"}
     return custom.shape(body, request)
 
 

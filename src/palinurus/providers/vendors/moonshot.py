@@ -9,7 +9,6 @@ from palinurus.core.types.model import ModelInfo, Request
 from palinurus.core.types.vendor import Known, Profile, Vendor
 from palinurus.providers.vendors import custom
 
-_ALWAYS = thinking.profile((custom.ON,), "low")
 _SWITCH: dict[object, bool] = {
     True: True,
     False: False,
@@ -31,7 +30,7 @@ def _always(model_id: str) -> bool:
 
 def profile(model: ModelInfo) -> Profile:
     """off and on; only on where it cannot be switched off."""
-    return _ALWAYS if _always(model.ref.model) else custom.BINARY
+    return custom.ALWAYS if _always(model.ref.model) else custom.BINARY
 
 
 def _wanted(request: Request) -> dict[str, Any]:
@@ -56,7 +55,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     shaped = {key: value for key, value in body.items() if key not in ("thinking", "reasoning_effort")}
     if _always(model.ref.model):
         return _auto(shaped)
-    if not model.reasoning:
+    if not thinking.can(model, request.level):
         return shaped
     shaped["thinking"] = _wanted(request)
     return _auto(shaped) if shaped["thinking"]["type"] == "enabled" else shaped

@@ -37,7 +37,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
     if not isinstance(think, (str, bool)):
         think = _THINK.get(request.level, False)
-    if not model.reasoning and think is not False:
+    if not thinking.can(model, request.level) and think is not False:
         return body
     return {**body, "think": think}
 

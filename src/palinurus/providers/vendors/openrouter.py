@@ -29,7 +29,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
         return custom.shape(body, request)
     name = request.model.ref.model.lower()
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
-    if not request.model.reasoning or not custom.active(request) or _BARE.fullmatch(name):
+    if request.model.reasoning is False or not custom.active(request) or _BARE.fullmatch(name):
         return shaped
     effort = _WORDS.get(request.level, request.level)
     if _DEEPSEEK_V4.fullmatch(name):

@@ -1,7 +1,8 @@
-"""Together AI: open models; a switch `reasoning.enabled`, efforts for GPT-OSS."""
+"""Together AI: open models; a switch `reasoning.enabled`, efforts for GPT-OSS, and some that always think."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from palinurus.core.levels import thinking
@@ -9,22 +10,33 @@ from palinurus.core.types.model import ModelInfo, Request
 from palinurus.core.types.vendor import Known, Profile, Vendor
 from palinurus.providers.vendors import custom
 
+_ALWAYS = re.compile(r"minimax-m2|deepseek-r1|kimi-k2-thinking")
 
-def _switch(model: ModelInfo) -> bool:
-    return "gpt-oss" not in model.ref.model.lower() and "thinkingFormat" not in model.compat
+
+def _plain(model: ModelInfo) -> bool:
+    """Does the config describe efforts or a format of its own, or is it GPT-OSS?"""
+    return "gpt-oss" in model.ref.model.lower() or "thinkingFormat" in model.compat or bool(thinking.efforts(model))
+
+
+def _always(model: ModelInfo) -> bool:
+    return bool(_ALWAYS.search(model.ref.model.lower()))
 
 
 def profile(model: ModelInfo) -> Profile:
-    """On and off; the base levels for GPT-OSS and whatever the config describes."""
-    return custom.BINARY if _switch(model) and not thinking.efforts(model) else custom.profile(model)
+    """On and off, or on alone; the base levels for GPT-OSS and whatever the config describes."""
+    if _plain(model):
+        return custom.profile(model)
+    return custom.ALWAYS if _always(model) else custom.BINARY
 
 
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
-    """The switch, or the common rules."""
+    """The switch, nothing where there is none, or the common rules."""
     model = request.model
-    if model.api == "openai-completions" and model.reasoning and _switch(model) and not thinking.efforts(model):
-        return custom.enabled(body, request)
-    return custom.shape(body, request)
+    if model.api != "openai-completions" or _plain(model):
+        return custom.shape(body, request)
+    if _always(model) or not thinking.can(model, request.level):
+        return body
+    return custom.enabled(body, request)
 
 
 VENDOR = Vendor(
@@ -37,9 +49,12 @@ VENDOR = Vendor(
         Known("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
         Known("moonshotai/Kimi-K2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
         Known("zai-org/GLM-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
-        Known("deepseek-ai/DeepSeek-V3.1", "DeepSeek V3.1", True, context_window=131_072, max_tokens=32_768),
+        Known("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek V4 Pro", True, context_window=512_000, max_tokens=32_768),
+        Known("MiniMaxAI/MiniMax-M2.7", "MiniMax M2.7", True, context_window=202_752, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,
-    reasons=lambda model_id: any(word in model_id.lower() for word in ("gpt-oss", "kimi-k2.", "glm-", "v3.1", "-r1")),
+    reasons=lambda model_id: bool(
+        re.search(r"gpt-oss|kimi-k2[.-](\d|thinking)|glm-|deepseek-(v3\.1|v4|r1)|minimax-m|qwen3\.", model_id.lower())
+    ),
 )

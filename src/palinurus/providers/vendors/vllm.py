@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelInfo, Request
 from palinurus.core.types.vendor import Profile, Vendor
 from palinurus.providers.vendors import custom
@@ -21,7 +22,7 @@ def profile(model: ModelInfo) -> Profile:
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     """The chat template's switch, or the common rules."""
     model = request.model
-    if model.api == "openai-completions" and model.reasoning and _nemotron(model):
+    if model.api == "openai-completions" and thinking.can(model, request.level) and _nemotron(model):
         return custom.template(body, request)
     return custom.shape(body, request)
 

@@ -19,7 +19,8 @@ _FAST: dict[str, str] = {
 # Models that take an effort, and which. The others refuse the field.
 _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
     (re.compile(r"grok-3-mini.*"), ("low", "high")),
-    (re.compile(r"grok-(4\.[3-9]|[5-9]).*|grok-latest"), ("none", "low", "medium", "high")),
+    (re.compile(r"grok-4\.3.*"), ("none", "low", "medium", "high")),
+    (re.compile(r"grok-(4\.[4-9]|[5-9]).*|grok-latest"), ("low", "medium", "high")),  # these cannot be switched off
 )
 
 
@@ -37,7 +38,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     name = efforts.bare(model.ref.model)
     listed = thinking.efforts(model)
     taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
-    if model.reasoning and taken and (effort := efforts.choose(request.level, model, taken)):
+    if thinking.can(model, request.level) and taken and (effort := efforts.choose(request.level, model, taken)):
         shaped["reasoning_effort"] = effort
     if request.fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]

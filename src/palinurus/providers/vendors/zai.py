@@ -29,7 +29,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
     if shaped.get("tools") and model.params.get("tool_stream", True) is not False:
         shaped.setdefault("tool_stream", True)
-    if not model.reasoning:
+    if not thinking.can(model, request.level):
         return shaped
     if not custom.active(request):
         return {**shaped, "thinking": {"type": "disabled"}}

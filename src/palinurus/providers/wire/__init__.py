@@ -6,7 +6,7 @@ A wire knows its protocol and nothing else: no keys, no network, no vendor's nam
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,22 @@ def as_event(body: bytes) -> bytes:
     return b"data: " + body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n\n"
 
 
+class Signer(NamedTuple):
+    """Credentials for APIs whose requests are signed; `region` where the address does not say it."""
+
+    access_key: str
+    secret_key: str
+    token: str = ""
+    region: str = ""
+
+    def __repr__(self) -> str:
+        return "Signer(***)"
+
+
+# (url, headers so far, body, credentials, UTC as 20260131T235959Z) -> headers to add
+Sign: TypeAlias = Callable[[str, dict[str, str], bytes, Signer, str], dict[str, str]]
+
+
 class Wire(msgspec.Struct, frozen=True):
     """`encode` gives the body, `decoder` a fresh machine for the answer, `path` the tail of the URL."""
 
@@ -32,3 +48,4 @@ class Wire(msgspec.Struct, frozen=True):
     headers: Callable[[Request], dict[str, str]] = no_headers
     key_header: str = "authorization"  # where the key goes when the vendor does not say otherwise
     whole: Callable[[bytes], bytes] = as_event  # a non-streamed JSON answer -> bytes the decoder takes
+    sign: Sign | None = None

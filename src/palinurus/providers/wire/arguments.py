@@ -16,6 +16,7 @@ MAX_DEPTH = 64
 _BIG = re.compile(r"[0-9]{19}|[eE]\+?[0-9]{3}")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 def arguments(text: str) -> tuple[dict[str, Any], str | None]:
@@ -85,6 +86,26 @@ def _unfit(value: Any) -> str | None:
             return None
         level = below
     return f"the arguments are nested deeper than {MAX_DEPTH}"
+
+
+def encoded(value: Any) -> bytes:
+    """JSON; text with half characters in it is mended first. Raises TypeError, ValueError."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(scrub(value))
+
+
+def written(args: Any) -> str:
+    """Arguments that came as an object, or as text, as JSON text. What cannot be written is refused by `arguments`."""
+    if isinstance(args, str):
+        return args
+    if args is None:
+        return "{}"
+    try:
+        return str(encoded(args), "utf-8")
+    except (msgspec.EncodeError, ValueError, OverflowError, TypeError, RecursionError):
+        return "[unreadable]"
 
 
 def scrub(value: Any) -> Any:

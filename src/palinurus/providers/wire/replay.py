@@ -1,4 +1,4 @@
-"""What every wire needs to send a conversation back: tool call ids a vendor accepts, words for what it cannot take.
+"""What every wire needs to send a conversation back: ids and names a vendor accepts, words for what it cannot take.
 
 Pure and deterministic: the same history gives the same bytes, or the prompt cache is lost.
 """
@@ -7,17 +7,74 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.messages import Assistant, Image, Message, Text
+from palinurus.core.types.model import ModelInfo
 
 NO_IMAGE = "[an image was here; this model cannot see images]"
 NO_OUTPUT = "(no output)"
 SEE_IMAGE = "(see the attached image)"
+EMPTY = "(empty message)"
+OPENING = "(the conversation continues)"  # where a history begins with an answer
+GONE = "No longer available."  # describes a tool that only the history knows
+IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 _ALNUM = re.compile(r"[A-Za-z0-9]+")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class Idents:
+    """Ids of one request: what `make` gives, but never the same for two."""
+
+    __slots__ = ("_given", "_make", "_taken", "names")
+
+    def __init__(self, make: Callable[[str], str]) -> None:
+        self.names: dict[str, str] = {}  # raw id -> the tool called under it: results must name the same
+        self._make = make
+        self._given: dict[str, str] = {}
+        self._taken: set[str] = set()
+
+    def __call__(self, raw: str) -> str:
+        found = self._given.get(raw)
+        if found is None:
+            found = self._make(raw)
+            while found in self._taken:
+                found = self._make(digest(raw + found))
+            self._taken.add(found)
+            self._given[raw] = found
+        return found
+
+
+def tool_name(raw: str) -> str:
+    """A name every API takes. Models invent names; what they invented is in the history for ever."""
+    if _NAME.fullmatch(raw):
+        return raw
+    plain = _UNSAFE.sub("_", raw)[:64]
+    return plain if _NAME.fullmatch(plain) else f"_{plain}"[:64]
+
+
+def own(message: Assistant, model: ModelInfo) -> bool:
+    """May this answer's thoughts go back there? Only where they come from, and only if the answer was complete."""
+    return not message.failed and message.same_route(model.api, model.ref.provider, model.ref.model)
+
+
+def visible(image: Image, kinds: tuple[str, ...] = IMAGES) -> bool:
+    """Can this picture be sent at all?"""
+    return bool(image.data) and image.mimeType in kinds
+
+
+def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+    """A tool's parameters with the type that every API demands."""
+    return parameters if parameters.get("type") == "object" else {**parameters, "type": "object"}
+
+
+def used(messages: Iterable[Message]) -> list[str]:
+    """Names of the tools a history calls. Some APIs refuse calls of tools that the request does not define."""
+    return sorted({tool_name(call.name) for m in messages if isinstance(m, Assistant) for call in m.calls})
 
 
 def safe_ids(longest: int) -> Callable[[str], str]:
@@ -46,7 +103,11 @@ def digest(raw: str) -> str:
 
 
 def texts(blocks: tuple[Text | Image, ...], vision: bool) -> str:
-    """The blocks as text alone; images become words unless the model sees them elsewhere."""
-    if len(blocks) == 1 and isinstance(blocks[0], Text):
-        return blocks[0].text
-    return "\n".join([b.text if isinstance(b, Text) else NO_IMAGE for b in blocks if isinstance(b, Text) or not vision])
+    """The blocks as text alone; images become words unless the model sees them elsewhere. Blank text is nothing."""
+    shown = [
+        b.text if isinstance(b, Text) else NO_IMAGE
+        for b in blocks
+        if isinstance(b, Text) or not (vision and visible(b))
+    ]
+    text = shown[0] if len(shown) == 1 else "\n".join(shown)
+    return "" if text.isspace() else text

@@ -121,6 +121,8 @@ def settle(tx: Tx, held: Claim, end: Settlement) -> None:
         )
     if end.session is not None:
         save_session(tx, end.session)
+    if end.touch is not None:
+        touch_session(tx, end.touch)
     tx.step(held.id, tx.now, "settled", end.outcome)
     for reply in end.replies:
         outbox.queue(tx, reply)
@@ -154,6 +156,17 @@ def save_session(tx: Tx, row: SessionRow) -> None:
         "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (key) DO UPDATE SET agent = excluded.agent, session_id = excluded.session_id,"
         " updated = excluded.updated, data = excluded.data",
+        (row.key, row.agent, row.session_id, row.updated, row.data),
+    )
+
+
+def touch_session(tx: Tx, row: SessionRow) -> None:
+    """What a run adds to its session's row. Meanwhile people may have changed the rest, or begun another session."""
+    tx.conn.execute(
+        "INSERT INTO sessions (key, agent, session_id, updated, data) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (key) DO UPDATE SET updated = excluded.updated,"
+        " data = CAST(json_patch(CAST(data AS TEXT), CAST(excluded.data AS TEXT)) AS BLOB)"
+        " WHERE session_id = excluded.session_id",
         (row.key, row.agent, row.session_id, row.updated, row.data),
     )
 

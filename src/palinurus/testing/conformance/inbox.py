@@ -6,6 +6,7 @@ Knows the port only; the implementation comes from the subclass's `open`.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -218,7 +219,7 @@ class InboxSuite:
         held = await self.held(store)
         row = SessionRow("agent:main:a", "main", "s", 5, b"{}")
         await store.settle(
-            held, Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r2")), row, (call("m1", 5),))
+            held, Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r2")), row, spent=(call("m1", 5),))
         )
         done = await store.item("m1")
         assert done is not None
@@ -227,6 +228,23 @@ class InboxSuite:
         assert [p.id for p in await store.outgoing("fake", 9999)] == ["r1"]
         assert await store.session("agent:main:a") == row
         assert await store.spent(0) == [call("m1", 5)]
+
+    async def test_touch_leaves_what_others_changed(self, store: Store) -> None:
+        held = await self.held(store)
+        old = SessionRow("agent:main:a", "main", "s", 5, b'{"sessionId":"s","level":"high","label":"x"}')
+        await store.save_session(old)
+        seen = SessionRow("agent:main:a", "main", "s", 9, b'{"sessionId":"s","tokens":7,"label":null}')
+        await store.settle(held, Settlement("answered", touch=seen))
+        row = await store.session("agent:main:a")
+        assert row is not None and row.updated == 9
+        assert json.loads(row.data) == {"sessionId": "s", "level": "high", "tokens": 7}
+
+    async def test_touch_of_a_session_that_is_over_changes_nothing(self, store: Store) -> None:
+        held = await self.held(store)
+        new = SessionRow("agent:main:a", "main", "new", 6, b'{"sessionId":"new"}')
+        await store.save_session(new)
+        await store.settle(held, Settlement("answered", touch=SessionRow("agent:main:a", "main", "old", 9, b'{"x":1}')))
+        assert await store.session("agent:main:a") == new
 
     async def test_say_queues_while_the_run_goes_on_and_never_twice(self, store: Store) -> None:
         claim = (await store.accept(item("m1"), claim=True)).claim
@@ -259,7 +277,7 @@ class InboxSuite:
     async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
         held = await self.held(store)
         broken = msgspec.structs.replace(part("r2"), channel=None)  # no store takes a reply to nowhere
-        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), broken), None, (call("m1", 5),))
+        twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), broken), spent=(call("m1", 5),))
         other = store.accept(item("m9", "agent:main:z"), claim=True)
         failed, fine = await asyncio.gather(store.settle(held, twice), other, return_exceptions=True)
         assert isinstance(failed, StateError)

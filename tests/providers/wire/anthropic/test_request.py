@@ -83,7 +83,12 @@ def test_conversation_with_marks() -> None:
                         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
                     ],
                 },
-                {"type": "tool_result", "tool_use_id": "t2", "content": [], "is_error": True},
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t2",
+                    "content": [{"type": "text", "text": "(no output)"}],
+                    "is_error": True,
+                },
                 {"type": "text", "text": "and", "cache_control": MARK},
             ],
         },

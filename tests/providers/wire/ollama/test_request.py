@@ -54,7 +54,7 @@ def test_calls_results_and_thinking() -> None:
     assert result == {"role": "tool", "content": "out", "tool_name": "read"}
     foreign = Assistant((Thinking("hm"), call), "other", "p", "m")
     assert "thinking" not in sent(foreign)[0]
-    assert sent(Assistant((Thinking("hm"),), "ollama", "p", "m")) == []
+    assert sent(User("q"), Assistant((Thinking("hm"),), "ollama", "p", "m")) == [{"role": "user", "content": "q"}]
 
 
 def test_images() -> None:

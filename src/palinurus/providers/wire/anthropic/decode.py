@@ -10,6 +10,7 @@ from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import ModelEvent, Request
 from palinurus.core.types.usage import Usage
 from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import scrub
 from palinurus.providers.wire.build import Builder, Part
 from palinurus.providers.wire.loose import loose
@@ -128,7 +129,7 @@ class AnthropicDecoder:
         except (msgspec.DecodeError, ValueError, RecursionError):
             found = None if closing else loose(payload, Event)
             if found is None:
-                if not closing and payload.lstrip()[:1] in (b"{", b"["):
+                if not closing and payload.lstrip()[:1] in (b"{", b"[") and not _foreign(payload):
                     self._builder.fail("malformed", "the stream holds an event that cannot be read")
                 return
             event = found
@@ -252,6 +253,12 @@ class AnthropicDecoder:
         if self._stop == "refusal":
             return self._builder.fail("refused", "the model declined to answer")
         return self._builder.done(STOPS.get(self._stop or "end_turn", "stop"))
+
+
+def _foreign(payload: bytes) -> bool:
+    """Is this an event of a kind we do not know? Its fields may be of any type."""
+    value = pick.read(payload)
+    return value is not None and pick.text(value, "type") not in _HANDLERS and not value.get("error")
 
 
 _HANDLERS = {

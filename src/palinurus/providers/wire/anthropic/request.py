@@ -11,13 +11,23 @@ from typing import Any
 
 from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from palinurus.core.types.model import Request
-from palinurus.providers.wire.replay import NO_IMAGE, safe_ids
+from palinurus.providers.wire.replay import (
+    GONE,
+    NO_IMAGE,
+    NO_OUTPUT,
+    OPENING,
+    Idents,
+    own,
+    safe_ids,
+    schema,
+    tool_name,
+    used,
+    visible,
+)
 
 VERSION = "2023-06-01"
 MAX_OUTPUT = 32_000  # when nothing is asked for
-_IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 _CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
-_ident = safe_ids(64)
 
 
 def encode(request: Request) -> dict[str, Any]:
@@ -36,14 +46,15 @@ def encode(request: Request) -> dict[str, Any]:
     if system:
         body["system"] = system
     if request.tools and model.tools:
-        tools: list[dict[str, Any]] = [
-            {"name": t.name, "description": t.description, "input_schema": t.parameters} for t in request.tools
-        ]
+        tools = [_tool(t.name, t.description, t.parameters) for t in request.tools]
         if mark:
             tools[-1]["cache_control"] = mark
         body["tools"] = tools
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice)
+    elif names := used(request.messages):  # a history with calls is refused where no tool is defined
+        body["tools"] = [_tool(name, GONE, {}) for name in names]
+        body["tool_choice"] = {"type": "none"}
     if mark:
         _mark_turns(messages, mark)
     temperature = params.get("temperature") if request.temperature is None else request.temperature
@@ -61,6 +72,10 @@ def path(request: Request) -> str:
 def headers(request: Request) -> dict[str, str]:
     """The protocol version."""
     return {"anthropic-version": VERSION}
+
+
+def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "description": description, "input_schema": schema(parameters)}
 
 
 def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
@@ -97,36 +112,45 @@ def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
 
 
 def _messages(request: Request) -> list[dict[str, Any]]:
-    """Turns alternate: what follows in the same role is joined. The first is the user's."""
+    """Turns alternate: what follows in the same role is joined. The first is the user's, results come first in one."""
     out: list[dict[str, Any]] = []
+    ident = Idents(safe_ids(64))
     for message in request.messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
-        content = _content(message, request)
+        content = _content(message, request, ident)
         if not content:
             continue
+        if not out and role == "assistant":
+            out.append({"role": "user", "content": [{"type": "text", "text": OPENING}]})
         if out and out[-1]["role"] == role:
             out[-1]["content"] += content
         else:
             out.append({"role": role, "content": content})
-    if out and out[0]["role"] == "assistant":
-        out.insert(0, {"role": "user", "content": [{"type": "text", "text": "(continued)"}]})
-    return out
+    for turn in out:
+        if turn["role"] == "user":
+            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
+    return out or [{"role": "user", "content": [{"type": "text", "text": OPENING}]}]
 
 
-def _content(message: User | Assistant | ToolResult, request: Request) -> list[dict[str, Any]]:
+def _content(message: User | Assistant | ToolResult, request: Request, ident: Idents) -> list[dict[str, Any]]:
     vision = request.model.vision
     if isinstance(message, User):
         return _plain(message.blocks, vision)
     if isinstance(message, ToolResult):
-        block: dict[str, Any] = {
-            "type": "tool_result",
-            "tool_use_id": _ident(message.toolCallId),
-            "content": _plain(message.content, vision),
-        }
-        if message.isError:
-            block["is_error"] = True
-        return [block]
-    return _said(message, request)
+        return _result(message, _plain(message.content, vision), ident)
+    return _said(message, request, ident)
+
+
+def _result(message: ToolResult, content: list[dict[str, Any]], ident: Idents) -> list[dict[str, Any]]:
+    """The result; pictures of one that failed stand behind it, because an error may hold text only."""
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": ident(message.toolCallId)}
+    beside: list[dict[str, Any]] = []
+    if message.isError:
+        beside = [part for part in content if part["type"] == "image"]
+        content = [part for part in content if part["type"] == "text"]
+        block["is_error"] = True
+    block["content"] = content or [{"type": "text", "text": NO_OUTPUT}]
+    return [block, *beside]
 
 
 def _plain(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
@@ -136,7 +160,7 @@ def _plain(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
         if isinstance(block, Text):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
-        elif vision and block.mimeType in _IMAGES:
+        elif vision and visible(block):
             source = {"type": "base64", "media_type": block.mimeType, "data": block.data}
             out.append({"type": "image", "source": source})
         else:
@@ -144,16 +168,16 @@ def _plain(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
     return out
 
 
-def _said(message: Assistant, request: Request) -> list[dict[str, Any]]:
-    ref = request.model.ref
-    same = message.same_route(request.model.api, ref.provider, ref.model)
+def _said(message: Assistant, request: Request, ident: Idents) -> list[dict[str, Any]]:
+    same = own(message, request.model)
     out: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, Text):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
         elif isinstance(block, ToolCall):
-            out.append({"type": "tool_use", "id": _ident(block.id), "name": block.name, "input": block.arguments})
+            use = {"type": "tool_use", "id": ident(block.id), "name": tool_name(block.name), "input": block.arguments}
+            out.append(use)
         elif isinstance(block, Thinking) and same and (signature := (block.thinkingSignature or "").strip()):
             if block.redacted:
                 out.append({"type": "redacted_thinking", "data": signature})

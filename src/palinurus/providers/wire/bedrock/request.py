@@ -12,10 +12,20 @@ from urllib.parse import quote
 from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from palinurus.core.types.model import Request
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, safe_ids
+from palinurus.providers.wire.replay import (
+    EMPTY,
+    GONE,
+    NO_IMAGE,
+    NO_OUTPUT,
+    OPENING,
+    Idents,
+    own,
+    safe_ids,
+    schema,
+    tool_name,
+    used,
+)
 
-OPENING = "(the conversation continues)"
-EMPTY = "(empty message)"
 _FORMATS: dict[str, str] = {
     "image/png": "png",
     "image/jpeg": "jpeg",
@@ -23,7 +33,6 @@ _FORMATS: dict[str, str] = {
     "image/gif": "gif",
     "image/webp": "webp",
 }
-_ident = safe_ids(64)
 
 
 def path(request: Request) -> str:
@@ -51,21 +60,20 @@ def encode(request: Request) -> dict[str, Any]:
     tools = _tools(request)
     if tools:
         body["toolConfig"] = {"tools": tools}
-        choice = _choice(request.tool_choice) if request.tools else None
+        choice = _choice(request.tool_choice) if request.tools and request.model.tools else None
         if choice:
             body["toolConfig"]["toolChoice"] = choice
     return body
 
 
 def _tools(request: Request) -> list[dict[str, Any]]:
-    if request.tools and request.tool_choice != "none":
+    if request.tools and request.model.tools and request.tool_choice != "none":
         return [_spec(tool.name, tool.description, tool.parameters) for tool in request.tools]
-    named = {call.name for message in request.messages if isinstance(message, Assistant) for call in message.calls}
-    return [_spec(name, "No longer available.", {"type": "object"}) for name in sorted(named) if name]
+    return [_spec(name, GONE, {}) for name in used(request.messages)]
 
 
-def _spec(name: str, description: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"toolSpec": {"name": name, "description": description or name, "inputSchema": {"json": schema}}}
+def _spec(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"toolSpec": {"name": name, "description": description or name, "inputSchema": {"json": schema(parameters)}}}
 
 
 def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -80,9 +88,10 @@ def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
 def turns(request: Request) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     found: list[dict[str, Any]] = []
+    ident = Idents(safe_ids(64))
     for message in request.messages:
         role = "assistant" if isinstance(message, Assistant) else "user"
-        blocks = _blocks(message, request)
+        blocks = _blocks(message, request, ident)
         if not blocks:
             continue
         if not found and role == "assistant":
@@ -97,17 +106,17 @@ def turns(request: Request) -> list[dict[str, Any]]:
     return found or [{"role": "user", "content": [{"text": OPENING}]}]
 
 
-def _blocks(message: Message, request: Request) -> list[dict[str, Any]]:
+def _blocks(message: Message, request: Request, ident: Idents) -> list[dict[str, Any]]:
     if isinstance(message, User):
         return _shown(message.blocks, request.model.vision) or [{"text": EMPTY}]
     if isinstance(message, ToolResult):
         result = {
-            "toolUseId": _ident(message.toolCallId),
+            "toolUseId": ident(message.toolCallId),
             "content": _shown(message.content, request.model.vision) or [{"text": NO_OUTPUT}],
             "status": "error" if message.isError else "success",
         }
         return [{"toolResult": result}]
-    return _answer(message, request)
+    return _answer(message, request, ident)
 
 
 def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
@@ -116,23 +125,22 @@ def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
         if isinstance(block, Text):
             if block.text.strip():
                 found.append({"text": block.text})
-        elif vision and block.mimeType in _FORMATS:
+        elif vision and block.data and block.mimeType in _FORMATS:
             found.append({"image": {"format": _FORMATS[block.mimeType], "source": {"bytes": block.data}}})
         else:
             found.append({"text": NO_IMAGE})
     return found
 
 
-def _answer(message: Assistant, request: Request) -> list[dict[str, Any]]:
-    model = request.model
-    same = message.same_route(model.api, model.ref.provider, model.ref.model)
+def _answer(message: Assistant, request: Request, ident: Idents) -> list[dict[str, Any]]:
+    same = own(message, request.model)
     found: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, Text):
             if block.text.strip():
                 found.append({"text": block.text})
         elif isinstance(block, ToolCall):
-            use = {"toolUseId": _ident(block.id), "name": block.name, "input": block.arguments}
+            use = {"toolUseId": ident(block.id), "name": tool_name(block.name), "input": block.arguments}
             found.append({"toolUse": use})
         elif same and (thought := _thought(block)):
             found.append(thought)

@@ -1,23 +1,36 @@
 """Request -> Chat Completions body. Pure. Differences between servers are `compat` facts of the model, not names.
 
 compat: supportsDeveloperRole, supportsUsageInStreaming, supportsStore, maxTokensField, requiresToolResultName,
-requiresMistralToolIds, requiresThinkingAsText, keepReasoning. How a level becomes a field is the vendor's affair.
+requiresAssistantAfterToolResult, requiresMistralToolIds, requiresThinkingAsText, keepReasoning. How a level becomes a
+field is the vendor's affair.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import msgspec
 
 from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
 from palinurus.core.types.model import ModelInfo, Request
-from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, SEE_IMAGE, exact_ids, safe_ids, texts
+from palinurus.providers.wire.arguments import encoded
+from palinurus.providers.wire.replay import (
+    EMPTY,
+    NO_IMAGE,
+    NO_OUTPUT,
+    OPENING,
+    SEE_IMAGE,
+    Idents,
+    exact_ids,
+    own,
+    safe_ids,
+    schema,
+    texts,
+    tool_name,
+    visible,
+)
 
 # Reasoning goes back under the name it came with.
 _FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-_json = msgspec.json.Encoder().encode
+SEEN = "I have seen the results."  # for servers that want an answer between results and the user
 
 
 def encode(request: Request) -> dict[str, Any]:
@@ -40,12 +53,12 @@ def encode(request: Request) -> dict[str, Any]:
         body["tools"] = [
             {
                 "type": "function",
-                "function": {"name": t.name, "description": t.description, "parameters": t.parameters},
+                "function": {"name": t.name, "description": t.description, "parameters": schema(t.parameters)},
             }
             for t in request.tools
         ]
         if request.tool_choice is not None:
-            body["tool_choice"] = request.tool_choice
+            body["tool_choice"] = "required" if request.tool_choice == "any" else request.tool_choice
     extra = model.params.get("extraBody") or model.params.get("extra_body")
     if isinstance(extra, dict):
         body.update(extra)
@@ -59,7 +72,7 @@ def path(request: Request) -> str:
 
 def _messages(request: Request) -> list[dict[str, Any]]:
     model, compat = request.model, request.model.compat
-    ident = exact_ids(9) if compat.get("requiresMistralToolIds") else safe_ids(40)
+    ident = Idents(exact_ids(9) if compat.get("requiresMistralToolIds") else safe_ids(40))
     out: list[dict[str, Any]] = []
     if request.prompt.text:
         developer = model.reasoning and compat.get("supportsDeveloperRole")
@@ -70,25 +83,42 @@ def _messages(request: Request) -> list[dict[str, Any]]:
         if isinstance(message, ToolResult):
             out.append(_result(message, model, ident))
             if model.vision:
-                images += [b for b in message.content if isinstance(b, Image)]
+                images += [b for b in message.content if isinstance(b, Image) and visible(b)]
             continue
         if images:
             out.append(_shown(images))
             images = []
         if isinstance(message, User):
-            content = message.content
-            out.append({"role": "user", "content": content if isinstance(content, str) else _content(content, model)})
+            out.append({"role": "user", "content": _content(message.blocks, model)})
         elif said := _assistant(message, request, number > last_user, ident):
             out.append(said)
     if images:
         out.append(_shown(images))
+    if not out or (len(out) == 1 and out[0]["role"] != "user"):
+        out.append({"role": "user", "content": OPENING})
+    return _answered(out) if compat.get("requiresAssistantAfterToolResult") else out
+
+
+def _answered(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An answer between each batch of results and the user who speaks next."""
+    out: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "user" and out and out[-1]["role"] == "tool":
+            out.append({"role": "assistant", "content": SEEN})
+        out.append(message)
     return out
 
 
 def _content(blocks: tuple[Text | Image, ...], model: ModelInfo) -> str | list[dict[str, Any]]:
-    if not model.vision or not any(isinstance(b, Image) for b in blocks):
-        return "\n".join([b.text if isinstance(b, Text) else NO_IMAGE for b in blocks])
-    return [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in blocks]
+    if not model.vision or not any(isinstance(b, Image) and visible(b) for b in blocks):
+        return texts(blocks, False) or EMPTY
+    out: list[dict[str, Any]] = []
+    for block in blocks:
+        if isinstance(block, Image):
+            out.append(_image(block) if visible(block) else {"type": "text", "text": NO_IMAGE})
+        elif block.text and not block.text.isspace():
+            out.append({"type": "text", "text": block.text})
+    return out
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -102,34 +132,33 @@ def _shown(images: list[Image]) -> dict[str, Any]:
     }
 
 
-def _result(message: ToolResult, model: ModelInfo, ident: Callable[[str], str]) -> dict[str, Any]:
+def _result(message: ToolResult, model: ModelInfo, ident: Idents) -> dict[str, Any]:
     text = texts(message.content, model.vision)
     if not text:
-        text = SEE_IMAGE if model.vision and message.content else NO_OUTPUT
+        text = SEE_IMAGE if any(isinstance(b, Image) for b in message.content) else NO_OUTPUT
     out = {"role": "tool", "tool_call_id": ident(message.toolCallId), "content": text}
     if model.compat.get("requiresToolResultName"):
-        out["name"] = message.toolName
+        out["name"] = tool_name(message.toolName)
     return out
 
 
-def _assistant(
-    message: Assistant, request: Request, current: bool, ident: Callable[[str], str]
-) -> dict[str, Any] | None:
+def _assistant(message: Assistant, request: Request, current: bool, ident: Idents) -> dict[str, Any] | None:
     """None when nothing of it can be sent. `current`: it belongs to the turn that is going on."""
-    compat, ref = request.model.compat, request.model.ref
+    compat = request.model.compat
     text, calls, thought, field = "", [], "", ""
     for block in message.content:
         if isinstance(block, Text):
             text += block.text
         elif isinstance(block, ToolCall):
-            arguments = str(_json(block.arguments), "utf-8") if block.arguments else "{}"
-            function = {"name": block.name, "arguments": arguments}
+            arguments = str(encoded(block.arguments), "utf-8") if block.arguments else "{}"
+            function = {"name": tool_name(block.name), "arguments": arguments}
             calls.append({"id": ident(block.id), "type": "function", "function": function})
         elif isinstance(block, Thinking) and block.thinkingSignature in _FIELDS:
             thought, field = thought + block.thinking, block.thinkingSignature or ""
-    same = thought and message.same_route(request.model.api, ref.provider, ref.model)
+    same = thought and own(message, request.model)
     if same and compat.get("requiresThinkingAsText"):
         text = f"{thought}\n\n{text}" if text else thought
+    text = "" if text.isspace() else text
     if not text and not calls:
         return None
     out: dict[str, Any] = {"role": "assistant", "content": text or None}

@@ -14,6 +14,7 @@ from palinurus.core.types.model import Done, FailureKind, ModelEvent, Request
 from palinurus.core.types.usage import Usage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
+from palinurus.providers.wire.arguments import written
 from palinurus.providers.wire.build import Builder, Part
 from palinurus.providers.wire.sse import Sse
 
@@ -125,7 +126,7 @@ class GeminiDecoder:
         self._builder.call(part, pick.text(call, "id"), pick.text(call, "name"))
         if signature:
             self._thoughts[part.id] = signature
-        self._builder.grow(part, _written(call.get("args")))
+        self._builder.grow(part, written(call.get("args")))
 
     def _end(self) -> list[ModelEvent]:
         if self._finish in STOPS:
@@ -142,15 +143,6 @@ class GeminiDecoder:
             for b in event.message.content
         )
         return Done(msgspec.structs.replace(event.message, content=blocks))
-
-
-def _written(args: Any) -> str:
-    if args is None:
-        return "{}"
-    try:
-        return msgspec.json.encode(args).decode()
-    except (msgspec.EncodeError, UnicodeError, ValueError, OverflowError, RecursionError):
-        return "[unreadable]"
 
 
 def usage(used: dict[str, Any]) -> Usage:

@@ -14,9 +14,21 @@ from palinurus.core.types.messages import Assistant, Image, Message, Text, Think
 from palinurus.core.types.model import Request
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, SEE_IMAGE, digest
+from palinurus.providers.wire.replay import (
+    NO_IMAGE,
+    NO_OUTPUT,
+    OPENING,
+    SEE_IMAGE,
+    Idents,
+    digest,
+    own,
+    schema,
+    texts,
+    tool_name,
+    visible,
+)
 
-OPENING = "(the conversation continues)"
+_IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
 # What the API's documentation names for calls whose signature nobody has, such as those of another model.
 UNSIGNED = "skip_thought_signature_validator"
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
@@ -35,7 +47,7 @@ def encode(request: Request) -> dict[str, Any]:
     body: dict[str, Any] = {"contents": contents(request)}
     if request.prompt.text:
         body["systemInstruction"] = {"parts": [{"text": request.prompt.text}]}
-    if request.tools:
+    if request.tools and request.model.tools:
         body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
         if request.tool_choice is not None:
             body["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice)}
@@ -50,7 +62,7 @@ def encode(request: Request) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": spec.parameters}
+    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema(spec.parameters)}
 
 
 def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
@@ -63,9 +75,10 @@ def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
 def contents(request: Request) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     turns: list[dict[str, Any]] = []
+    idents = Idents(ident)
     for message in request.messages:
         role = "model" if isinstance(message, Assistant) else "user"
-        parts = _parts(message, request)
+        parts = _parts(message, request, idents)
         if not parts:
             continue
         if not turns and role == "model":
@@ -81,55 +94,51 @@ def contents(request: Request) -> list[dict[str, Any]]:
     return turns or [{"role": "user", "parts": [{"text": OPENING}]}]
 
 
-def _parts(message: Message, request: Request) -> list[dict[str, Any]]:
+def _parts(message: Message, request: Request, idents: Idents) -> list[dict[str, Any]]:
     if isinstance(message, User):
         return _shown(message.blocks, request.model.vision)
     if isinstance(message, ToolResult):
-        return _response(message, request)
-    return _answer(message, request)
+        return _response(message, request, idents)
+    return _answer(message, request, idents)
 
 
 def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, Image) and vision:
-            found.append({"inlineData": {"mimeType": block.mimeType, "data": block.data}})
-        elif isinstance(block, Image):
-            found.append({"text": NO_IMAGE})
-        elif block.text:
+        if isinstance(block, Image):
+            seen = vision and visible(block, _IMAGES)
+            data = {"mimeType": block.mimeType, "data": block.data}
+            found.append({"inlineData": data} if seen else {"text": NO_IMAGE})
+        elif block.text.strip():
             found.append({"text": block.text})
     return found
 
 
-def _response(result: ToolResult, request: Request) -> list[dict[str, Any]]:
-    vision = request.model.vision
-    pictures = [b for b in result.content if isinstance(b, Image)]
-    text = "\n".join(
-        [b.text if isinstance(b, Text) else NO_IMAGE for b in result.content if isinstance(b, Text) or not vision]
-    )
-    text = text or (SEE_IMAGE if pictures else NO_OUTPUT)
+def _response(result: ToolResult, request: Request, idents: Idents) -> list[dict[str, Any]]:
+    pictures = tuple(b for b in result.content if isinstance(b, Image)) if request.model.vision else ()
+    text = texts(tuple(b for b in result.content if b not in pictures), False)
     response = {
-        "id": ident(result.toolCallId),
-        "name": result.toolName,
-        "response": {"error" if result.isError else "output": text},
+        "id": idents(result.toolCallId),
+        "name": idents.names.get(result.toolCallId) or tool_name(result.toolName),
+        "response": {"error" if result.isError else "output": text or (SEE_IMAGE if pictures else NO_OUTPUT)},
     }
-    return [{"functionResponse": response}, *(_shown(tuple(pictures), True) if vision else [])]
+    return [{"functionResponse": response}, *_shown(pictures, True)]
 
 
-def _answer(message: Assistant, request: Request) -> list[dict[str, Any]]:
+def _answer(message: Assistant, request: Request, idents: Idents) -> list[dict[str, Any]]:
     model = request.model
-    same = message.same_route(model.api, model.ref.provider, model.ref.model)
+    same = own(message, model)
     found: list[dict[str, Any]] = []
     called = False
     for block in message.content:
         if isinstance(block, Text):
-            if block.text:
+            if block.text.strip():
                 found.append(_signed({"text": block.text}, block.textSignature, same))
         elif isinstance(block, Thinking):
-            if same and block.thinking:
+            if same and block.thinking.strip():
                 found.append(_signed({"thought": True, "text": block.thinking}, block.thinkingSignature, same))
         else:
-            part = _signed(_call(block), block.thoughtSignature, same)
+            part = _signed(_call(block, idents), block.thoughtSignature, same)
             if not called and "thoughtSignature" not in part and _SIGNING.match(model.ref.model.lower()):
                 part["thoughtSignature"] = UNSIGNED
             called = True
@@ -137,8 +146,9 @@ def _answer(message: Assistant, request: Request) -> list[dict[str, Any]]:
     return found if any("thought" not in part for part in found) else []
 
 
-def _call(call: ToolCall) -> dict[str, Any]:
-    return {"functionCall": {"id": ident(call.id), "name": call.name, "args": call.arguments}}
+def _call(call: ToolCall, idents: Idents) -> dict[str, Any]:
+    name = idents.names[call.id] = tool_name(call.name)
+    return {"functionCall": {"id": idents(call.id), "name": name, "args": call.arguments}}
 
 
 def _signed(part: dict[str, Any], signature: str | None, same: bool) -> dict[str, Any]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import ModelEvent, Request
 from palinurus.core.types.usage import Usage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
+from palinurus.providers.wire.arguments import written
 from palinurus.providers.wire.build import Builder
 from palinurus.providers.wire.ollama.lines import Lines
 
@@ -74,18 +73,6 @@ class OllamaDecoder:
         part = self._builder.part("call")
         self._builder.call(part, pick.text(call, "id"), pick.text(function, "name"))
         self._builder.grow(part, written(function.get("arguments")))
-
-
-def written(args: Any) -> str:
-    """Arguments as JSON text, whether they came as an object or as text. What cannot be written is refused later."""
-    if isinstance(args, str):
-        return args
-    if args is None:
-        return "{}"
-    try:
-        return msgspec.json.encode(args).decode()
-    except (msgspec.EncodeError, UnicodeError, ValueError, OverflowError, RecursionError):
-        return "[unreadable]"
 
 
 def usage(chunk: dict[str, Any]) -> Usage:

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Message, ToolResult, User
+from palinurus.core.types.messages import Assistant, Image, Text, ToolResult, User
 from palinurus.core.types.model import Request
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.wire.replay import NO_OUTPUT, SEE_IMAGE, texts
+from palinurus.providers.wire.replay import (
+    EMPTY,
+    NO_OUTPUT,
+    OPENING,
+    SEE_IMAGE,
+    own,
+    schema,
+    texts,
+    tool_name,
+    visible,
+)
 
 # The server's own default context is 4k and cuts silently. More than this is not asked for unless configured: the
 # memory for the whole window is taken when the model is loaded.
@@ -34,22 +44,41 @@ def path(request: Request) -> str:
 def encode(request: Request) -> dict[str, Any]:
     """The body, without what is the vendor's: `think`."""
     model = request.model
-    messages: list[dict[str, Any]] = []
-    if request.prompt.text:
-        messages.append({"role": "system", "content": request.prompt.text})
-    for message in request.messages:
-        messages += _messages(message, request)
     body: dict[str, Any] = {
         "model": model.ref.model,
-        "messages": messages,
+        "messages": history(request),
         "stream": True,
         "options": _options(request),
     }
-    if request.tools and request.tool_choice != "none":
+    if request.tools and model.tools and request.tool_choice != "none":
         body["tools"] = [_tool(spec) for spec in request.tools]
     if "keep_alive" in model.params:
         body["keep_alive"] = model.params["keep_alive"]
     return body
+
+
+def history(request: Request) -> list[dict[str, Any]]:
+    """The prompt and the conversation."""
+    vision = request.model.vision
+    found: list[dict[str, Any]] = []
+    if request.prompt.text:
+        found.append({"role": "system", "content": request.prompt.text})
+    names: dict[str, str] = {}  # call id -> tool, as it was called
+    pictures: list[str] = []  # of tool results; only user messages carry them, and results stay together
+    for message in request.messages:
+        if isinstance(message, ToolResult):
+            found.append(_result(message, vision, names))
+            pictures += _pictures(message.content, vision)
+            continue
+        if pictures:
+            found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
+            pictures = []
+        found += [_asked(message, vision)] if isinstance(message, User) else _answer(message, request, names)
+    if pictures:
+        found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
+    if not any(message["role"] != "system" for message in found):
+        found.append({"role": "user", "content": OPENING})
+    return found
 
 
 def _options(request: Request) -> dict[str, Any]:
@@ -64,39 +93,31 @@ def _options(request: Request) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    function = {"name": spec.name, "description": spec.description, "parameters": schema(spec.parameters)}
     return {"type": "function", "function": function}
 
 
-def _messages(message: Message, request: Request) -> list[dict[str, Any]]:
-    vision = request.model.vision
-    if isinstance(message, User):
-        return [_pictured({"role": "user", "content": texts(message.blocks, vision)}, message.blocks, vision)]
-    if isinstance(message, ToolResult):
-        return _result(message, vision)
-    return _answer(message, request)
+def _asked(message: User, vision: bool) -> dict[str, Any]:
+    text, pictures = texts(message.blocks, vision), _pictures(message.blocks, vision)
+    said: dict[str, Any] = {"role": "user", "content": text or ("" if pictures else EMPTY)}
+    return {**said, "images": pictures} if pictures else said
 
 
-def _pictured(message: dict[str, Any], blocks: tuple[Any, ...], vision: bool) -> dict[str, Any]:
-    pictures = [block.data for block in blocks if isinstance(block, Image)] if vision else []
-    return {**message, "images": pictures} if pictures else message
+def _pictures(blocks: tuple[Text | Image, ...], vision: bool) -> list[str]:
+    return [block.data for block in blocks if isinstance(block, Image) and visible(block)] if vision else []
 
 
-def _result(result: ToolResult, vision: bool) -> list[dict[str, Any]]:
-    pictures = vision and any(isinstance(block, Image) for block in result.content)
-    text = texts(result.content, vision) or (SEE_IMAGE if pictures else NO_OUTPUT)
-    found: list[dict[str, Any]] = [{"role": "tool", "content": text, "tool_name": result.toolName}]
-    if pictures:  # only user messages carry pictures
-        found.append(_pictured({"role": "user", "content": SEE_IMAGE}, result.content, vision))
-    return found
+def _result(result: ToolResult, vision: bool, names: dict[str, str]) -> dict[str, Any]:
+    text = texts(result.content, vision) or (SEE_IMAGE if _pictures(result.content, vision) else NO_OUTPUT)
+    name = names.get(result.toolCallId) or tool_name(result.toolName)
+    return {"role": "tool", "content": text, "tool_name": name}
 
 
-def _answer(message: Assistant, request: Request) -> list[dict[str, Any]]:
-    model = request.model
-    found: dict[str, Any] = {"role": "assistant", "content": message.text}
-    same = message.same_route(model.api, model.ref.provider, model.ref.model)
-    if same and message.calls and message.thinking:
+def _answer(message: Assistant, request: Request, names: dict[str, str]) -> list[dict[str, Any]]:
+    names.update({call.id: tool_name(call.name) for call in message.calls})
+    found: dict[str, Any] = {"role": "assistant", "content": message.text if message.text.strip() else ""}
+    if message.calls and message.thinking and own(message, request.model):
         found["thinking"] = message.thinking  # wanted back only while a tool round is under way
     if message.calls:
-        found["tool_calls"] = [{"function": {"name": c.name, "arguments": c.arguments}} for c in message.calls]
-    return [found] if message.calls or message.text else []
+        found["tool_calls"] = [{"function": {"name": names[c.id], "arguments": c.arguments}} for c in message.calls]
+    return [found] if message.calls or found["content"] else []

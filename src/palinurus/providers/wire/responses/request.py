@@ -6,15 +6,25 @@ to; item ids go back only beside their reasoning; call ids are at most 64 safe c
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
+from typing import Any, NamedTuple
 
 from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
 from palinurus.core.types.model import Request
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.replay import NO_IMAGE, NO_OUTPUT, safe_ids
+from palinurus.providers.wire.arguments import encoded
+from palinurus.providers.wire.replay import (
+    EMPTY,
+    NO_IMAGE,
+    NO_OUTPUT,
+    OPENING,
+    Idents,
+    own,
+    safe_ids,
+    schema,
+    tool_name,
+    visible,
+)
 
 LEAST_OUTPUT = 16  # the API refuses less
 _ident = safe_ids(64)
@@ -62,7 +72,7 @@ def _common(request: Request) -> dict[str, Any]:
     }
     if request.session:
         body["prompt_cache_key"] = request.session[:64]
-    if request.tools:
+    if request.tools and request.model.tools:
         body["tools"] = [_tool(spec) for spec in request.tools]
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice)
@@ -74,7 +84,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": spec.parameters,
+        "parameters": schema(spec.parameters),
         "strict": False,
     }
 
@@ -86,61 +96,76 @@ def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
     return {"type": "function", "name": name} if name else "auto"
 
 
+class _Ids(NamedTuple):
+    """Ids of one request. The API refuses an item id that occurs twice."""
+
+    call: Idents
+    seen: set[str]
+
+    def new(self, ident: str, prefix: str) -> bool:
+        """Is this an item id of that kind, and here for the first time?"""
+        if not ident.startswith(prefix) or len(ident) > 64 or ident in self.seen:
+            return False
+        self.seen.add(ident)
+        return True
+
+
 def history(request: Request) -> list[dict[str, Any]]:
     """The conversation as input items."""
     found: list[dict[str, Any]] = []
+    ids = _Ids(Idents(call_id), set())
     for message in request.messages:
-        found += _items(message, request)
-    return found
+        found += _items(message, request, ids)
+    return found or [{"role": "user", "content": [{"type": "input_text", "text": OPENING}]}]
 
 
-def _items(message: Message, request: Request) -> list[dict[str, Any]]:
+def _items(message: Message, request: Request, ids: _Ids) -> list[dict[str, Any]]:
     if isinstance(message, User):
-        return [{"role": "user", "content": _parts(message.blocks, request.model.vision)}]
+        parts = _parts(message.blocks, request.model.vision)
+        return [{"role": "user", "content": parts or [{"type": "input_text", "text": EMPTY}]}]
     if isinstance(message, ToolResult):
-        return [_output(message, request.model.vision)]
-    model = request.model
-    return _answer(message, message.same_route(model.api, model.ref.provider, model.ref.model))
+        return [_output(message, request.model.vision, ids)]
+    return _answer(message, own(message, request.model), ids)
 
 
 def _parts(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
-    return [_part(block, vision) for block in blocks] or [{"type": "input_text", "text": ""}]
+    return [_part(block, vision) for block in blocks if isinstance(block, Image) or block.text.strip()]
 
 
 def _part(block: Text | Image, vision: bool) -> dict[str, Any]:
     if isinstance(block, Text):
         return {"type": "input_text", "text": block.text}
-    if not vision:
+    if not (vision and visible(block)):
         return {"type": "input_text", "text": NO_IMAGE}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mimeType};base64,{block.data}"}
 
 
-def _output(result: ToolResult, vision: bool) -> dict[str, Any]:
+def _output(result: ToolResult, vision: bool, ids: _Ids) -> dict[str, Any]:
     pictured = any(isinstance(block, Image) for block in result.content)
     output: Any = _parts(result.content, vision) if pictured else result.text or NO_OUTPUT
-    return {"type": "function_call_output", "call_id": call_id(result.toolCallId), "output": output}
+    return {"type": "function_call_output", "call_id": ids.call(result.toolCallId), "output": output}
 
 
-def _answer(message: Assistant, same: bool) -> list[dict[str, Any]]:
+def _answer(message: Assistant, same: bool, ids: _Ids) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     led = False  # a reasoning item waits for what it led to, or has found it in this message
     for block in message.content:
         if isinstance(block, Thinking):
-            reasoning = _reasoning(block) if same else None
+            reasoning = _reasoning(block, ids) if same else None
             if reasoning is not None:
                 found.append(reasoning)
                 led = True
         elif isinstance(block, Text):
-            if block.text:
-                found.append(_said(block, led))
+            if block.text.strip():
+                found.append(_said(block, led, ids))
         else:
-            found.append(_called(block, led))
+            found.append(_called(block, led, ids))
     while found and found[-1].get("type") == "reasoning":
         found.pop()  # an orphan: the API refuses reasoning that led to nothing
     return found
 
 
-def _reasoning(block: Thinking) -> dict[str, Any] | None:
+def _reasoning(block: Thinking, ids: _Ids) -> dict[str, Any] | None:
     """The reasoning item kept as signature. Without its encrypted content the provider could not read it."""
     kept = pick.read((block.thinkingSignature or "").encode("utf-8", "replace"))
     if kept is None or kept.get("type") != "reasoning" or not pick.text(kept, "encrypted_content"):
@@ -150,23 +175,21 @@ def _reasoning(block: Thinking) -> dict[str, Any] | None:
         "summary": pick.items(kept, "summary"),
         "encrypted_content": kept["encrypted_content"],
     }
-    if ident := pick.text(kept, "id"):
-        item["id"] = ident
-    return item
+    ident = pick.text(kept, "id")
+    if ident and not ids.new(ident, "rs"):
+        return None
+    return {**item, "id": ident} if ident else item
 
 
-def _said(block: Text, led: bool) -> dict[str, Any]:
-    item: dict[str, Any] = {
-        "type": "message",
-        "role": "assistant",
-        "status": "completed",
-        "content": [{"type": "output_text", "text": block.text, "annotations": []}],
-    }
+def _said(block: Text, led: bool, ids: _Ids) -> dict[str, Any]:
+    """As the item it was, where its id may go along; else in the short form, which has none."""
     ident, phase = text_signature(block.textSignature)
-    if led and ident:
-        item["id"] = ident
+    item: dict[str, Any] = {"type": "message", "role": "assistant", "content": block.text}
     if led and phase:
         item["phase"] = phase
+    if led and ids.new(ident, "msg_"):
+        content = [{"type": "output_text", "text": block.text, "annotations": []}]
+        item.update(id=ident, status="completed", content=content)
     return item
 
 
@@ -179,16 +202,16 @@ def text_signature(signature: str | None) -> tuple[str, str]:
     return (ident if ident.startswith("msg_") and len(ident) <= 64 else ""), pick.text(kept, "phase")
 
 
-def _called(call: ToolCall, led: bool) -> dict[str, Any]:
+def _called(call: ToolCall, led: bool, ids: _Ids) -> dict[str, Any]:
     item: dict[str, Any] = {
         "type": "function_call",
-        "call_id": call_id(call.id),
-        "name": call.name,
-        "arguments": msgspec.json.encode(call.arguments).decode(),
+        "call_id": ids.call(call.id),
+        "name": tool_name(call.name),
+        "arguments": str(encoded(call.arguments), "utf-8"),
     }
-    ident = call.id.partition("|")[2]
-    if led and ident.startswith("fc_") and len(ident) <= 64:
-        item["id"] = ident
+    own_id = call.id.partition("|")[2]
+    if led and ids.new(own_id, "fc_"):
+        item["id"] = own_id
     return item
 
 

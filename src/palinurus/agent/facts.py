@@ -1,0 +1,216 @@
+"""The one facade of the system prompt: settings, tools and the occasion in, prompt out.
+
+Runs, previews and exports all come here, so that what is shown is what is sent. Looks at the world once, when it is
+made (host, repository, docs); what workspace files and skills there are comes from a `Supplier`.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+import palinurus
+from palinurus.agent.plan import Choice
+from palinurus.config.settings import AgentSettings, PromptSettings, Settings
+from palinurus.core.prompt import knobs as words
+from palinurus.core.prompt import overlays
+from palinurus.core.prompt.facts import Contribution, Docs, Facts, FileFact, Mode, Sandbox, SkillFact, ToolFact
+from palinurus.core.prompt.knobs import Knobs
+from palinurus.core.prompt.render import render
+from palinurus.core.prompt.surfaces import surface
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.core.types.tool import Tool
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+
+# What can be reached from everywhere; a field is filled in when the thing exists.
+LINKS = Docs(hub="https://clawhub.ai")  # skills in the format we read
+SHELL = "sh"  # what exec runs commands with
+_ZONES = "/etc/localtime"
+
+
+class Supply(NamedTuple):
+    """What the workspace gives to a prompt."""
+
+    files: tuple[FileFact, ...] = ()
+    pending: bool = False  # BOOTSTRAP.md waits for the first conversation
+    skills: tuple[SkillFact, ...] = ()
+    skills_left: int = 0
+
+
+Supplier: TypeAlias = Callable[[AgentSettings, SessionKey], Supply]
+
+
+def nothing(agent: AgentSettings, key: SessionKey) -> Supply:
+    """No files, no skills."""
+    return Supply()
+
+
+class Occasion(NamedTuple):
+    """One run, as far as its prompt is concerned."""
+
+    key: SessionKey
+    model: ModelInfo
+    level: str = "off"
+    channel: str = ""
+    kind: str = "direct"
+    reasoning: str = "off"
+    extra: str = ""
+    mode: Mode | None = None  # None: as the session key says
+    sandbox: Sandbox | None = None
+
+
+def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record) -> Occasion:
+    """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
+    mode = inbound.options.get("promptMode")
+    return Occasion(
+        key,
+        choice.model,
+        choice.level.level,
+        inbound.target.channel,
+        inbound.kind,
+        session.reasoningLevel or "off",
+        str(inbound.options.get("system") or ""),
+        mode if mode in ("full", "minimal", "none") else None,
+    )
+
+
+def mode(key: SessionKey) -> Mode:
+    """Sub-agents and cron jobs get the small prompt. Not for users to choose."""
+    return "minimal" if key.kind in ("subagent", "cron") else "full"
+
+
+class Gatherer:
+    """Makes prompts. One per configuration."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, supply: Supplier = nothing) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._supply = supply
+        self._host = Facts(
+            docs=documentation(),
+            host=platform.node(),
+            os=f"{platform.system()} ({platform.machine()})",
+            python=platform.python_version(),
+            shell=SHELL,
+            timezone=zone(catalog.environ),
+        )
+        self._bases = {ident: self._base(agent) for ident, agent in settings.agents.items()}
+
+    def prompt(self, agent: str, tools: Iterable[Tool], now: Occasion) -> Prompt:
+        """What a run of this agent with these tools sends on this occasion."""
+        return render(self.facts(agent, tools, now))
+
+    def facts(self, agent: str, tools: Iterable[Tool], now: Occasion) -> Facts:
+        """All the prompt is made from."""
+        settings, base = self._settings.agents[agent], self._bases[agent]
+        seen = surface(now.channel, self._settings.channels.get(now.channel, {}))
+        supplied = self._supply(settings, now.key)
+        offered = tuple(ToolFact(tool.name, summary(tool.description)) for tool in tools)
+        return msgspec.structs.replace(
+            base,
+            mode=now.mode or mode(now.key),
+            tools=offered,
+            files=supplied.files,
+            pending=supplied.pending,
+            skills=supplied.skills,
+            skills_left=supplied.skills_left,
+            sandbox=now.sandbox,
+            contribution=self._contribution(now.model, base.knobs),
+            tagged=bool(now.model.compat.get("taggedReasoning")),
+            message_only=now.kind in settings.prompt.tool_only and any(tool.name == "message" for tool in offered),
+            model=str(now.model.ref),
+            level=now.level,
+            reasoning=now.reasoning,
+            channel=now.channel,
+            capabilities=seen.capabilities,
+            kind=now.kind,
+            buttons=seen.buttons,
+            approvals=seen.approvals,
+            reactions=seen.reactions,
+            extra=now.extra,
+        )
+
+    def _base(self, agent: AgentSettings) -> Facts:
+        return msgspec.structs.replace(
+            self._host,
+            agent=agent.id,
+            workspace=agent.workspace,
+            timezone=agent.user_timezone or self._host.timezone,
+            repo=agent.prompt.repo_root or repository(agent.workspace),
+            default_model=str(self._catalog.default(agent).ref),
+            knobs=knobs(self._settings, agent),
+        )
+
+    def _contribution(self, model: ModelInfo, set_to: Knobs) -> Contribution:
+        vendor = self._catalog.vendor(model.ref.provider)
+        if vendor is not None and vendor.prompt is not None:
+            return vendor.prompt(model)
+        return overlays.contribution(model.ref.model, set_to.friendly)
+
+
+def knobs(settings: Settings, agent: AgentSettings) -> Knobs:
+    """What the configuration says about this agent's prompts, as the renderer takes it."""
+    own = agent.prompt
+    return msgspec.convert(
+        {
+            "owners": words.owners(own.owners, own.owner_display, own.owner_secret.reveal() or settings.home),
+            "aliases": tuple(sorted(agent.aliases.items())),
+            "citations": own.citations,
+            "delegation": own.delegation,
+            "voice": words.voice(own.voice, own.voice_limit),
+            "heartbeat": _heartbeat(settings, agent, own),
+            "silent_group": own.silent_group,
+            "warn": own.truncation_warning,
+            "friendly": own.friendly,
+        },
+        Knobs,
+    )
+
+
+def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) -> str:
+    """Heartbeats are the default agent's."""
+    there = agent.id == settings.default_agent and own.heartbeat_every > 0 and own.heartbeat_section
+    return (own.heartbeat or words.HEARTBEAT) if there else ""
+
+
+def summary(description: str) -> str:
+    """The first sentence of a tool's description."""
+    return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
+
+
+def zone(environ: Mapping[str, str], link: str = _ZONES) -> str:
+    """This machine's time zone by name; "" when it has none to tell."""
+    told = environ.get("TZ", "").lstrip(":")
+    if told:
+        return told if "/" in told or told == "UTC" else ""
+    try:
+        return os.readlink(link).partition("zoneinfo/")[2]
+    except OSError:
+        return ""
+
+
+def repository(start: str) -> str:
+    """The root of the git repository around a directory; "" if there is none."""
+    at = os.path.abspath(start)
+    while True:
+        if os.path.exists(os.path.join(at, ".git")):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            return ""
+        at = above
+
+
+def documentation() -> Docs:
+    """Docs and source of this very installation: a checkout's own besides what is public."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
+    if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):
+        return LINKS
+    return msgspec.structs.replace(LINKS, local=os.path.join(root, "docs"), source=root)

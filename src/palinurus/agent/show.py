@@ -1,0 +1,29 @@
+"""How much of a run people see: this message's directives, then the session, then the agent's defaults. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from palinurus.config.settings import AgentSettings
+from palinurus.core.types.outbound import Show
+from palinurus.sessions.record import Record
+
+
+def defaults(agent: AgentSettings) -> Show:
+    """What the configuration says."""
+    return Show(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
+
+
+def show(inline: Mapping[str, Any], record: Record, base: Show) -> Show:
+    """The levels in force. A word nobody knows counts as not said."""
+    return Show(
+        _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),
+        _first(("off", "on", "stream"), base.reasoning, inline.get("reasoning"), record.reasoningLevel),
+        _first(("off", "on"), "off", inline.get("trace"), record.traceLevel) == "on",
+        base.detail,
+    )
+
+
+def _first(words: tuple[str, ...], fallback: Any, *asked: Any) -> Any:
+    return next((word for word in asked if word in words), fallback)

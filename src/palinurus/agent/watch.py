@@ -1,0 +1,193 @@
+"""Keeps an eye on the prompt cache: every request is compared with the session's last one.
+
+What was found lies in `home/cache/<session id>.json` (hashes, sizes, the last breaks) and `.txt` (the prompt last
+sent), 0600, for `pal why cache`. A diagnosis, not state: replaced whole, never synced. A kill loses at most the newest
+look, and a disk that refuses it stops nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from palinurus.agent.fingerprint import CHARS, Break, Key, Known, Piece, broken, kept, sections
+from palinurus.clock import Clock
+from palinurus.core.types.messages import User
+from palinurus.core.types.model import Model, ModelEvent, Request
+
+log = logging.getLogger(__name__)
+
+FOLDER = "cache"
+BREAKS = 16  # remembered per session
+FILES = 400  # sessions remembered on disk
+_PROMPT = ("stable", "volatile")
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A break, and when it came."""
+
+    at: int
+    what: Break
+
+
+class Look(msgspec.Struct, frozen=True):
+    """One session as the file has it: its last request, in bytes; `idle` is how long before it the other one was."""
+
+    model: str
+    at: int
+    kept: int
+    total: int
+    idle: int = 0
+    requests: int = 1
+    pieces: tuple[Piece, ...] = ()
+    breaks: tuple[Found, ...] = ()
+
+
+class Watched:
+    """A Model that is watched: what it is asked is looked at first."""
+
+    def __init__(self, model: Model, watch: Watch, clock: Clock) -> None:
+        self._model = model
+        self._watch = watch
+        self._clock = clock
+
+    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+        """As the model itself."""
+        if request.session:
+            self._watch.look(request, self._clock.now())
+        return self._model.stream(request, stop)
+
+
+class Watch:
+    """One per program. `look` at each request before it is sent."""
+
+    def __init__(self, home: str, most: int = 64) -> None:
+        self._folder = os.path.join(home, FOLDER)
+        self._most = most
+        self._sessions: OrderedDict[str, tuple[Known, Look | None]] = OrderedDict()
+
+    def look(self, request: Request, now: int) -> Break | None:
+        """Remember the request as its session's last. Returns what it broke of the one before."""
+        old, last = self._seen(request.session)
+        new = old.after(request)
+        found = broken(old, new) if last is not None else None
+        breaks = last.breaks if last else ()
+        look = Look(
+            model=new.print.model,
+            at=now,
+            kept=found.kept if found else kept(old.print, new.print),
+            total=new.print.size,
+            idle=now - last.at if last else 0,
+            requests=last.requests + 1 if last else 1,
+            pieces=new.print.pieces,
+            breaks=breaks if found is None else (*breaks, Found(now, found))[-BREAKS:],
+        )
+        self._sessions[request.session] = (new, look)
+        # Between the tool calls of a turn nothing is written unless something broke.
+        if found is not None or (request.messages and isinstance(request.messages[-1], User)):
+            changed = last is None or (found is not None and found.group != "message")
+            self._save(request.session, look, _text(request) if changed else None)
+        return found
+
+    def _seen(self, session: str) -> tuple[Known, Look | None]:
+        seen = self._sessions.get(session)
+        if seen is None:
+            look = load(self._folder, session)
+            known = Known(look.model, look.pieces, _stored(self._folder, session, look.pieces)) if look else Known()
+            seen = self._sessions[session] = (known, look)
+        self._sessions.move_to_end(session)
+        while len(self._sessions) > self._most:
+            self._sessions.popitem(last=False)
+        return seen
+
+    def _save(self, session: str, look: Look, prompt: bytes | None) -> None:
+        try:
+            if not os.path.exists(_path(self._folder, session, "json")):
+                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                _thin(self._folder)
+            if prompt is not None:
+                _replace(_path(self._folder, session, "txt"), prompt)
+            _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
+        except OSError as exc:
+            log.warning("the cache diagnosis of session %s was not written: %s", session, exc.strerror)
+
+
+def load(folder: str, session: str) -> Look | None:
+    """What is on file about a session (by its id), None if nothing readable is."""
+    try:
+        with open(_path(folder, session, "json"), "rb") as handle:
+            return msgspec.json.decode(handle.read(), type=Look)
+    except (OSError, ValueError):
+        return None
+
+
+def share(part: int, whole: int) -> str:
+    """`97 % of 12345 tokens`"""
+    return f"{100 * part // max(1, whole)} % of {whole // CHARS} tokens"
+
+
+def told(found: Break) -> str:
+    """A break in one line."""
+    return f"{place(found)}: {found.note}; {share(found.kept, found.total)} kept"
+
+
+def place(found: Break) -> str:
+    """Where, for people."""
+    if found.cause == "model":
+        return "the model was switched"
+    where = {
+        "tool": f"tool {found.name}, byte {found.offset} of the tools",
+        "stable": f"prompt section {found.name}, byte {found.offset} of the stable part",
+        "volatile": f"prompt section {found.name}, byte {found.offset} of the part below the cache boundary",
+        "message": f"message {found.name}, byte {found.offset} of it",
+    }
+    return f"{found.cause}: {where[found.group]}"
+
+
+def _text(request: Request) -> bytes:
+    return b"".join(text for _, _, text in sections(request.prompt))
+
+
+def _stored(folder: str, session: str, pieces: tuple[Piece, ...]) -> dict[Key, bytes]:
+    """The prompt on file, cut into its sections by their sizes; {} if it is not the one the pieces describe."""
+    try:
+        with open(_path(folder, session, "txt"), "rb") as handle:
+            data = handle.read()
+    except OSError:
+        return {}
+    parts = [piece for piece in pieces if piece.group in _PROMPT]
+    if sum(piece.size for piece in parts) != len(data):
+        return {}
+    found: dict[Key, bytes] = {}
+    at = 0
+    for piece in parts:
+        found[piece.group, piece.name] = data[at : at + piece.size]
+        at += piece.size
+    return found
+
+
+def _path(folder: str, session: str, end: str) -> str:
+    return os.path.join(folder, f"{session}.{end}")
+
+
+def _replace(path: str, data: bytes) -> None:
+    part = f"{path}.new"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(fd, "wb") as handle:
+        handle.write(data)
+    os.rename(part, path)
+
+
+def _thin(folder: str) -> None:
+    """Forget the sessions that were looked at longest ago."""
+    with os.scandir(folder) as entries:
+        ages = sorted((entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json"))
+    for _, path in ages[: max(0, len(ages) - FILES + 1)]:
+        for name in (path, path.removesuffix("json") + "txt"):
+            if os.path.exists(name):
+                os.unlink(name)

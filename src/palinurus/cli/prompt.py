@@ -1,0 +1,164 @@
+"""`pal prompt show`: the system prompt a run would send now, byte for byte, and what each section weighs.
+
+It goes through the very `Preparer` that runs go through, with the state read only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+import msgspec
+
+from palinurus.agent.facts import Gatherer
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.prepare import Parts, Preparer, Unprepared
+from palinurus.cli.args import Parser, settings
+from palinurus.clock import SystemClock
+from palinurus.config.settings import Settings
+from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import Prompt
+from palinurus.errors import BadRequest, NotFound
+from palinurus.inbox.route import route
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.probe import probe_ollama
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Claim, SessionRow, Store
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.tools.collect import builtin
+from palinurus.tools.environ import child_env
+
+CHARS = 4  # to a token, roughly
+
+
+def run(argv: list[str]) -> int:
+    """The prompt on standard output, the sizes on standard error. Raises BadRequest, ConfigError."""
+    asked = _parser().parse_args(argv)
+    loaded = settings(os.environ)
+    plan = asyncio.run(preview(loaded.settings, os.environ, message(loaded.settings, asked)))
+    if asked.json:
+        print(msgspec.json.encode(facts(plan)).decode())
+        return 0
+    print(plan.prompt.text)
+    sys.stdout.flush()
+    print(sizes(plan.prompt), file=sys.stderr)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("prompt", "What the model is told before the conversation.")
+    parser.add_argument("what", choices=("show",))
+    parser.add_argument("--agent", default="", help="default: the default agent")
+    parser.add_argument("--mode", choices=("full", "minimal", "none"), help="default: as the session has it")
+    parser.add_argument("--channel", default="terminal", help="where the message comes from (terminal)")
+    parser.add_argument("--group", action="store_true", help="from a group there, not from a person")
+    parser.add_argument("--session", default="", metavar="KEY", help="default: the one such a message would get")
+    parser.add_argument("--model", default="", help="default: the agent's")
+    parser.add_argument("--json", action="store_true", help="print JSON, sizes included")
+    return parser
+
+
+def message(settings: Settings, asked: argparse.Namespace) -> Inbound:
+    """The message whose run is shown. Minimal prompts are those of sub-agents."""
+    session = asked.session
+    if asked.mode == "minimal" and not session:
+        session = str(SessionKey(asked.agent or settings.default_agent, "subagent:preview"))
+    options: dict[str, Any] = {"model": asked.model} if asked.model else {}
+    if asked.mode:
+        options["promptMode"] = asked.mode
+    return Inbound(
+        Target(asked.channel, "preview" if asked.group else ""),
+        Sender("operator", owner=True),
+        event="",
+        text="preview",
+        at=0,
+        kind="group" if asked.group else "direct",
+        session=session,
+        agent=asked.agent,
+        options=options,
+    )
+
+
+async def preview(settings: Settings, environ: Mapping[str, str], inbound: Inbound) -> RunPlan:
+    """The plan a run of this message would have, prepared as runs are. Raises BadRequest with the reason if none."""
+    environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
+    catalog = Catalog(settings, environ)
+    if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
+        catalog.ollama = await probe_ollama()
+    where = route(inbound, settings)
+    if not isinstance(where, Route):
+        raise BadRequest(str(where), fix="`pal prompt show --help`")
+    store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
+    clock = SystemClock()
+    parts = Parts(
+        settings,
+        catalog,
+        builtin(),
+        store,
+        Transcripts(settings.home),
+        clock,
+        child_env(environ, {}),
+        Hooks(),
+        Gatherer(settings, catalog),
+    )
+    claim = Claim("preview", str(where.key), where.lane, b"", clock.now(), 1)
+    prepared = await Preparer(parts).prepare(claim, inbound, where)
+    if isinstance(prepared, Unprepared):
+        raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
+    return prepared.plan
+
+
+class _Shelf:
+    """The state as it stands on disk, if there is any."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+
+    async def session(self, key: str) -> SessionRow | None:
+        try:
+            with open_reader(self._home) as reader:
+                return reader.session(key)
+        except NotFound:
+            return None
+
+
+def facts(plan: RunPlan) -> dict[str, Any]:
+    """Everything, for programs."""
+    prompt = plan.prompt
+    schemas = len(msgspec.json.encode(plan.specs))
+    return {
+        "agent": plan.route.agent,
+        "session": str(plan.route.key),
+        "model": str(plan.model.ref),
+        "stable": prompt.stable,
+        "volatile": prompt.volatile,
+        "text": prompt.text,
+        "chars": len(prompt.text),
+        "tokens": tokens(len(prompt.text)),
+        "sections": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts],
+        "tools": {"count": len(plan.specs), "schemaChars": schemas, "tokens": tokens(schemas)},
+    }
+
+
+def sizes(prompt: Prompt) -> str:
+    """A line for each section, the cache boundary between, the sums at the end."""
+    lines = [f"{'section':<20} {'chars':>7} {'tokens':>7}"]
+    above = True
+    for piece in prompt.parts:
+        if above and not piece.stable:
+            lines.append("-- cache boundary --")
+            above = False
+        lines.append(f"{piece.name:<20} {piece.chars:>7} {tokens(piece.chars):>7}")
+    whole = len(prompt.text)
+    lines.append(f"{'all':<20} {whole:>7} {tokens(whole):>7}   (stable: {len(prompt.stable)} chars)")
+    return "\n".join(lines)
+
+
+def tokens(chars: int) -> int:
+    return -(-chars // CHARS)

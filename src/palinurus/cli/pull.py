@@ -1,0 +1,85 @@
+"""`pal models pull`: fetch a model that runs on this machine, with progress. What is fetched, and how, is not here."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from palinurus.cli.args import Parser
+from palinurus.config import paths
+from palinurus.errors import BadRequest
+from palinurus.providers.local.fetch import Progress, fetch
+from palinurus.providers.local.weights import DEFAULT, WEIGHTS, Weights
+
+_BAR = 24
+_PACE = 0.1  # seconds between two pictures of the bar
+
+
+def run(argv: list[str]) -> int:
+    """Exit code 0 once the file is there and checked. Raises PalinurusError kinds."""
+    names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)})" for w in WEIGHTS.values())
+    parser = Parser("models pull", f"Fetch a model that runs on this machine: {names}.")
+    parser.add_argument("name", nargs="?", default=DEFAULT, help=f"which one (default: {DEFAULT})")
+    options = parser.parse_args(argv)
+    weights = find(options.name)
+    os.umask(0o077)
+    home = paths.home(os.environ)
+    began = time.monotonic()
+    show = shown(sys.stderr, weights, time.monotonic)
+    path = fetch(home, weights, (sys.executable,), show)
+    took = time.monotonic() - began
+    print(f"{weights.title} ({weights.licence}) is at {path}, size and SHA-256 are right; {took:.0f} s")
+    print(f'use it: pal agent --model local/{weights.name} -m "Say hello in five words"')
+    if importlib.util.find_spec("xllamacpp") is None:
+        print("its runtime is missing: pip install 'palinurus[local]'")
+    return 0
+
+
+def find(name: str) -> Weights:
+    """The model of that name, `local/` in front or not. Raises BadRequest."""
+    asked = name.strip().lower().removeprefix("local/")
+    if asked in WEIGHTS:
+        return WEIGHTS[asked]
+    close = difflib.get_close_matches(asked, list(WEIGHTS), 1, 0.3)
+    hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(WEIGHTS)}"
+    raise BadRequest(f"no model {name!r} can be pulled", fix=hint)
+
+
+def shown(out: TextIO, weights: Weights, clock: Callable[[], float]) -> Callable[[Progress], None]:
+    """Draws progress: a bar that is redrawn in a terminal, a line a part elsewhere."""
+    live = out.isatty()
+    began, first, last, told = clock(), -1, 0.0, (0, "")
+
+    def show(at: Progress) -> None:
+        nonlocal first, last, told, began
+        if at.stage == "fetching" and first < 0:
+            first, began = at.done, clock()
+        now = clock()
+        if live:
+            if now - last >= _PACE or at.stage == "done":
+                last = now
+                out.write("\r" + line(at, now - began, at.done - max(first, 0)) + "\x1b[K")
+                out.write("\n" if at.stage == "done" else "")
+        elif (at.part, at.stage) != told and at.stage != "done":
+            told = (at.part, at.stage)
+            out.write(f"{weights.name}: {at.stage} part {at.part} of {at.parts}, {_size(at.done)} there\n")
+        out.flush()
+
+    return show
+
+
+def line(at: Progress, seconds: float, fresh: int) -> str:
+    """One picture of the bar."""
+    full = int(_BAR * at.done / at.size) if at.size else 0
+    speed = f"  {_size(int(fresh / seconds))}/s" if at.stage == "fetching" and seconds > 1 and fresh > 0 else ""
+    bar = "#" * full + " " * (_BAR - full)
+    return f"[{bar}] {at.stage} part {at.part}/{at.parts}  {_size(at.done)} of {_size(at.size)}{speed}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

@@ -1,0 +1,161 @@
+"""`pal sessions` list, show, path, tree, export: looks at the state from outside, beside a gateway or without one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.sessions.place import Place, found, key_of, note, plain
+from palinurus.core.types.messages import Assistant, Message, ToolResult
+from palinurus.errors import NotFound, StateBroken, StateUnwritable
+from palinurus.sessions import export as exports
+from palinurus.sessions import rows
+from palinurus.sessions import tree as trees
+from palinurus.sessions.entries import iso, millis
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import read
+from palinurus.store.port import SessionRow
+from palinurus.store.sqlite.reader import open_reader
+
+FORMATS = ("jsonl", *exports.FORMATS)
+
+
+def listed(home: str, asked: argparse.Namespace) -> None:
+    """All sessions, newest first."""
+    try:
+        with open_reader(home) as reader:
+            found_rows = reader.sessions(asked.agent)
+    except NotFound:  # nothing ran here yet: that is an empty list, not a fault
+        found_rows = []
+    entries = [_entry(home, row) for row in found_rows]
+    if asked.json:
+        print(msgspec.json.encode(entries).decode())
+        return
+    if not entries:
+        print("no sessions yet")
+    for entry in entries:
+        model = "/".join(str(entry[k]) for k in ("modelProvider", "model") if entry.get(k)) or "-"
+        tokens = entry.get("totalTokens") or 0
+        at = iso(entry["updatedAt"] or 0)[:16]
+        shown = f"{at}  {entry['key']}  {model}  {tokens} tokens  {entry.get('label') or entry.get('error') or ''}"
+        print(plain(shown).rstrip())
+
+
+def _entry(home: str, row: SessionRow) -> dict[str, Any]:
+    key = key_of(row.key)
+    try:
+        record = Record.decode(row.data)
+    except StateBroken as exc:  # one broken row must not hide the others
+        return {
+            "key": row.key,
+            "kind": rows.kind(key),
+            "updatedAt": row.updated,
+            "sessionId": row.session_id,
+            "error": exc.message,
+        }
+    shown = rows.row(record, key, path=os.path.join(home, record.path(key.agent)))
+    return {**shown, "kind": rows.kind(key), "updatedAt": row.updated}
+
+
+def show(home: str, asked: argparse.Namespace) -> None:
+    """What the model would see of it."""
+    place = found(home, asked.key)
+    transcript = read(place.file)
+    messages = transcript.messages()
+    shown = messages[-asked.limit :] if asked.limit > 0 else messages
+    if asked.json:
+        print(msgspec.json.encode(shown).decode())
+    else:
+        print(plain(f"{place.key}: {len(messages)} messages" + (f", the last {len(shown)}:" if shown else "")))
+        for message in shown:
+            print(_said(message))
+    note(transcript)
+
+
+def _said(message: Message) -> str:
+    at = iso(message.timestamp)[:16] if 0 < message.timestamp < 2**47 else "-"
+    if isinstance(message, ToolResult):
+        who = f"{message.toolName}{' (error)' if message.isError else ''}"
+    else:
+        who = "assistant" if isinstance(message, Assistant) else "user"
+    lines = [f"\n[{at}] {who}"]
+    if message.text:
+        lines.append(message.text)
+    if isinstance(message, Assistant):
+        lines += [f"-> {c.name} {msgspec.json.encode(c.arguments).decode()}" for c in message.calls]
+        lines += [f"! {message.errorMessage}"] if message.errorMessage else []
+    return plain("\n".join(lines))
+
+
+def path(home: str, asked: argparse.Namespace) -> None:
+    """Where the file is."""
+    print(found(home, asked.key).file)
+
+
+def tree(home: str, asked: argparse.Namespace) -> None:
+    """One line an entry: `*` is on the current path, `>` is where the conversation stands."""
+    place = found(home, asked.key)
+    transcript = read(place.file)
+    nodes = trees.nodes(transcript)
+    if asked.json:
+        print(msgspec.json.encode([_node(node) for node in nodes]).decode())
+    elif not nodes:
+        print(f"{place.key}: nothing was said yet")
+    for node in nodes if not asked.json else ():
+        sign = ">" if node.here else "*" if node.active else " "
+        at = node.entry.timestamp[:16].replace("T", " ") if millis(node.entry.timestamp) else ""
+        label = f"  [{node.label}]" if node.label else ""
+        words = f"{trees.who(node.entry)}: {trees.gist(node.entry)}".removesuffix(": ")
+        print(plain(f"{sign} {'  ' * node.depth}{node.entry.id}  {at:<16}  {words}{label}"))
+    note(transcript)
+
+
+def _node(node: trees.Node) -> dict[str, Any]:
+    entry = node.entry
+    return {
+        "id": entry.id,
+        "timestamp": entry.timestamp,
+        "who": trees.who(entry),
+        "text": trees.gist(entry, 200),
+        "depth": node.depth,
+        "active": node.active,
+        "leaf": node.here,
+        "label": node.label,
+    }
+
+
+def export(home: str, asked: argparse.Namespace) -> None:
+    """The session as a file."""
+    place = found(home, asked.key)
+    suffix = os.path.splitext(asked.output or "")[1].lower()
+    kind = asked.format or exports.SUFFIXES.get(suffix, "jsonl")
+    data = _raw(place)
+    if kind != "jsonl":
+        transcript = read(place.file, place.path)
+        data = exports.FORMATS[kind](transcript, str(place.key)).encode()
+        note(transcript)
+    if asked.output in (None, "-"):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        fd = os.open(asked.output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(fd, "wb") as handle:
+            handle.write(data)
+    except OSError as exc:
+        raise StateUnwritable(f"{asked.output} cannot be written: {exc.strerror}") from exc
+    print(f"wrote {asked.output} ({len(data)} bytes)")
+
+
+def _raw(place: Place) -> bytes:
+    try:
+        with open(place.file, "rb") as handle:
+            return handle.read()
+    except FileNotFoundError:
+        raise NotFound(f"{place.key} has no transcript yet: {place.file}") from None
+    except OSError as exc:
+        raise StateUnwritable(f"{place.file}: {exc.strerror}") from exc

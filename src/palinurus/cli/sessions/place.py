@@ -1,0 +1,94 @@
+"""What the session commands share: keys, the session one means, the store held for a change, words for a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from palinurus.clock import Clock
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.errors import BadRequest, NotFound, StateLocked
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import Store
+from palinurus.store.sqlite import open_store
+from palinurus.store.sqlite.reader import open_reader
+
+# Transcripts hold what strangers wrote: nothing of it may steer the terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Place(NamedTuple):
+    """A session that exists. `path` is relative to home, `file` absolute."""
+
+    key: SessionKey
+    record: Record
+    path: str
+    file: str
+
+
+def key_of(text: str) -> SessionKey:
+    """Raises BadRequest."""
+    key = session_key(text)
+    if key is None:
+        raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
+    return key
+
+
+def found(home: str, text: str) -> Place:
+    """The session that is meant. Raises NotFound, BadRequest, StateBroken."""
+    key = key_of(text)
+    with open_reader(home) as reader:
+        row = reader.session(str(key))
+    if row is None:
+        raise NotFound(f"no session {key}", fix="`pal sessions` lists them")
+    record = Record.decode(row.data)
+    path = record.path(key.agent)
+    return Place(key, record, path, os.path.join(home, path))
+
+
+@asynccontextmanager
+async def held(home: str, doing: str, clock: Clock) -> AsyncIterator[Store]:
+    """The store, ours alone. Raises StateLocked while a gateway runs."""
+    try:
+        store = await open_store(home, clock)
+    except StateLocked as exc:
+        raise StateLocked(
+            f"cannot {doing} while a gateway runs: {exc.message}", fix="stop the gateway, do it, start it again"
+        ) from exc
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def settled(store: Store, key: SessionKey) -> None:
+    """Bring the transcript files up to date with the journal. Raises BadRequest if messages of the session wait:
+    a turn that was cut off must find the conversation as it left it."""
+    waiting = [row for row in await store.recover() if row.session == str(key)]
+    if waiting:
+        raise BadRequest(
+            f"{len(waiting)} message{'s' if len(waiting) > 1 else ''} of {key} still wait for an answer",
+            fix="start the gateway and let it answer them first",
+        )
+
+
+def note(transcript: Transcript) -> None:
+    """Say on standard error what of the file could not be read."""
+    if transcript.bad:
+        first = transcript.bad[0]
+        count = len(transcript.bad)
+        print(
+            f"note: {count} piece{'s' if count > 1 else ''} of the file could not be read"
+            f" (the first at byte {first.offset}: {plain(first.reason)})",
+            file=sys.stderr,
+        )
+
+
+def plain(text: str) -> str:
+    """Without what a terminal would obey."""
+    return _CONTROL.sub("", text)

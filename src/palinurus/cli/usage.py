@@ -1,0 +1,130 @@
+"""`pal usage`: what was used and what it cost, from the ledger. Reads; changes nothing. Unpriced is not free."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.args import Parser
+from palinurus.cli.render import plain
+from palinurus.clock import SystemClock
+from palinurus.config import durations, paths
+from palinurus.errors import BadRequest, NotFound
+from palinurus.providers.prices import table
+from palinurus.store.port import Spent
+from palinurus.store.sqlite.reader import open_reader
+
+
+class Line(msgspec.Struct, rename="camel"):
+    """The sum of some calls. `cost` counts the priced ones; None when none was."""
+
+    name: str
+    calls: int = 0
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+    unpriced: int = 0  # calls
+
+    def add(self, entry: Spent) -> None:
+        self.calls += 1
+        self.input += entry.input
+        self.output += entry.output
+        self.cache_read += entry.cache_read
+        self.cache_write += entry.cache_write
+        if entry.cost is None:
+            self.unpriced += 1
+        else:
+            self.cost = (self.cost or 0.0) + entry.cost
+
+
+GROUPS: dict[str, Callable[[Spent], str]] = {
+    "model": lambda e: f"{e.provider}/{e.model}",
+    "session": lambda e: e.session,
+    "agent": lambda e: e.agent,
+    "day": lambda e: datetime.datetime.fromtimestamp(e.at / 1000).astimezone().date().isoformat(),
+}
+
+
+def run(argv: list[str]) -> int:
+    """Print the table. Raises BadRequest for a time that is none, StateError kinds."""
+    parser = Parser("usage", "What was used and what it cost.")
+    parser.add_argument("--since", default="30d", help="a duration back from now (7d, 24h) or a date (2026-11-01)")
+    parser.add_argument("--by", choices=tuple(GROUPS), default="model", help="what to add up by (default: model)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args(argv)
+    start = since(options.since, SystemClock().now())
+    try:
+        with open_reader(paths.home(os.environ)) as reader:
+            entries = reader.spent(start)
+    except NotFound:
+        entries = []
+    told = report(entries, options.by, start)
+    text = str(msgspec.json.format(msgspec.json.encode(told), indent=2), "utf-8") if options.json else shown(told)
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def since(text: str, now: int) -> int:
+    """Milliseconds since the epoch. Raises BadRequest."""
+    try:
+        return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+    except (ValueError, OverflowError, OSError):
+        back = durations.seconds(text, "d")
+    if back is None:
+        raise BadRequest(f"--since {text!r} is neither a duration nor a date", fix="write 7d, 24h or 2026-11-01")
+    return max(0, now - int(back * 1000))
+
+
+def report(entries: Iterable[Spent], by: str, start: int) -> dict[str, Any]:
+    """Lines in the order of what they cost, then of what they used; days in their own order."""
+    lines: dict[str, Line] = {}
+    total = Line("total")
+    for entry in entries:
+        name = GROUPS[by](entry)
+        lines.setdefault(name, Line(name)).add(entry)
+        total.add(entry)
+    ordered = list(lines.values())
+    if by == "day":
+        ordered.sort(key=lambda line: line.name)
+    else:
+        ordered.sort(key=lambda line: (-(line.cost or 0.0), -(line.input + line.output), line.name))
+    return {"since": start, "by": by, "lines": ordered, "total": total, "pricesAsOf": table().as_of}
+
+
+def shown(told: dict[str, Any]) -> str:
+    """The same for people."""
+    lines: list[Line] = told["lines"]
+    if not lines:
+        return "Nothing was used in that time."
+    head = (told["by"], "calls", "input", "output", "cache read", "cache write", "cost")
+    rows = [head, *(_row(line) for line in lines)]
+    if len(lines) > 1:
+        rows.append(_row(told["total"]))
+    wide = [max(len(row[at]) for row in rows) for at in range(len(head))]
+    table_ = [
+        "  ".join([row[0].ljust(wide[0]), *(row[at].rjust(wide[at]) for at in range(1, len(head)))]).rstrip()
+        for row in rows
+    ]
+    note = f"Prices: list prices of {told['pricesAsOf']}, or your config's `cost`."
+    if told["total"].unpriced:
+        note += " Unpriced calls are in the counts, not in the sums."
+    return "\n".join([*table_, "", note])
+
+
+def _row(line: Line) -> tuple[str, ...]:
+    counts = (line.calls, line.input, line.output, line.cache_read, line.cache_write)
+    return (plain(line.name), *(f"{n:,}" for n in counts), _cost(line))
+
+
+def _cost(line: Line) -> str:
+    if line.cost is None:
+        return "unpriced"
+    some = f"${line.cost:.2f}" if line.cost >= 1 or line.cost == 0 else f"${line.cost:.4f}"
+    return f"{some} + {line.unpriced} unpriced" if line.unpriced else some

@@ -1,0 +1,19 @@
+"""budgets: what may be spent. Ours; OpenClaw has no such section."""
+
+from palinurus.config.schema.words import Amount, Section, Size
+
+
+class Limit(Section, frozen=True):
+    """At `soft…` the person is told once; at `hard…` no model is asked any more."""
+
+    soft_usd: Amount | None = None
+    hard_usd: Amount | None = None
+    soft_tokens: Size | None = None
+    hard_tokens: Size | None = None
+
+
+class Budgets(Section, frozen=True):
+    day: Limit | None = None  # everything, per calendar day
+    session: Limit | None = None  # one conversation, with its sub-agents, until it is reset
+    agent: Limit | None = None  # each agent, per calendar day
+    agents: dict[str, Limit] | None = None  # the same for one agent, instead

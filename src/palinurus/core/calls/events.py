@@ -1,0 +1,86 @@
+"""Calls written as text, in a stream of model events: text in, calls out. A machine without I/O.
+
+Stands behind the decoder of a model that may write its calls as text. When the provider sends structured calls, or
+none were offered, everything passes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from palinurus.core.calls.forms import Call, Offer
+from palinurus.core.calls.scan import Scan, Segment
+from palinurus.core.types.messages import Assistant, Text, ToolCall
+from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, ModelEvent, Request, TextDelta
+
+PREFIX = "text_"  # of the ids made here: tells a written call from a structured one
+CUT = "the call was cut off by the token limit"
+
+
+class TextCalls:
+    """`feed` one event, get the events it amounts to. The last ones come with Done or Failed."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._scan = Scan(Offer(request.tools)) if request.tools else None
+        self._shown: list[str] = []
+
+    def feed(self, event: ModelEvent) -> list[ModelEvent]:
+        """The events to hand on now; may be none."""
+        scan = self._scan
+        if scan is None:
+            return [event]
+        if isinstance(event, TextDelta):
+            text = scan.feed(event.text)
+            return [self._say(text)] if text else []
+        if isinstance(event, Done) and not event.message.calls:
+            return self._done(event, scan.close())
+        if isinstance(event, CallStart | Done | Failed):
+            self._scan = None
+            text = scan.held()
+            return [TextDelta(text), event] if text else [event]
+        return [event]
+
+    def _say(self, text: str) -> TextDelta:
+        self._shown.append(text)
+        return TextDelta(text)
+
+    def _done(self, event: Done, rest: list[Segment]) -> list[ModelEvent]:
+        self._scan = None
+        message = event.message
+        if not any(isinstance(s, Call) for s in rest):
+            text = "".join(s for s in rest if isinstance(s, str))
+            return [TextDelta(text), event] if text else [event]
+        out: list[ModelEvent] = []
+        calls: list[ToolCall] = []
+        for segment in rest:
+            if isinstance(segment, str):
+                out.append(self._say(segment))
+                continue
+            call = self._call(segment, len(calls), message)
+            out.append(CallStart(len(calls), call.id, call.name))
+            out.append(CallDelta(len(calls), str(msgspec.json.encode(call.arguments), "utf-8")))
+            calls.append(call)
+        return [*out, Done(self._message(message, calls))]
+
+    def _call(self, found: Call, index: int, message: Assistant) -> ToolCall:
+        ident = self._ident(index)
+        invalid = CUT if found.cut and message.stopReason == "length" else found.invalid
+        return ToolCall(ident, found.name, {} if invalid else found.arguments, invalid=invalid or None)
+
+    def _ident(self, index: int) -> str:
+        messages: Sequence[object] = self._request.messages
+        taken = {c.id for m in messages if isinstance(m, Assistant) for c in m.calls}
+        number = len(messages)
+        while f"{PREFIX}{number}_{index}" in taken:
+            number += 1
+        return f"{PREFIX}{number}_{index}"
+
+    def _message(self, message: Assistant, calls: list[ToolCall]) -> Assistant:
+        said = "".join(self._shown)
+        kept = tuple(b for b in message.content if not isinstance(b, Text))
+        texts = (Text(said),) if said.strip() else ()
+        stop = "toolUse" if message.stopReason == "stop" else message.stopReason
+        return msgspec.structs.replace(message, content=(*kept, *texts, *calls), stopReason=stop)

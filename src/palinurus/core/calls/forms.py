@@ -1,0 +1,356 @@
+"""The forms in which models write calls, read whole: text from an opening on -> calls, or None. Pure.
+
+Marked forms (`<tool_call>`, `<function=…>`, `<|python_tag|>`, `[TOOL_CALLS]`) say what they are. Bare forms (a JSON
+object, an array, `[f(a=1)]`, a fenced block of those) count only if they have exactly the shape of a call. In both the
+name must be one of those on offer.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from palinurus.core.calls.mend import read
+from palinurus.core.types.tool import ToolSpec
+
+NAMES = ("name", "tool", "tool_name", "function", "function_name")
+ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "kwargs", "params")
+FURNITURE = frozenset({"id", "type", "call_id", "tool_call_id", "index"})
+LANGUAGES = frozenset({"", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "tool", "text"})
+MAX_CALLS = 64
+_END_CALL = "</tool_call>"
+_FUNCTION = re.compile(r"<function=([\w.:-]{1,128})>")
+_PARAMETER = re.compile(r"<parameter=([\w.:-]{1,128})>")
+_PARAMETER_END = re.compile(r"</parameter>|(?=<parameter=)|(?=</function>)|\Z")
+_MISTRAL = re.compile(r"\s*([\w.:-]{1,128})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?:\[ARGS\]\s*)?(?=\{)")
+_NAMED = re.compile(r"""\{\s*["']?name["']?\s*:\s*["']([\w.:-]{1,128})["']""")
+_EOT = re.compile(r"\s*(?:<\|(?:eom_id|eot_id|im_end)\|>|</s>)")
+_SPACE = re.compile(r"\s*")
+_GAP = re.compile(r"[\s;,]*")
+_CLOSING = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
+
+
+class Call(NamedTuple):
+    """A call that was written. `cut`: the text ended before the call did. `invalid`: why it cannot be run."""
+
+    name: str
+    arguments: dict[str, Any]
+    cut: bool = False
+    invalid: str = ""
+
+
+class Form(NamedTuple):
+    """Calls, and the index after them."""
+
+    calls: tuple[Call, ...]
+    end: int
+
+
+class Offer:
+    """The tools a request offers, as this folder needs them."""
+
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
+        self.schemas: dict[str, Mapping[str, Any]] = {t.name: t.parameters for t in tools}
+        self._keys: dict[str, frozenset[str]] = {}
+
+    def keys(self) -> frozenset[str]:
+        """Every name that may stand before a colon in a call."""
+        if "" not in self._keys:
+            found = set(NAMES) | set(ARGUMENTS) | FURNITURE
+            for schema in self.schemas.values():
+                _collect(schema, found, 0)
+            self._keys[""] = frozenset(found)
+        return self._keys[""]
+
+    def properties(self, name: str) -> Mapping[str, Any]:
+        """The arguments a tool takes."""
+        found = self.schemas.get(name, {}).get("properties")
+        return found if isinstance(found, Mapping) else {}
+
+
+def _collect(schema: Any, found: set[str], depth: int) -> None:
+    if depth > 8 or not isinstance(schema, Mapping):
+        return
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, Mapping):
+            found.update(str(k) for k in value)
+            for inner in value.values():
+                _collect(inner, found, depth + 1)
+        elif isinstance(value, Mapping):
+            _collect(value, found, depth + 1)
+
+
+# --- marked ----------------------------------------------------------------------------------------------------
+
+
+def hermes(text: str, at: int, offer: Offer) -> Form | None:
+    """`<tool_call>{"name": …, "arguments": …}</tool_call>`, or Qwen's function inside it. `at` is after the mark."""
+    inside = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    if text.startswith("<function=", inside):
+        form = function(text, inside, offer)
+        return form and Form(form.calls, _past(text, form.end, _END_CALL))
+    if text.startswith("[", inside) or text.startswith("{", inside):
+        form = _value(text, inside, offer, marked=True)
+        return Form(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, offer)
+    return None
+
+
+def _broken(text: str, at: int, offer: Offer) -> Form | None:
+    """A call whose name can be read and nothing else: the model is told, and may try again."""
+    end = text.find(_END_CALL, at)
+    named = _NAMED.match(text, at)
+    if end < 0 or named is None or named.group(1) not in offer.schemas:
+        return None
+    return Form((Call(named.group(1), {}, invalid="the arguments are not valid JSON"),), end + len(_END_CALL))
+
+
+def function(text: str, at: int, offer: Offer) -> Form | None:
+    """`<function=name><parameter=key>value</parameter>…</function>`; `at` is the mark itself."""
+    head = _FUNCTION.match(text, at)
+    if head is None or head.group(1) not in offer.schemas:
+        return None
+    name, at = head.group(1), head.end()
+    known = offer.properties(name)
+    arguments: dict[str, Any] = {}
+    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    if text.startswith("{", start):  # Llama: <function=name>{json}</function>
+        found = read(text, start, offer.keys())
+        if found is None or not isinstance(found.value, dict):
+            return None
+        return Form((Call(name, found.value, found.cut),), _past(text, found.end, "</function>"))
+    while (parameter := _PARAMETER.match(text, start)) is not None:
+        end = _PARAMETER_END.search(text, parameter.end())
+        stop = end.start() if end is not None else len(text)
+        arguments[parameter.group(1)] = _plain(text[parameter.end() : stop], known.get(parameter.group(1)), offer)
+        start = _SPACE.match(text, end.end() if end is not None else len(text)).end()  # type: ignore[union-attr]
+    closed = text.startswith("</function>", start)
+    if not closed and start < len(text) and not text.startswith(("<function=", _END_CALL, "<tool_call>"), start):
+        return None
+    return Form((Call(name, arguments, not closed),), start + len("</function>") if closed else start)
+
+
+def _plain(text: str, schema: Any, offer: Offer) -> Any:
+    """A parameter's value: text, unless the schema wants a list or an object. Numbers are coerced where it is run."""
+    text = text.removeprefix("\n").removesuffix("\n")
+    kind = schema.get("type") if isinstance(schema, Mapping) else None
+    if kind in ("array", "object") and text.lstrip()[:1] in ("[", "{"):
+        found = read(text.strip(), 0, offer.keys())
+        if found is not None:
+            return found.value
+    return text
+
+
+def llama(text: str, at: int, offer: Offer) -> Form | None:
+    """`<|python_tag|>` and then JSON calls with `;` between them, or `name.call(a=1)`."""
+    calls: list[Call] = []
+    end = at
+    while len(calls) < MAX_CALLS:
+        start = _GAP.match(text, end).end()  # type: ignore[union-attr]
+        form = _value(text, start, offer, marked=True) if text[start : start + 1] in ("{", "[") else None
+        form = form or _single(text, start, offer)
+        if form is None:
+            break
+        calls += form.calls
+        end = form.end
+    if not calls:
+        return None
+    over = _EOT.match(text, end)
+    return Form(tuple(calls), over.end() if over is not None else end)
+
+
+def mistral(text: str, at: int, offer: Offer) -> Form | None:
+    """`[TOOL_CALLS]` and then an array of calls, or `name{json}` / `name[ARGS]{json}`."""
+    start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    if text[start : start + 1] in ("[", "{"):
+        form = _value(text, start, offer, marked=True)
+    else:
+        head = _MISTRAL.match(text, at)
+        if head is None or head.group(1) not in offer.schemas:
+            return None
+        found = read(text, head.end(), offer.keys())
+        if found is None or not isinstance(found.value, dict):
+            return None
+        form = Form((Call(head.group(1), found.value, found.cut),), found.end)
+    if form is None:
+        return None
+    over = _EOT.match(text, form.end)
+    return form._replace(end=over.end()) if over is not None else form
+
+
+# --- bare ------------------------------------------------------------------------------------------------------
+
+
+def bare(text: str, at: int, offer: Offer) -> Form | None:
+    """An object, an array of objects, or `[f(a=1), g()]`, with nothing in it that a call would not have."""
+    return _value(text, at, offer, marked=False) or pythonic(text, at, offer)
+
+
+def fenced(text: str, at: int, offer: Offer) -> Form | None:
+    """A fenced block that holds calls and nothing else; `at` is the first line inside."""
+    calls: list[Call] = []
+    while len(calls) < MAX_CALLS:
+        start = _GAP.match(text, at).end()  # type: ignore[union-attr]
+        if start == len(text) and calls:
+            return Form(tuple(calls), start)
+        closing = _CLOSING.match(text, start)
+        if closing is not None:
+            return Form(tuple(calls), closing.end()) if calls else None
+        opening = next((m for m in MARKED if text.startswith(m, start)), None)
+        if opening is not None:
+            form = MARKED[opening](text, start if opening == "<function=" else start + len(opening), offer)
+        else:
+            form = bare(text, start, offer)
+        if form is None:
+            return None
+        calls += form.calls
+        at = form.end
+    return None
+
+
+def pythonic(text: str, at: int, offer: Offer) -> Form | None:
+    """`[f(a=1), g()]`: keyword arguments with literal values only."""
+    end = _list_end(text, at)
+    if end < 0:
+        return None
+    try:
+        tree = ast.parse(text[at:end].strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if not isinstance(tree, ast.List) or not 0 < len(tree.elts) <= MAX_CALLS:
+        return None
+    calls = [_called(node, offer) for node in tree.elts]
+    return Form(tuple(c for c in calls if c is not None), end) if all(calls) else None
+
+
+def _single(text: str, at: int, offer: Offer) -> Form | None:
+    """`name.call(a=1)` or `name(a=1)` up to the end of its line."""
+    line = text[at:].split("\n", 1)[0]
+    stripped = _EOT.sub("", line).strip()
+    try:
+        node = ast.parse(stripped, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    call = _called(node, offer)
+    return Form((call,), at + len(line)) if call is not None else None
+
+
+def _called(node: ast.AST, offer: Offer) -> Call | None:
+    if not isinstance(node, ast.Call) or node.args:
+        return None
+    target = node.func
+    if isinstance(target, ast.Attribute) and target.attr == "call":
+        target = target.value
+    name = ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute) else ""
+    if name not in offer.schemas:
+        return None
+    try:
+        raw = {k.arg: ast.literal_eval(k.value) for k in node.keywords if k.arg}
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
+    if len(raw) != len(node.keywords):  # **kwargs
+        return None
+    plain = read(_json(raw)) if raw else None
+    if raw and (plain is None or not isinstance(plain.value, dict)):
+        return None
+    return Call(name, plain.value if plain is not None else {})
+
+
+def _json(value: Any) -> str:
+    """Literals as text that `read` takes; sets and bytes are not understood there and fail."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_json(str(k))}:{_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(_json(v) for v in value) + "]"
+    if isinstance(value, str):
+        return '"' + "".join(_quoted(c) for c in value) + '"'
+    return repr(value)
+
+
+def _quoted(char: str) -> str:
+    return f"\\{char}" if char in '"\\' else f"\\u{ord(char):04x}" if char < " " else char
+
+
+def _list_end(text: str, at: int) -> int:
+    """The index after the bracket that closes the one at `at`; -1 when it does not close."""
+    depth, quote, skip = 0, "", False
+    for index in range(at, len(text)):
+        char = text[index]
+        if skip:
+            skip = False
+        elif quote:
+            skip = char == "\\"
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char in "[({":
+            depth += 1
+        elif char in "])}":
+            depth -= 1
+            if depth == 0:
+                return index + 1
+    return -1
+
+
+# --- one value -------------------------------------------------------------------------------------------------
+
+
+def _value(text: str, at: int, offer: Offer, *, marked: bool) -> Form | None:
+    found = read(text, at, offer.keys())
+    if found is None:
+        return None
+    items = found.value if isinstance(found.value, list) else [found.value]
+    if not 0 < len(items) <= MAX_CALLS:
+        return None
+    calls = [_call(item, offer, marked) for item in items]
+    if any(call is None for call in calls):
+        return None
+    made = [call for call in calls if call is not None]
+    if found.cut:
+        made[-1] = made[-1]._replace(cut=True)
+    return Form(tuple(made), found.end)
+
+
+def _call(item: Any, offer: Offer, marked: bool) -> Call | None:
+    """The call an object describes. A bare one may hold nothing but a name and arguments."""
+    if not isinstance(item, dict):
+        return None
+    if isinstance(item.get("function"), dict) and not set(item) - FURNITURE - {"function"}:
+        item = item["function"]
+    label = next((k for k in NAMES if isinstance(item.get(k), str) and item[k] in offer.schemas), None)
+    if label is None:
+        return None
+    name, rest = item[label], {k: v for k, v in item.items() if k != label}
+    holder = next((k for k in ARGUMENTS if k in rest), None)
+    if holder is None:
+        rest = {k: v for k, v in rest.items() if k not in FURNITURE or k in offer.properties(name)}
+        # A bare {"name": "ls", "path": "/bin/ls"} may be data about a program; marked, it is a call.
+        return Call(name, rest) if marked and all(k in offer.properties(name) for k in rest) else None
+    if set(rest) - FURNITURE - {holder} and not marked:
+        return None
+    arguments = rest[holder]
+    if isinstance(arguments, str) and arguments.strip()[:1] == "{":
+        found = read(arguments.strip(), 0, offer.keys())
+        arguments = found.value if found is not None else arguments
+    if arguments is None or arguments == "":
+        arguments = {}
+    if not isinstance(arguments, dict):
+        return Call(name, {}, invalid="the arguments must be a JSON object") if marked else None
+    if {"type", "properties"} <= set(arguments) and "properties" not in offer.properties(name):
+        return None  # a description of the tool, not a call of it
+    return Call(name, arguments)
+
+
+def _past(text: str, at: int, closing: str) -> int:
+    """After the closing tag if it comes next, with stray brackets in between."""
+    found = re.compile(r"[\s}\]]*" + re.escape(closing)).match(text, at)
+    return found.end() if found is not None else at
+
+
+MARKED = {
+    "<tool_call>": hermes,
+    "<function=": function,
+    "<|python_tag|>": llama,
+    "[TOOL_CALLS]": mistral,
+}

@@ -1,0 +1,140 @@
+"""Where the agent works and for whom: workspace, documentation, sandbox, models, senders, time zone, memory."""
+
+from __future__ import annotations
+
+from palinurus.core.prompt.facts import Docs, Fixed
+from palinurus.core.prompt.tooling import names
+
+CONFIG_DOCS = ("configuration.md", "configuration-reference.md")
+_CITE = {
+    "on": "Cite what you found: `Source: <path>#<line>`.",
+    "off": "Do not mention paths or lines of memory files unless you are asked.",
+    "auto": "In a direct chat cite what you found when it helps to check it (`Source: <path>#<line>`); in groups "
+    "leave paths and lines out.",
+}
+
+
+def memory(facts: Fixed) -> str:
+    have = names(facts) & {"memory_search", "memory_get"}
+    if not have:
+        return ""
+    if "memory_search" not in have:
+        how = "read the lines you need from MEMORY.md or memory/*.md with `memory_get`"
+    elif "memory_get" not in have:
+        how = "run `memory_search` over MEMORY.md and memory/*.md, and answer from the matches"
+    else:
+        how = "run `memory_search` over MEMORY.md and memory/*.md, then read only the lines you need with `memory_get`"
+    return (
+        "## Memory Recall\n"
+        "Before you answer anything about earlier work, decisions, dates, people, preferences or open tasks: "
+        f"{how}. If you are still unsure afterwards, say that you looked.\n"
+        f"{_CITE[facts.knobs.citations]}"
+    )
+
+
+def aliases(facts: Fixed) -> str:
+    if not facts.knobs.aliases:
+        return ""
+    lines = [f"- {alias}: {ref}" for alias, ref in sorted(facts.knobs.aliases)]
+    return "\n".join(
+        ("## Model Aliases", "Prefer an alias where a model is to be named; provider/model is taken too.", *lines)
+    )
+
+
+def clock(facts: Fixed) -> str:
+    """Where the time is to be had: the prompt holds none."""
+    if not facts.timezone:
+        return ""
+    if "session_status" in names(facts):
+        return "When you need the current date, time or day of the week, call `session_status`."
+    return "This prompt holds no clock: when the time matters, look it up instead of guessing."
+
+
+def workspace(facts: Fixed) -> str:
+    where = facts.sandbox.workspace if facts.sandbox else facts.workspace
+    if not where:
+        return ""
+    box = facts.sandbox
+    paths = (
+        f"Commands and file tools run in the sandbox and see it there; on the host it is {facts.workspace}, a path "
+        "that means nothing to them."
+        if box and facts.workspace and box.workspace != facts.workspace
+        else "Relative paths start there."
+    )
+    return (
+        "## Workspace\n"
+        f"Your working directory is: {where}\n"
+        f"{paths} Treat it as the only place for files unless you are told otherwise.\n"
+        "Where it is a git repository, commit after larger changes if that is the custom there; never push unasked."
+    )
+
+
+def docs(facts: Fixed) -> str:
+    where = facts.docs
+    lines = ["## Documentation"]
+    if where.local:
+        lines.append(f"Palinurus docs on this machine: {where.local}")
+    elif where.site:
+        lines.append(f"Palinurus docs: {where.site}")
+    if where.local and (where.mirror or where.site):
+        lines.append(f"The same docs online: {where.mirror or where.site}")
+    elif where.mirror:
+        lines.append(f"Mirror of the docs: {where.mirror}")
+    if where.source:
+        lines.append(f"Source: {where.source} (a checkout: read the code there when the docs fall short)")
+    elif where.repository:
+        lines.append(f"Source: {where.repository} (read it there when the docs are incomplete or out of date)")
+    if where.community:
+        lines.append(f"Community: {where.community}")
+    if where.hub:
+        lines.append(f"Find skills: {where.hub}")
+    lines.append(
+        "For how Palinurus behaves, its commands, settings or design, read the docs first. When something is wrong, "
+        "run `pal status` yourself where you can; ask the person only if you lack access."
+    )
+    lines.append(_config(facts, where))
+    return "\n".join(lines)
+
+
+def _config(facts: Fixed, where: Docs) -> str:
+    """First the exact field, then the wider reading."""
+    field = "`gateway` action config.schema.lookup" if "gateway" in names(facts) else "`pal config explain PATH`"
+    pages = [f"{where.local}/{page}" if where.local else page for page in CONFIG_DOCS]
+    return f"For one setting with its meaning and limits: {field}. For the wider picture: {pages[0]}, {pages[1]}."
+
+
+def sandbox(facts: Fixed) -> str:
+    box = facts.sandbox
+    if box is None:
+        return ""
+    seen = f", seen at {box.mount}" if box.mount and box.access != "none" else ""
+    lines = [
+        "## Sandbox",
+        "Tools run in a container; some may be missing because of its policy. Sub-agents you start stay in it.",
+        f"Working directory inside: {box.workspace}",
+        f"Agent workspace: access {box.access}{seen}",
+    ]
+    if box.browser:
+        lines.append(f"Browser of the sandbox: {box.browser}")
+    if box.elevated:
+        lines.append(
+            "Elevated exec is available: people switch it with /elevated on, off, ask or full. Use it only when asked "
+            "or when the sandbox truly prevents the task."
+        )
+    else:
+        lines.append("Elevated exec is not available: do not offer to leave the sandbox.")
+    return "\n".join(lines)
+
+
+def senders(facts: Fixed) -> str:
+    if not facts.knobs.owners:
+        return ""
+    return (
+        "## Authorized Senders\n"
+        f"Allowlisted: {', '.join(facts.knobs.owners)}. They may give commands; being on the list does not by itself "
+        "make somebody the owner."
+    )
+
+
+def when(facts: Fixed) -> str:
+    return f"## Current Date & Time\nTime zone: {facts.timezone}" if facts.timezone else ""

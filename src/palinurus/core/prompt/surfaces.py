@@ -1,0 +1,48 @@
+"""What the prompt has to know about a channel: one row each. Config may widen or narrow it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+Level = Literal["", "minimal", "extensive"]
+
+
+class Surface(msgspec.Struct, frozen=True):
+    """`approvals`: the channel itself asks for approvals, with buttons or cards."""
+
+    buttons: bool = False
+    approvals: bool = False
+    reactions: Level = ""
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The words of the runtime line."""
+        names = {"inlineButtons": self.buttons, "approvals": self.approvals, "reactions": bool(self.reactions)}
+        return tuple(name for name, there in names.items() if there)
+
+
+SURFACES: dict[str, Surface] = {
+    "telegram": Surface(buttons=True, approvals=True, reactions="minimal"),
+    "signal": Surface(reactions="minimal"),
+    "discord": Surface(buttons=True, approvals=True),
+    "slack": Surface(buttons=True, approvals=True),
+    "webchat": Surface(approvals=True),
+}
+_LEVELS: dict[str, Level] = {"off": "", "ack": "", "minimal": "minimal", "extensive": "extensive"}
+
+
+def surface(channel: str, config: Mapping[str, Any]) -> Surface:
+    """The row of a channel, overlaid with `reactionLevel` and `capabilities` of its config."""
+    found = SURFACES.get(channel, Surface())
+    level = config.get("reactionLevel")
+    if isinstance(level, str) and level in _LEVELS:
+        found = msgspec.structs.replace(found, reactions=_LEVELS[level])
+    wanted = config.get("capabilities")
+    if isinstance(wanted, list):
+        found = msgspec.structs.replace(found, buttons="inlineButtons" in wanted)
+    elif isinstance(wanted, Mapping) and "inlineButtons" in wanted:
+        found = msgspec.structs.replace(found, buttons=wanted["inlineButtons"] not in ("off", False))
+    return found

@@ -1,0 +1,109 @@
+"""Tools in the prompt: the list, how to use them, how to wait for long work, when to hand work to sub-agents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from palinurus.core.prompt.facts import Fixed, ToolFact
+
+# First the tools everybody knows, in this order; then the others by name.
+ORDER: tuple[str, ...] = (
+    "read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "process", "web_search", "web_fetch",
+    "browser", "canvas", "nodes", "cron", "message", "gateway", "agents_list", "sessions_list", "sessions_history",
+    "sessions_send", "sessions_spawn", "sessions_yield", "subagents", "session_status", "skill_workshop", "image",
+    "image_generate",
+)  # fmt: skip
+_RANK = {name: rank for rank, name in enumerate(ORDER)}
+
+# Tools that must all be there -> the line. Lines about waiting come first: they are broken most often.
+_GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
+    (
+        frozenset(("cron",)),
+        "For anything later (a reminder, checking back, recurring work) make a `cron` job. Do not wait with sleep "
+        "loops in `exec`, with `yieldMs` delays, or by asking `process` again and again.",
+    ),
+    (
+        frozenset(("exec", "process")),
+        "`exec` is for commands that start now; one that takes long goes on in the background. Use `process` to read "
+        "its log or status, to give it input, or to step in.",
+    ),
+    (
+        frozenset(("sessions_spawn",)),
+        "A larger or separable task goes to a sub-agent with `sessions_spawn`. Its result is pushed to you when it is "
+        "done; you need not ask for it.",
+    ),
+    (
+        frozenset(("update_plan",)),
+        "`update_plan` is for work of several real steps only. Keep exactly one step in_progress, and do not repeat "
+        "the whole plan in your text after updating it.",
+    ),
+)
+_WAKE = (
+    "A background command wakes you when it writes output or fails: start it once and rely on that instead of "
+    "looking after it."
+)
+_ACP = (
+    "When somebody asks for work in another coding agent's own runtime, spawn it with `sessions_spawn` and "
+    'runtime "acp"; do not start that program by hand.'
+)
+
+
+def names(facts: Fixed) -> frozenset[str]:
+    """The tools of this run, in lower case."""
+    return frozenset(tool.name.lower() for tool in facts.tools)
+
+
+def tooling(facts: Fixed) -> str:
+    """Which tools there are, and the rules that depend on which there are."""
+    if not facts.tools:
+        return (
+            "## Tooling\nNo tool list was handed over for this run. Use only tools that are defined for you as "
+            "structured calls; if there are none, answer from what you know and say what you could not check."
+        )
+    lines = [f"- {tool.name}: {tool.summary}" if tool.summary else f"- {tool.name}" for tool in ordered(facts.tools)]
+    return "\n".join(
+        (
+            "## Tooling",
+            "The structured tool definitions decide which tools exist, what they are called and what they take; this "
+            "list is a reminder. Names are case-sensitive: call them exactly as written.",
+            *lines,
+            "Notes about tools in workspace files say how to use a tool; they do not make one available.",
+            *_rules(facts),
+        )
+    )
+
+
+def ordered(tools: Iterable[ToolFact]) -> list[ToolFact]:
+    """Known tools in their order, the others by name; of names that differ only in case, the first."""
+    first: dict[str, ToolFact] = {}
+    for tool in tools:
+        if tool.name.strip():
+            first.setdefault(tool.name.lower(), tool)
+    return [first[low] for low in sorted(first, key=lambda low: (_RANK.get(low, len(ORDER)), low))]
+
+
+def _rules(facts: Fixed) -> list[str]:
+    have = names(facts)
+    rules = [line for needed, line in _GUIDANCE if needed <= have]
+    if facts.wake and "exec" in have:
+        rules.insert(len([n for n, _ in _GUIDANCE[:2] if n <= have]), _WAKE)
+    listing = [name for name in ("subagents", "sessions_list") if name in have]
+    if listing:
+        named = " or ".join(f"`{name}`" for name in listing)
+        rules.append(f"Do not call {named} in a loop to wait for something; look only when asked, or to step in.")
+    if facts.acp and facts.sandbox is None and "sessions_spawn" in have:
+        rules.append(_ACP)
+    return rules
+
+
+def delegation(facts: Fixed) -> str:
+    """The strong form of the nudge towards sub-agents. Words only: policy decides whether the tool exists."""
+    if facts.knobs.delegation != "prefer" or "sessions_spawn" not in names(facts):
+        return ""
+    return (
+        "## Sub-Agent Delegation\n"
+        "You are the coordinator: stay free to answer. Reply yourself when a direct answer is enough; give everything "
+        "more involved (several tool calls, research, edits, anything slow) to a sub-agent with `sessions_spawn`, with "
+        "a task that can be understood without this conversation. Tell the person what you started, and report when "
+        "the result is pushed to you."
+    )

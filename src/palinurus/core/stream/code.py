@@ -1,0 +1,46 @@
+"""Markdown code in running text: which line opens a fence, which closes it. Knows nothing of tags or chunks.
+
+Indentation is not limited to three spaces: models put fences into list items.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+LOOK = 256  # characters of a line that decide whether it opens a fence; more are never waited for
+_OPEN = re.compile(r"([ \t]*)(`{3,}|~{3,})([^\n]*)")
+
+
+class Fence(msgspec.Struct, frozen=True):
+    """An open code fence."""
+
+    indent: str
+    marker: str
+    info: str = ""
+
+    @property
+    def opening(self) -> str:
+        """The line that opens it again in the next chunk. Bounded, whatever stood behind the marker."""
+        word = self.info.split(None, 1)[0][:32] if self.info.strip() else ""
+        return f"{self.indent[:8]}{self.marker[:16]}{word}"
+
+    @property
+    def closing(self) -> str:
+        return f"{self.indent[:8]}{self.marker[:16]}"
+
+
+def opens(line: str) -> Fence | None:
+    """The fence this line opens. The first LOOK characters decide."""
+    found = _OPEN.match(line[:LOOK])
+    if found is None:
+        return None
+    indent, marker, info = found.groups()
+    return None if marker[0] == "`" and "`" in info else Fence(indent, marker, info)
+
+
+def closes(line: str, fence: Fence) -> bool:
+    """Does this line end the fence?"""
+    text = line.strip(" \t\r")
+    return len(text) >= len(fence.marker) and not text.strip(fence.marker[0])

@@ -1,0 +1,137 @@
+"""Marks a model puts into its text to say how it is sent: [[reply_to_current]], [[reply_to:id]], [[media:url]],
+[[audio_as_voice]] and lines `MEDIA: url`. A machine: marks leave the text wherever the deltas were cut; those in
+code stay. Which references may be sent is asked of the caller; a mark that may not be stays as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from palinurus.core.stream.lex import Lexer, Rule, Token
+from palinurus.core.stream.tags import Blanks
+
+_NAMES = ("reply_to_current", "audio_as_voice", "reply_to", "media")
+_MARK = re.compile(
+    r"\[\[[ \t]{0,4}(?:(reply_to_current|audio_as_voice)|(reply_to|media)[ \t]{0,4}:[ \t]{0,4}([^\[\]\n]{1,1000}?))"
+    r"[ \t]{0,4}\]\]",
+    re.IGNORECASE,
+)
+_HEAD = re.compile(r"\[(?:\[[ \t]{0,4}([a-z_]*)(.*))?", re.IGNORECASE | re.DOTALL)
+_TAIL = re.compile(r"[ \t]{0,4}(?::[^\[\]\n]{0,1008})?(?:\]\]?)?")
+_LINE = re.compile(r"MEDIA:([^\n]{1,2000})\n")
+_LAST = re.compile(r"MEDIA:([^\n]{1,2000})\Z")
+_QUOTES = "`'\"<>"
+
+
+def _mark(tail: str) -> bool:
+    found = _HEAD.fullmatch(tail)
+    if found is None or found[1] is None:
+        return found is not None
+    word, rest = found[1].lower(), found[2]
+    if not rest:
+        return any(name.startswith(word) for name in _NAMES)
+    return word in _NAMES and _TAIL.fullmatch(rest) is not None
+
+
+def _line(tail: str) -> bool:
+    return "MEDIA:".startswith(tail) or (tail.startswith("MEDIA:") and "\n" not in tail and len(tail) <= 2006)
+
+
+_RULES = (
+    Rule("mark", "[", _MARK, _mark),
+    Rule("line", "M", _LINE, _line, last=_LAST, line=True),
+)
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the marks said."""
+
+    reply_to: str = ""  # the first explicit id
+    current: bool = False
+    voice: bool = False
+    media: tuple[str, ...] = ()
+
+
+def remote(reference: str) -> bool:
+    """Is it a web address?"""
+    return reference.lower().startswith(("https://", "http://")) and len(reference.split("://", 1)[1]) > 2
+
+
+def beneath(roots: Iterable[str]) -> Callable[[str], bool]:
+    """Web addresses, and files below one of `roots` (absolute directories)."""
+    tops = tuple(f"{root.rstrip('/')}/" for root in roots)
+
+    def allowed(reference: str) -> bool:
+        path = reference.removeprefix("file://")
+        return remote(reference) or (path.startswith(tops) and ".." not in path.split("/") and "\0" not in path)
+
+    return allowed
+
+
+UNMARKED = Found()
+
+
+class Marks:
+    """`allowed` says which media may be sent."""
+
+    def __init__(self, allowed: Callable[[str], bool] = remote) -> None:
+        self._lex = Lexer(*_RULES)
+        self._allowed = allowed
+        self._blank = Blanks()
+        self.found = UNMARKED
+
+    @property
+    def idle(self) -> bool:
+        """Would text without `[`, `M`, backticks and tildes pass unchanged?"""
+        return self._lex.idle and not self._blank.eating
+
+    def passed(self, text: str) -> None:
+        """`text` went by unchanged; only while idle."""
+        self._lex.passed(text)
+        self._blank.passed(text)
+
+    def feed(self, text: str) -> str:
+        """The text that is certain now; what was found is in `found`."""
+        return "".join(self.each(text))
+
+    def each(self, text: str, *, closing: bool = False) -> Iterator[str]:
+        """The same piece by piece: with each piece, `found` is what stood before it."""
+        for token in self._lex.feed(text, closing=closing):
+            if token.match is None or not self._take(token, token.match):
+                yield self._blank.trim(token.text)
+
+    def close(self) -> str:
+        """The text has ended: the rest."""
+        return "".join(self.each("", closing=True))
+
+    def _take(self, token: Token, match: re.Match[str]) -> bool:
+        """Note the mark. False if it stays in the text."""
+        known = self._line(match[1]) if token.rule == "line" else self._word(match)
+        if known:
+            self._blank.gap()
+        return known
+
+    def _line(self, text: str) -> bool:
+        names = [word.strip(_QUOTES) for word in text.split()]
+        return bool(names) and all(map(self._allowed, names)) and self._media(*names)
+
+    def _word(self, match: re.Match[str]) -> bool:
+        name = (match[1] or match[2]).lower()
+        value = (match[3] or "").strip()
+        if name == "media":
+            return self._allowed(value.strip(_QUOTES)) and self._media(value.strip(_QUOTES))
+        field, said = {
+            "reply_to_current": ("current", True),
+            "audio_as_voice": ("voice", True),
+            "reply_to": ("reply_to", self.found.reply_to or value),
+        }[name]
+        self.found = msgspec.structs.replace(self.found, **{field: said})
+        return True
+
+    def _media(self, *names: str) -> bool:
+        fresh = [n for n in dict.fromkeys(names) if n not in self.found.media]
+        self.found = msgspec.structs.replace(self.found, media=(*self.found.media, *fresh))
+        return True

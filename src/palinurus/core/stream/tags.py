@@ -1,0 +1,199 @@
+"""Reasoning in running text: <think>, <thinking>, <thought>, <antthinking> (each also antml:) and <final>.
+
+A machine: the same pieces, joined, however the deltas were cut. Tags in code are text. What a tag that was never
+opened or never closed means is known only later; `retract` and `release` say so when it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal, NamedTuple, TypeAlias
+
+from palinurus.core.stream.lex import Lexer, Rule, Token
+
+Kind: TypeAlias = Literal[
+    "text",
+    "thinking",
+    "retract",  # all text so far was reasoning: a closing tag came without an opening one, and text behind it
+    "release",  # the reasoning since the last opening tag, carried here again, is the answer: there is no other
+]
+
+_NAMES = ("think", "thinking", "thought", "antthinking", "final")
+_WORDS = (*_NAMES, *(f"antml:{name}" for name in _NAMES))
+_INSIDE = r"(?:[\s/][^<>]{0,100})?"  # attributes; a longer one is no tag, so that no text waits for ever
+
+
+def _prefixes(word: str) -> str:
+    """A pattern for every beginning of `word`, the whole word included."""
+    pattern = ""
+    for letter in reversed(word):
+        pattern = f"{re.escape(letter)}(?:{pattern})?" if pattern else re.escape(letter)
+    return pattern
+
+
+_TAG = re.compile(rf"<\s{{0,4}}(/?)\s{{0,4}}(?:antml:)?({'|'.join(_NAMES)}){_INSIDE}>", re.IGNORECASE)
+_PARTIAL = re.compile(
+    rf"<\s{{0,4}}/?\s{{0,4}}(?:{'|'.join(_prefixes(w) for w in _WORDS)}|(?:{'|'.join(_WORDS)}){_INSIDE})?",
+    re.IGNORECASE,
+)
+_RULE = Rule("tag", "<", _TAG, lambda tail: _PARTIAL.fullmatch(tail) is not None)
+
+
+class Piece(NamedTuple):
+    kind: Kind
+    text: str = ""
+
+
+class Split(NamedTuple):
+    """A whole text: what people see, and the reasoning it held."""
+
+    visible: str
+    thinking: str
+
+
+class Tags:
+    """With `enforce` only what stands inside <final> is text; if there is none, everything is, as without."""
+
+    def __init__(self, *, enforce: bool = False) -> None:
+        self._lex = Lexer(_RULE)
+        self._enforce = enforce
+        self._raw: list[str] = []  # only with `enforce`: the text to fall back on
+        self._thinking = False
+        self._inside = False  # <final>
+        self._finals = False
+        self._spoke = False  # text that is not blank has been given out
+        self._held: list[str] = []  # reasoning since the opening tag, while nothing was spoken
+        self._orphan = False
+        self._blank = Blanks()
+
+    @property
+    def idle(self) -> bool:
+        """Would text without `<`, backticks and tildes pass unchanged?"""
+        plain = not (self._thinking or self._orphan or self._enforce)
+        return plain and self._lex.idle and not self._blank.eating
+
+    def passed(self, text: str) -> None:
+        """`text` went by unchanged; only while idle."""
+        self._lex.passed(text)
+        self._blank.passed(text)
+
+    def feed(self, text: str) -> list[Piece]:
+        """What is certain now."""
+        if self._enforce:
+            self._raw.append(text)
+        return self._run(self._lex.feed(text))
+
+    def close(self) -> list[Piece]:
+        """The text has ended: the rest."""
+        pieces = self._run(self._lex.feed("", closing=True))
+        if self._enforce and not self._finals:
+            return [*pieces, Piece("text", split("".join(self._raw)).visible)]
+        if self._thinking and not self._spoke and (text := "".join(self._held)).strip():
+            pieces.append(Piece("release", text))
+        return pieces
+
+    def _run(self, tokens: Iterable[Token]) -> list[Piece]:
+        pieces: list[Piece] = []
+        for token in tokens:
+            if token.match is not None:
+                self._tag(token.match)
+            else:
+                self._text(token.text, pieces)
+        return pieces
+
+    def _tag(self, match: re.Match[str]) -> None:
+        closing, name = bool(match[1]), match[2].lower()
+        if name == "final":
+            if not self._thinking:
+                self._inside, self._finals = not closing, True
+                self._blank.gap()
+            return
+        if self._thinking is not closing:  # nested, or a closing tag on its own
+            self._orphan = self._orphan or (closing and self._spoke)
+        else:
+            self._thinking = not closing
+            self._lex.code = closing
+            self._held = []
+        if closing:
+            self._blank.gap()
+
+    def _text(self, text: str, pieces: list[Piece]) -> None:
+        if self._thinking:
+            if not self._spoke:
+                self._held.append(text)
+            _add(pieces, "thinking", text)
+            return
+        if self._enforce and not self._inside:
+            return
+        text = text.lstrip() if self._orphan else self._blank.trim(text)
+        if not text:
+            return
+        if self._orphan:
+            self._orphan = False
+            pieces.append(Piece("retract"))
+            self._blank.restart(text)
+        self._spoke = self._spoke or not text.isspace()
+        _add(pieces, "text", text)
+
+
+class Blanks:
+    """Where something was taken out of a text, blanks are not left on both sides. Leading ones go too."""
+
+    def __init__(self) -> None:
+        self._last = ""
+        self.eating = True
+
+    def gap(self) -> None:
+        """Something was taken out here."""
+        self.eating = True
+
+    def trim(self, text: str) -> str:
+        """`text` without the blanks that are too many."""
+        if self.eating:
+            if self._last in ("", "\n"):
+                text = text.lstrip()
+            elif self._last in " \t":
+                text = text.lstrip(" \t")
+            self.eating = not text
+        self.passed(text)
+        return text
+
+    def passed(self, text: str) -> None:
+        if text:
+            self._last = text[-1]
+
+    def restart(self, text: str) -> None:
+        """All before is gone; `text` is the new beginning."""
+        self.eating = False
+        self.passed(text)
+
+
+def _add(pieces: list[Piece], kind: Kind, text: str) -> None:
+    if pieces and pieces[-1].kind == kind:
+        pieces[-1] = Piece(kind, pieces[-1].text + text)
+    else:
+        pieces.append(Piece(kind, text))
+
+
+def split(text: str, *, enforce: bool = False) -> Split:
+    """A whole text at once."""
+    if "<" not in text:
+        return Split(text.strip(), "")
+    tags = Tags(enforce=enforce)
+    return folded([*tags.feed(text), *tags.close()])
+
+
+def folded(pieces: Iterable[Piece]) -> Split:
+    """What the pieces come to."""
+    visible, thinking = "", ""
+    for kind, text in pieces:
+        if kind == "text":
+            visible += text
+        elif kind == "thinking":
+            thinking += text
+        elif kind == "retract":
+            visible, thinking = "", thinking + visible
+        else:
+            visible, thinking = visible + text, thinking.removesuffix(text)
+    return Split(visible.strip(), thinking.strip())

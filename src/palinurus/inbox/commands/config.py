@@ -1,0 +1,95 @@
+"""/config show|get|set|unset|explain: the configuration file from a chat. For the owner; secrets stay hidden."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pyjson5
+
+from palinurus.config.check import accepts, describe
+from palinurus.config.explain import effective, explain, resolve_key
+from palinurus.config.keypath import Path, get, has, parse, show
+from palinurus.config.lines import MAX_DEPTH
+from palinurus.config.load import load
+from palinurus.config.patch import Patched, set_key, unset_key
+from palinurus.config.secrets import mask
+from palinurus.errors import BadRequest
+from palinurus.inbox.commands.desk import Answer, Call
+
+USAGE = "Use /config show [KEY], get KEY, set KEY VALUE, unset KEY or explain KEY."
+LONG = 6000  # characters shown
+
+
+async def run(call: Call) -> Answer:
+    """Reads and writes in a thread. Raises PalinurusError with what is wrong; then nothing was written."""
+    word, _, rest = call.args.strip().partition(" ")
+    action = {"": _show, "show": _show, "get": _show, "set": _set, "unset": _unset, "explain": _explain}.get(
+        word.lower()
+    )
+    if action is None:
+        return Answer(f'"{word[:40]}" is not known. {USAGE}')
+    return Answer(await asyncio.to_thread(action, call, rest.strip()))
+
+
+def _show(call: Call, key: str) -> str:
+    loaded = load(call.desk.settings.home, call.desk.environ)
+    if not key:
+        return _cut(_json(mask(loaded.raw)))
+    path = resolve_key(loaded, key)
+    value = mask(get(loaded.raw, path), path) if has(loaded.raw, path) else effective(loaded, path)
+    return f"{show(path)} is not set." if value is None else _cut(f"{show(path)} = {_json(value)}")
+
+
+def _set(call: Call, rest: str) -> str:
+    key, _, text = rest.partition(" ")
+    if not key or not text.strip():
+        return USAGE
+    try:
+        path = parse(key)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+    value = _value(text.strip(), path)
+    done = set_key(call.desk.settings.home, call.desk.environ, key, value)
+    return _told(done, f"{done.key} = {_json(mask(value, path))}")
+
+
+def _unset(call: Call, key: str) -> str:
+    if not key:
+        return USAGE
+    done = unset_key(call.desk.settings.home, call.desk.environ, key)
+    return _told(done, f"{done.key} removed")
+
+
+def _explain(call: Call, key: str) -> str:
+    if not key:
+        return USAGE
+    found = explain(load(call.desk.settings.home, call.desk.environ), key)
+    value = "(none)" if found.value is None else _json(found.value)
+    when = "applies at once" if found.live else "needs a restart of the gateway"
+    return "\n".join(line for line in (found.key, value, f"from: {found.source}; a change {when}", found.about) if line)
+
+
+def _told(done: Patched, what: str) -> str:
+    if not done.changed:
+        return f"{what}: unchanged."
+    return f"{what}. " + ("It needs a restart of the gateway." if done.restart else "It is in the file now.")
+
+
+def _value(text: str, path: Path) -> Any:
+    """JSON5 if it is and the schema takes it, else the text itself."""
+    try:
+        value = pyjson5.decode(text, MAX_DEPTH)
+    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        return text
+    kind = describe(path)
+    return text if kind is not None and not accepts(kind, value) and accepts(kind, text) else value
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONG else f"{text[:LONG]}\n… ({len(text)} characters; name a KEY)"

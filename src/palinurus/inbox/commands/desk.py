@@ -1,0 +1,107 @@
+"""What commands see of the program, and the values they are called with and answer with.
+
+A command is `async def run(call: Call) -> Answer`; it changes nothing itself but what its file says. The change
+of the session's record goes to disk together with the outcome, so a command cut off by a crash is just run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import Prompt
+from palinurus.core.types.tool import Tool
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Accepted, Claim, ItemRow, Store
+
+Scope: TypeAlias = Literal["any", "owner"]
+ADMIN = "operator.admin"
+INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
+
+
+class Submit(Protocol):
+    """Put a message on disk; `sink` sees its run."""
+
+    def __call__(self, inbound: Inbound, sink: Callable[[Event], None] | None = None) -> Awaitable[Accepted]: ...
+
+
+class Desk(NamedTuple):
+    """What commands may use."""
+
+    settings: Settings
+    environ: Mapping[str, str]
+    catalog: Catalog
+    store: Store
+    hooks: Hooks
+    clock: Clock
+    transcripts: Transcripts
+    abort: Callable[[str, str], bool]  # (session key, reason): was there a run to stop?
+    running: Callable[[str], bool]  # does this session have a run going?
+    submit: Submit
+    wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
+    tools: Mapping[str, Tool] = {}
+    clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
+    prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
+
+
+class Call(NamedTuple):
+    """One command, as given."""
+
+    desk: Desk
+    claim: Claim
+    inbound: Inbound
+    key: SessionKey
+    record: Record
+    stored: bool  # the record is on disk
+    name: str  # canonical
+    args: str  # what stands behind the name, as written
+    table: Mapping[str, Command]
+
+    @property
+    def agent(self) -> AgentSettings:
+        return self.desk.settings.agents[self.key.agent]
+
+    @property
+    def admin(self) -> bool:
+        return admin(self.inbound)
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What to say. `record` is the session's new record; `follow` a message to run after it."""
+
+    text: str
+    record: Record | None = None
+    follow: Inbound | None = None
+    relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One row of the table. `run` None: a directive, which the level parser understands."""
+
+    name: str
+    help: str
+    run: Callable[[Call], Awaitable[Answer]] | None = None
+    usage: str = ""
+    aliases: tuple[str, ...] = ()
+    scope: Scope = "any"
+    group: str = "session"
+
+
+def admin(inbound: Inbound) -> bool:
+    """May this sender change what outlives a reply everywhere: the owner, or a client with operator.admin?"""
+    return inbound.sender.owner or ADMIN in inbound.sender.scopes
+
+
+def internal(inbound: Inbound) -> bool:
+    """Did it come through one of our own clients, not a chat channel?"""
+    return not inbound.push or inbound.target.channel in INTERNAL

@@ -1,0 +1,66 @@
+"""/export: the conversation as a Markdown file in the workspace. For the owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterable
+
+from palinurus.core.types.messages import Assistant, Message, ToolResult
+from palinurus.errors import StateUnwritable
+from palinurus.inbox.commands.desk import Answer, Call
+
+FOLDER = "exports"
+RESULT = 2000  # characters of a tool result
+
+
+async def run(call: Call) -> Answer:
+    """Writes one file, the same one if it is run again. Raises StateUnwritable."""
+    if not call.stored:
+        return Answer("There is nothing to export yet.")
+    transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    messages = transcript.messages()
+    if not messages:
+        return Answer("There is nothing to export yet.")
+    text = markdown(f"{call.key} ({call.record.sessionId})", messages)
+    name = f"session-{call.record.sessionId[:8]}-{call.claim.id[-6:]}.md"
+    file = await asyncio.to_thread(_write, os.path.join(call.agent.workspace, FOLDER), name, text)
+    return Answer(f"Exported {len(messages)} messages to {file}")
+
+
+def markdown(title: str, messages: Iterable[Message]) -> str:
+    """The conversation for people: who said what, tool calls and the beginning of their results."""
+    parts = [f"# {title}"]
+    for message in messages:
+        if isinstance(message, ToolResult):
+            shown = message.text if len(message.text) <= RESULT else message.text[:RESULT] + "\n…"
+            ticks = "`" * max(3, _longest(shown) + 1)
+            parts.append(f"**{message.toolName}**{' (error)' if message.isError else ''}\n\n{ticks}\n{shown}\n{ticks}")
+        elif isinstance(message, Assistant):
+            calls = "".join(f"\n\n*calls {c.name}*" for c in message.calls)
+            parts.append(f"## Assistant\n\n{message.text}{calls}")
+        else:
+            parts.append(f"## User\n\n{message.text}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _longest(text: str) -> int:
+    longest = run = 0
+    for char in text:
+        run = run + 1 if char == "`" else 0
+        longest = max(longest, run)
+    return longest
+
+
+def _write(folder: str, name: str, text: str) -> str:
+    path = os.path.join(folder, name)
+    try:
+        if os.path.islink(folder):  # what the agent may have put there must not lead outside
+            raise StateUnwritable(f"{folder} is a link", fix="remove it")
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with open(fd, "w", encoding="utf-8", errors="replace") as handle:
+            handle.write(text)
+    except OSError as exc:
+        raise StateUnwritable(f"{path} cannot be written: {exc.strerror}") from exc
+    return path

@@ -1,0 +1,72 @@
+"""What applies to a session right now: model, thinking level, fast mode, and where each comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config.settings import AgentSettings
+from palinurus.core.levels import thinking
+from palinurus.core.levels.resolve import Asked, Decision, Fast, fast, level
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.inbox.commands.desk import Desk
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+
+
+class Facts(NamedTuple):
+    """One session as it stands."""
+
+    key: SessionKey
+    record: Record
+    agent: AgentSettings
+    model: ModelInfo
+    vendor: Vendor | None
+    offered: Profile
+    level: Decision
+    fast: Fast
+
+
+def facts(desk: Desk, key: SessionKey, record: Record, model: ModelInfo | None = None) -> Facts:
+    """With `model` instead of the session's own, if given."""
+    agent = desk.settings.agents[key.agent]
+    model = model or chosen(desk.catalog, agent, record)
+    vendor = desk.catalog.vendor(model.ref.provider)
+    asked = Asked(
+        None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+    )
+    hurry = Asked(None, record.fastMode, agent.fast_default)
+    offered = thinking.policy(model, vendor)
+    return Facts(key, record, agent, model, vendor, offered, level(model, asked, vendor), fast(model, hurry))
+
+
+def chosen(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelInfo:
+    """The session's model: what somebody chose for it if that can be found, else the agent's."""
+    if record.modelOverride:
+        ref = f"{record.providerOverride}/{record.modelOverride}" if record.providerOverride else record.modelOverride
+        found = catalog.find(ref, agent)
+        if isinstance(found, ModelInfo):
+            return found
+    return catalog.default(agent)
+
+
+_FIELDS = frozenset(Record.__struct_fields__)
+
+
+def changed(record: Record, changes: Mapping[str, Any], now: int) -> Record:
+    """The record with `changes`; None clears. Fields it does not have yet go to `extra`."""
+    known = {name: value for name, value in changes.items() if name in _FIELDS}
+    extra = {**record.extra, **{name: value for name, value in changes.items() if name not in _FIELDS}}
+    extra = {name: value for name, value in extra.items() if value is not None and name not in known}
+    return msgspec.structs.replace(record, **known, extra=extra, updatedAt=now, lastInteractionAt=now)
+
+
+def tokens(count: int | None) -> str:
+    """12345 -> 12.3k"""
+    if count is None:
+        return "?"
+    return f"{count / 1000:.1f}k".replace(".0k", "k") if count >= 1000 else str(count)

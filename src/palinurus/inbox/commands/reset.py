@@ -1,0 +1,110 @@
+"""/new and /reset: the next session of this chat begins. What people switched is kept; the old transcript stays.
+
+`/new MODEL` chooses its model, text behind it becomes its first message. The new session's id comes from the
+command's own id: after a crash the second try finds, or makes, the same session.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo
+from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.facts import changed, chosen
+from palinurus.inbox.commands.follow import follow
+from palinurus.sessions.fresh import reset_payload
+from palinurus.sessions.record import Record
+from palinurus.sessions.reset import rollover
+
+_SPACE = uuid.UUID("6f9d0a3e-6d5c-4e0c-9b0e-5d6c8f1c2a77")
+PATIENCE = 100  # looks, 50 ms apart, for the old run to end
+
+
+async def run(call: Call) -> Answer:
+    """Stops a run that is going, then the record rolls over."""
+    ident = session_id(call.claim.id)
+    model, text = _first(call)
+    row = await call.desk.store.session(str(call.key))
+    record = Record.decode(row.data) if row else None
+    if record is None or ident not in (record.sessionId, *(record.usageFamilySessionIds or ())):
+        await _quiet(call)
+        record = await _rolled(call, ident, model)
+    said = "✅ New session started" if call.name == "new" else "✅ Session reset"
+    said += f" · model: {chosen(call.desk.catalog, call.agent, record).ref}"
+    if not text and not call.inbound.images:
+        return Answer(said, record)
+    return Answer(said, record, follow(call, text))
+
+
+def session_id(claim: str) -> str:
+    """The id of the session that this command begins."""
+    return str(uuid.uuid5(_SPACE, claim))
+
+
+def _first(call: Call) -> tuple[ModelInfo | None, str]:
+    """The model named first, if one is, and the text behind it."""
+    text = call.args.strip()
+    word, _, rest = text.partition(" ")
+    word, catalog, agent = word.strip(), call.desk.catalog, call.agent
+    if not word or "\n" in word:
+        return None, text
+    aliased = word.lower() in {alias.lower() for alias in agent.aliases}
+    named = "/" in word or any(c.isdigit() for c in word)
+    if aliased or named:
+        found = catalog.find(word, agent)
+        if isinstance(found, ModelInfo):
+            return found, rest.strip()
+    if not rest:  # a provider by itself: its first model
+        first = next((m for m in catalog.all(agent) if m.ref.provider == word.lower()), None)
+        return first, "" if first else text
+    return None, text
+
+
+async def _quiet(call: Call) -> None:
+    """The old run is stopped, and gets a moment to write down how it ended."""
+    if not call.desk.abort(str(call.key), "user"):
+        return
+    for _ in range(PATIENCE):
+        if not call.desk.running(str(call.key)):
+            return
+        await call.desk.clock.sleep(0.05)
+
+
+async def _rolled(call: Call, ident: str, model: ModelInfo | None) -> Record:
+    desk, now = call.desk, call.desk.clock.now()
+    row = await desk.store.session(str(call.key))  # again: the run just stopped has written to it
+    if row is None:
+        fresh = Record.fresh(call.key, now, ident)
+    else:
+        old = Record.decode(row.data)
+        await _tell(call, old, ident)
+        fresh = rollover(old, call.key, now, ident, asked=True)
+    if model is None:
+        return fresh
+    changes: dict[str, Any] = {
+        "providerOverride": model.ref.provider,
+        "modelOverride": model.ref.model,
+        "modelOverrideSource": "user",
+    }
+    if fresh.thinkingLevel is not None:
+        offered = thinking.policy(model, desk.catalog.vendor(model.ref.provider))
+        changes["thinkingLevel"] = thinking.remap(fresh.thinkingLevel, offered)
+    return changed(fresh, changes, now)
+
+
+async def _tell(call: Call, old: Record, following: str) -> None:
+    """Hooks hear of the end and of the beginning. Told again if a crash makes this run again."""
+    hooks, key = call.desk.hooks, call.key
+    messages: list[Any] = []
+    if hooks.has("before_reset"):
+        transcript = await call.desk.transcripts.load(old.path(key.agent), call.agent.workspace)
+        messages = [msgspec.to_builtins(m) for m in transcript.messages()]
+    hooks.observe("before_reset", reset_payload(key, old, call.name, messages))
+    ids = {"sessionKey": str(key), "agentId": key.agent}
+    ended = {"sessionId": old.sessionId, "reason": call.name, "nextSessionId": following}
+    hooks.observe("session_end", {**ids, **ended, "sessionFile": old.path(key.agent)})
+    hooks.observe("session_start", {**ids, "sessionId": following, "resumedFrom": old.sessionId})

@@ -1,0 +1,16 @@
+"""/steer TEXT: into the run that is going, whatever the queue mode says; without one it is an ordinary message."""
+
+from __future__ import annotations
+
+from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.follow import follow
+
+
+async def run(call: Call) -> Answer:
+    """The text is stored as a message of its own before this is answered."""
+    text = call.args.strip()
+    if not text:
+        return Answer("Say what the agent should know: /steer TEXT.")
+    running = call.desk.running(str(call.key))
+    said = "Steering the current run." if running else "No run is going; sent as a message."
+    return Answer(said, follow=follow(call, text, {"queue": "steer"}), relay=not running)

@@ -1,0 +1,28 @@
+"""/stop, and a stop word by itself: end the run of this session now."""
+
+from __future__ import annotations
+
+from palinurus.inbox.commands.desk import Answer, Call
+
+ABORTED = "⚙️ Agent was aborted."
+IDLE = "Nothing is running in this session."
+
+# Said alone, with or without punctuation behind.
+WORDS: frozenset[str] = frozenset(
+    (
+        "stop", "esc", "abort", "wait", "exit", "interrupt", "halt", "please stop", "stop please", "stop palinurus",
+        "stop openclaw", "stopp", "anhalten", "abbrechen", "arrête", "arrete", "parar", "detente", "pare",
+        "ferma", "fermati", "стоп", "остановись", "停止", "停", "やめて", "止まれ", "멈춰", "रुको", "توقف", "قف", "dur",
+    )
+)  # fmt: skip
+
+
+async def run(call: Call) -> Answer:
+    """Stops the run and drops what waits behind it."""
+    session = str(call.key)
+    stopped = call.desk.abort(session, "user")
+    dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
+    if not stopped and not dropped:
+        return Answer(IDLE)
+    waiting = f" {dropped} waiting message{'s' if dropped != 1 else ''} dropped." if dropped else ""
+    return Answer((ABORTED if stopped else IDLE) + waiting)

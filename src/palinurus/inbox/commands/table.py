@@ -1,0 +1,109 @@
+"""Every command and directive there is: the one table behind execution, /help, completion and native menus.
+
+A command whose subsystem does not exist is not here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Any, NamedTuple
+
+from palinurus.core.levels.forms import BY_NAME
+from palinurus.inbox.commands import (
+    agents,
+    config,
+    context,
+    export,
+    help,
+    models,
+    reset,
+    status,
+    steer,
+    stop,
+    tools,
+    usage,
+    whoami,
+)
+from palinurus.inbox.commands.desk import Command
+
+_ROWS: tuple[Command, ...] = (
+    Command("help", "what you can type here", help.run, "[NAME]", group="info"),
+    Command("commands", "all commands", help.every, group="info"),
+    Command("status", "model, levels, context, session", status.run, group="info"),
+    Command("context", "what the next model call is made of", context.run, "[list|detail|json]", group="info"),
+    Command("usage", "tokens and cost of this session and the last day", usage.run, group="info"),
+    Command("whoami", "who you are to the agent", whoami.run, aliases=("id",), group="info"),
+    Command("new", "begin a new session", reset.run, "[MODEL] [TEXT]"),
+    Command("reset", "begin a new session", reset.run, "[MODEL] [TEXT]"),
+    Command("stop", "stop what is running", stop.run, aliases=("abort",)),
+    Command("steer", "tell the running agent something now", steer.run, "TEXT"),
+    Command("export", "write the conversation to a file in the workspace", export.run, scope="owner"),
+    Command("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
+    Command("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),
+    Command("verbose", "show tool calls", None, "[on|full|off|default]", ("v",), group="levels"),
+    Command("reasoning", "show reasoning", None, "[on|off|stream|default]", ("reason",), group="levels"),
+    Command("trace", "show plugins' trace lines", None, "[on|off|default]", group="levels"),
+    Command("elevated", "run commands without asking", None, "[off|on|ask|full|default]", ("elev",), "owner", "levels"),
+    Command("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
+    Command("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
+    Command("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),
+    Command("models", "which models there are", models.run, "[TEXT]", group="models"),
+    Command("agents", "which agents there are", agents.run, group="models"),
+    Command("tools", "which tools the agent has, and why", tools.run, "[why NAME]", group="tools"),
+    Command("config", "read or change the configuration", config.run, "show|get|set|unset KEY …", (), "owner", "tools"),
+)
+TABLE: dict[str, Command] = {row.name: row for row in _ROWS}
+NAMES: dict[str, Command] = {name: row for row in _ROWS for name in (row.name, *row.aliases)}
+
+_TYPED = re.compile(r"\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:@[A-Za-z0-9_]{1,64})?(?=\s|:|\Z):?[ \t]*", re.ASCII)
+
+
+class Typed(NamedTuple):
+    """A message that begins like a command. `command` None: there is none of that name."""
+
+    name: str
+    args: str
+    command: Command | None
+
+
+def typed(text: str) -> Typed | None:
+    """The command at the start of a message. A path (`/etc/hosts is wrong`) is none; neither is a word nobody
+    would mistake for a command when more text follows it (`/tmp is full`)."""
+    found = _TYPED.match(text)
+    if found is None:
+        return None
+    name, args = found[1].lower(), text[found.end() :]
+    command = NAMES.get(name)
+    if command is None and args.strip() and not near(name):
+        return None
+    return Typed(command.name if command else name, args, command)
+
+
+def near(name: str) -> str:
+    """The known name this one looks like, or ""."""
+    return next(iter(difflib.get_close_matches(name, NAMES, 1, 0.75)), "")
+
+
+def unknown(name: str) -> str:
+    """What somebody is told who typed a command that does not exist."""
+    hint = near(name)
+    meant = f" Did you mean /{hint}?" if hint else ""
+    return f"Unknown command /{name}.{meant} /commands lists all."
+
+
+def menu(*, owner: bool = True) -> list[dict[str, Any]]:
+    """The table for completion and for channels' native menus."""
+    return [
+        {
+            "name": row.name,
+            "description": row.help,
+            "usage": row.usage,
+            "aliases": list(row.aliases),
+            "scope": row.scope,
+            "group": row.group,
+            "directive": row.name in BY_NAME and row.run is None,
+        }
+        for row in _ROWS
+        if owner or row.scope == "any"
+    ]

@@ -1,0 +1,253 @@
+"""What a person types that needs no model: directives for the session, commands, a word that stops the run.
+
+Controls do not wait behind the session's run. Each ends in one settlement that holds the answer and the change of
+the session's record, so one that was cut off by a crash is simply done again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import tzinfo
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from palinurus.abort import Abort, Aborted
+from palinurus.agent.settle import outgoing
+from palinurus.agent.turn import Audience
+from palinurus.core.levels.parse import Parsed, parse
+from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import Usage
+from palinurus.errors import PalinurusError, StateError
+from palinurus.inbox.commands import stop
+from palinurus.inbox.commands.desk import Answer, Call, Desk, admin
+from palinurus.inbox.commands.facts import changed, facts
+from palinurus.inbox.commands.levels import Scene, apply
+from palinurus.inbox.commands.models import listed, meant
+from palinurus.inbox.commands.reset import session_id
+from palinurus.inbox.commands.status import card
+from palinurus.inbox.commands.table import TABLE, typed, unknown
+from palinurus.sessions.fresh import Moment, current, end_payload, start_payload
+from palinurus.sessions.record import Record
+from palinurus.store.port import Claim, Outcome, Outgoing, Settlement, StaleClaim
+
+log = logging.getLogger(__name__)
+
+MAX_ATTEMPTS = 3
+_STOP_CHARS = 32  # no stop word is longer
+_ONLY_CHARS = 4000  # no message of directives only is longer
+_LOUD = " \t\r\n.!?,…。！？"
+
+
+def control(inbound: Inbound) -> bool:
+    """Is this message for the program, not for the model? Only what trusted senders write ever is."""
+    text = inbound.text
+    if not inbound.sender.trusted:
+        return False
+    if len(text) <= _STOP_CHARS and not inbound.images and stops(text):
+        return True
+    if "/" not in text:
+        return False
+    found = typed(text)
+    if found is not None and (found.command is None or found.command.run is not None):
+        return True
+    return len(text) <= _ONLY_CHARS and not inbound.images and parse(text).only
+
+
+def stops(text: str) -> bool:
+    """Is the whole message a stop word?"""
+    return " ".join(text.strip(_LOUD).lower().split()) in stop.WORDS
+
+
+class _Asked(NamedTuple):
+    """One control on its way to its end."""
+
+    claim: Claim
+    inbound: Inbound
+    key: SessionKey
+    audience: Audience
+
+    def replies(self, text: str, number: int = 0) -> tuple[Reply, ...]:
+        """For the outbox. A number is queued once, whoever queues it first."""
+        if not self.inbound.push or not text:
+            return ()
+        return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
+
+    def rows(self, replies: tuple[Reply, ...], now: int) -> tuple[Outgoing, ...]:
+        return tuple(outgoing(reply, self.claim.id, at, now) for at, reply in enumerate(replies))
+
+
+class Controller:
+    """`replied` is told of replies that are in the outbox now."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        replied: Callable[[tuple[Reply, ...]], None],
+        changed: Callable[[str, Record], None] = lambda key, record: None,
+    ) -> None:
+        self.desk = desk
+        self._replied = replied
+        self._changed = changed  # told of a session's new record: a run that is going may care
+
+    def control(self, inbound: Inbound) -> bool:
+        """See `control`."""
+        return control(inbound)
+
+    async def turn(
+        self, claim: Claim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
+    ) -> None:
+        """Do what was asked and settle the claim; the audience sees the answer. Nothing goes into the transcript."""
+        asked = _Asked(claim, inbound, key, audience)
+        if claim.attempts > MAX_ATTEMPTS or not inbound.text:
+            why = "it stopped the gateway too often" if inbound.text else "the stored message cannot be read"
+            await self._settle(asked, Answer(f"The command was not run: {why}."), "dead")
+            return
+        try:
+            answer = await self._answer(claim, inbound, key)
+        except PalinurusError as exc:
+            answer = Answer(f"⚠️ {exc.message}" + (f"\n{exc.fix}" if exc.fix else ""))
+        except Exception:  # task boundary: the person is told, the rest goes on
+            log.exception("message %s: the command failed", claim.id)
+            answer = Answer("⚠️ The command failed; the log says why.")
+        if answer.follow is None:
+            await self._settle(asked, answer)
+        else:
+            await self._followed(asked, answer, answer.follow, abort or Abort())
+
+    async def _answer(self, claim: Claim, inbound: Inbound, key: SessionKey) -> Answer:
+        desk = self.desk
+        settings = desk.settings
+        ident = session_id(claim.id)
+        row = await desk.store.session(str(key))
+        moment = Moment(claim.at, zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
+        found = await current(row, key, settings.session, moment, ident, settings.home)
+        call = Call(desk, claim, inbound, key, found.record, found.stored, "", "", TABLE)
+        answer = await _do(call)
+        if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
+            desk.hooks.observe("session_end", end_payload(key, found.ended, ident))
+            desk.hooks.observe("session_start", start_payload(key, found))
+        return answer
+
+    async def _followed(self, asked: _Asked, answer: Answer, follow: Inbound, abort: Abort) -> None:
+        """The session first, then the answer, then the message that follows, then the end of the command: a crash
+        between any two is mended by doing it again, since each has an id that comes from the command's."""
+        desk, claim = self.desk, asked.claim
+        if answer.record is not None:
+            await desk.store.save_session(answer.record.row(asked.key))
+        if asked.inbound.push:
+            replies = asked.replies(answer.text)
+            await desk.store.say(claim, asked.rows(replies, desk.clock.now()))
+            self._replied(replies)
+        relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
+        said, row = 0, None
+        try:
+            accepted = await desk.submit(follow, relay.show if relay else None)
+            row = await abort.wait(desk.wait(accepted.id)) if relay else None
+        except Aborted as exc:
+            if exc.reason == "drain":
+                await desk.store.yield_back(claim)
+                return
+        except PalinurusError as exc:  # not accepted: say why
+            said, answer = 1, Answer(f"⚠️ {exc.message}")
+        if row is not None and relay is not None:
+            await self._end(claim, Settlement(row.outcome or "failed", row.note), asked.audience, relay.end)
+        else:
+            await self._settle(asked, Answer(answer.text), number=said)
+
+    async def _settle(self, asked: _Asked, answer: Answer, outcome: Outcome = "answered", number: int = 0) -> None:
+        now = self.desk.clock.now()
+        replies = asked.replies(answer.text, number)
+        session = answer.record.row(asked.key) if answer.record is not None else None
+        asked.audience.show(MessageUpdate(answer.text))
+        end = AgentEnd((Assistant((Text(answer.text),), timestamp=now),), "stop", Usage(), ended=now)
+        settled = Settlement(outcome, answer.text, (), asked.rows(replies, now), session)
+        if await self._end(asked.claim, settled, asked.audience, end):
+            if answer.record is not None:
+                self._changed(str(asked.key), answer.record)
+            self._replied(replies)
+
+    async def _end(self, claim: Claim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
+        """Try until it is on disk: a full disk may be emptied. False if the claim is no longer ours."""
+        wait = 0.5
+        while True:
+            try:
+                await self.desk.store.settle(claim, settled)
+                break
+            except StaleClaim:
+                return False
+            except StateError as exc:
+                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
+                await self.desk.clock.sleep(wait)
+                wait = min(wait * 2, 30)
+        if end is not None:
+            audience.show(end)
+        return True
+
+
+class _Relay:
+    """Shows one run's events to another's audience, but keeps the end back until both are on disk."""
+
+    def __init__(self, audience: Audience) -> None:
+        self._audience = audience
+        self.end: AgentEnd | None = None
+
+    def show(self, event: Event) -> None:
+        if isinstance(event, AgentEnd):
+            self.end = event
+        else:
+            self._audience.show(event)
+
+
+async def _do(call: Call) -> Answer:
+    """A stop word, a command, directives; anything else was one when it was accepted and is none any more."""
+    text = call.inbound.text
+    if stops(text):
+        return await stop.run(call._replace(name="stop"))
+    found = typed(text)
+    if found is not None and found.command is None:
+        return Answer(unknown(found.name))
+    if found is not None and found.command is not None and found.command.run is not None:
+        parsed = parse(text) if found.name == "status" else None
+        if parsed is None or not parsed.only:
+            if found.command.scope == "owner" and not admin(call.inbound):
+                return Answer(f"/{found.name} is for the owner only.")
+            return await found.command.run(call._replace(name=found.name, args=found.args))
+    parsed = parse(text)
+    return _directives(call, parsed) if parsed.only else Answer("Nothing to do.")
+
+
+def _directives(call: Call, parsed: Parsed) -> Answer:
+    """All directives of a message that holds nothing else."""
+    desk, agent = call.desk, call.agent
+    before = after = facts(desk, call.key, call.record)
+    problem = models = ""
+    chosen = parsed.get("model")
+    if chosen is not None and chosen.raw and chosen.raw.lower() != "status":
+        if chosen.raw.lower() == "list":
+            models = listed(desk.catalog, agent, str(before.model.ref))
+        else:
+            wanted = meant(desk.catalog, agent, chosen.raw)
+            if isinstance(wanted, str):
+                problem = wanted
+            else:
+                after = facts(desk, call.key, call.record, wanted)
+    applied = apply(parsed.directives, Scene(before, after, call.inbound, desk.settings, problem, models))
+    record = changed(call.record, applied.changes, desk.clock.now()) if applied.changes else None
+    text = applied.text
+    if parsed.get("status") is not None and not applied.refused:
+        now = call if record is None else call._replace(record=record)
+        text = "\n".join(part for part in (text, card(now)) if part)
+    return Answer(text, record)
+
+
+def zone(name: str) -> tzinfo | None:
+    """The agent's time zone; None, the machine's, if it says none or one nobody knows."""
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None

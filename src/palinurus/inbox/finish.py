@@ -1,0 +1,61 @@
+"""The end of a claim that no turn has ended: dropped, stopped before it began, or its turn broke.
+
+Its outcome is on disk when `end` returns; who asked is told through the outbox if `tell` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from palinurus.agent.settle import outgoing
+from palinurus.clock import Clock
+from palinurus.core.types.events import AgentEnd
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import Usage
+from palinurus.errors import StateError
+from palinurus.store.port import Claim, Outcome, Settlement, StaleClaim, Store
+
+log = logging.getLogger(__name__)
+
+Replied = Callable[[tuple[Reply, ...]], None]
+
+
+class Finisher:
+    def __init__(self, store: Store, clock: Clock, replied: Replied) -> None:
+        self._store = store
+        self._clock = clock
+        self._replied = replied
+        self.stopped = False  # no more tries: the next start finds the claim as it is
+
+    async def end(self, claim: Claim, inbound: Inbound, outcome: Outcome, note: str, *, tell: bool) -> AgentEnd | None:
+        """Settle; tries until it is on disk. None if the claim had ended already, or the gateway stops first."""
+        now = self._clock.now()
+        replies: tuple[Reply, ...] = ()
+        if tell and inbound.push:
+            text = f"⚠️ {note[:1].upper()}{note[1:]}."
+            replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
+        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        if not await self._settle(claim, Settlement(outcome, note, (), rows)):
+            return None
+        if replies:
+            self._replied(replies)
+        kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
+        return AgentEnd((), "aborted" if outcome == "aborted" else "error", Usage(), Failure(kind, note), now)
+
+    async def _settle(self, claim: Claim, end: Settlement) -> bool:
+        wait = 0.5
+        while not self.stopped:
+            try:
+                await self._store.settle(claim, end)
+            except StaleClaim:
+                return False
+            except StateError as exc:
+                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
+                await self._clock.sleep(wait)
+                wait = min(wait * 2, 30)
+            else:
+                return True
+        return False

@@ -1,0 +1,87 @@
+"""How a message wants to be treated while its session is busy: the words, and who decides. Pure.
+
+The message itself (or its sender's directive) goes before the session, that before the channel, that before the
+configuration. Knows nothing of what is waiting; see `queue.py` for that.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, cast, get_args
+
+import msgspec
+
+from palinurus.config.settings import QueueSettings
+from palinurus.core.levels.forms import QUEUE
+from palinurus.core.levels.parse import inline, parse
+from palinurus.core.types.inbound import Inbound
+
+Mode: TypeAlias = Literal["steer", "followup", "collect", "interrupt"]
+Drop: TypeAlias = Literal["old", "new", "summarize"]
+
+# Channels whose sender waits for *this* message's own answer: never mixed with others, refused at once when full.
+OWN_ANSWER: frozenset[str] = frozenset(("http",))
+
+
+class Policy(msgspec.Struct, frozen=True):
+    mode: Mode = "steer"
+    debounce: float = 0.5  # seconds of quiet before collected messages run
+    cap: int = 20
+    drop: Drop = "summarize"
+
+
+class Overrides(msgspec.Struct, frozen=True):
+    """What a session's record (or a message's options) may say; values are checked when used."""
+
+    queueMode: Any = None
+    queueDebounceMs: Any = None
+    queueCap: Any = None
+    queueDrop: Any = None
+
+
+NONE = Overrides()
+_record = msgspec.json.Decoder(Overrides)
+
+
+def mode(word: object) -> Mode | None:
+    """The mode a word means, or None."""
+    flat = word.strip().lower().replace("-", "").replace("_", "") if isinstance(word, str) else ""
+    return cast("Mode | None", QUEUE.get(flat))
+
+
+def overrides(record: bytes) -> Overrides:
+    """The queue's part of an encoded session record; nothing if that cannot be read."""
+    try:
+        return _record.decode(record)
+    except (msgspec.DecodeError, RecursionError):
+        return NONE
+
+
+def policy(inbound: Inbound, session: Overrides, settings: QueueSettings) -> Policy:
+    """What applies to this message. `options` may hold the record's names, and `queue` for the mode."""
+    options, channel = inbound.options, inbound.target.channel
+    if channel in OWN_ANSWER:
+        return Policy("followup", 0.0, settings.cap, "new")
+    debounce = _first(options.get("queueDebounceMs"), session.queueDebounceMs)
+    drop = options.get("queueDrop", session.queueDrop)
+    return Policy(
+        mode(_inline(inbound))
+        or mode(options.get("queue"))
+        or mode(options.get("queueMode"))
+        or mode(session.queueMode)
+        or mode(settings.by_channel.get(channel))
+        or mode(settings.mode)
+        or "steer",
+        settings.debounce_by_channel.get(channel, settings.debounce) if debounce is None else debounce / 1000,
+        _first(options.get("queueCap"), session.queueCap, least=1) or settings.cap,
+        cast("Drop", drop) if drop in get_args(Drop) else settings.drop,
+    )
+
+
+def _inline(inbound: Inbound) -> str | None:
+    """What the text itself asks for; only a trusted sender's directives act."""
+    text = inbound.text
+    return inline(parse(text)).get("queue") if "/queue" in text.lower() and inbound.sender.trusted else None
+
+
+def _first(*values: object, least: int = 0) -> int | None:
+    return next((v for v in values if isinstance(v, int) and not isinstance(v, bool) and v >= least), None)

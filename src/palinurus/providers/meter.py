@@ -1,0 +1,62 @@
+"""A `Model` with a meter: every call is priced, and allowed by the budget before it is made.
+
+Stands at the port, so that no caller (a turn, a compaction, a sub-agent) gets past it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from palinurus.abort import Abort, Aborted
+from palinurus.core.types.model import Done, Failed, Failure, Model, ModelEvent, Notice, Request
+from palinurus.core.types.usage import Usage
+from palinurus.providers.budget import Budgets, Hold
+from palinurus.providers.prices import priced
+from palinurus.providers.stream import failed
+
+
+class Metered:
+    """Implements `core.types.model.Model` around another one."""
+
+    def __init__(self, model: Model, budgets: Budgets | None = None) -> None:
+        self._model = model
+        self._budgets = budgets
+
+    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+        """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
+        hold = await self._reserved(request, stop)
+        if isinstance(hold, Failure):
+            yield failed(request, hold)
+            return
+        running = True
+        try:
+            async for event in self._model.stream(request, stop):
+                if isinstance(event, Done | Failed):
+                    event = msgspec.structs.replace(event, message=priced(event.message, request.model))
+                    running = False
+                    for text in self._settled(hold, event.message.usage):
+                        yield Notice(text)
+                yield event
+        finally:
+            if running:
+                self._settled(hold, Usage())
+
+    async def close(self) -> None:
+        """Close the model inside, if it can be closed."""
+        close: Any = getattr(self._model, "close", None)
+        if close is not None:
+            await close()
+
+    async def _reserved(self, request: Request, stop: Abort) -> Hold | Failure | None:
+        if self._budgets is None or not self._budgets.active:
+            return None
+        try:
+            return await stop.wait(self._budgets.reserve(request))
+        except Aborted as error:
+            return Failure("aborted", error.reason)
+
+    def _settled(self, hold: Hold | None, usage: Usage) -> list[str]:
+        return self._budgets.settle(hold, usage) if self._budgets is not None else []

@@ -1,0 +1,85 @@
+"""What a model costs: `prices.json` (dated, by provider and model), and the arithmetic. What is not in it is unpriced.
+
+The config's `cost` goes before this file. Prices are list prices of the standard tier.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cache
+
+import msgspec
+
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.messages import Assistant
+from palinurus.core.types.model import ModelInfo, Price
+from palinurus.core.types.usage import Cost, Usage
+
+FILE = os.path.join(os.path.dirname(__file__), "prices.json")
+MILLION = 1_000_000
+
+_DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$", re.ASCII)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """None: what is read from or written to a cache costs as much as other input."""
+
+    input: float
+    output: float
+    cacheRead: float | None = None
+    cacheWrite: float | None = None
+    above: int = 0
+    long: Row | None = None
+
+
+class Table(msgspec.Struct, frozen=True):
+    as_of: str
+    unit: str
+    prices: dict[str, dict[str, Row]]
+
+
+@cache
+def table() -> Table:
+    """The file, read once."""
+    with open(FILE, "rb") as handle:
+        return msgspec.json.decode(handle.read(), type=Table)
+
+
+def known_price(ref: ModelRef) -> Price | None:
+    """The price of a model, also under an id that carries a date; None when it is not known."""
+    models = table().prices.get(ref.provider, {})
+    row = models.get(ref.model) or models.get(_DATED.sub("", ref.model))
+    return _price(row) if row is not None else None
+
+
+def cost(price: Price, usage: Usage) -> Cost:
+    """Dollars for one call."""
+    if price.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > price.above:
+        price = price.long
+    parts = (
+        usage.input * price.input / MILLION,
+        usage.output * price.output / MILLION,
+        usage.cacheRead * price.cacheRead / MILLION,
+        usage.cacheWrite * price.cacheWrite / MILLION,
+    )
+    return Cost(*parts, sum(parts))
+
+
+def priced(message: Assistant, model: ModelInfo) -> Assistant:
+    """The message with its cost, if the price is known and nobody has put one there."""
+    if model.price is None or message.usage.cost is not None or message.usage == Usage():
+        return message
+    usage = msgspec.structs.replace(message.usage, cost=cost(model.price, message.usage))
+    return msgspec.structs.replace(message, usage=usage)
+
+
+def _price(row: Row) -> Price:
+    return Price(
+        row.input,
+        row.output,
+        row.input if row.cacheRead is None else row.cacheRead,
+        row.input if row.cacheWrite is None else row.cacheWrite,
+        row.above,
+        None if row.long is None else _price(row.long),
+    )

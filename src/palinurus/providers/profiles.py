@@ -1,0 +1,166 @@
+"""Which keys a provider has: from auth.profiles, its own apiKey, auth-profiles.json, and the environment.
+
+Knows where keys come from and what they are called, not which is used when (`rotation`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.config.settings import Secret, Settings
+from palinurus.core.types.model import Failure, ModelInfo, Request
+from palinurus.core.types.vendor import Vendor
+
+Mode: TypeAlias = Literal["oauth", "token", "api_key"]
+MODES: tuple[Mode, ...] = ("oauth", "token", "api_key")  # which goes first when nobody has said
+LARGEST = 1_000_000  # bytes of auth-profiles.json
+
+_SPLIT = re.compile(r"[,;\s]+")
+_NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """One key. `source` says where it comes from, in words for people."""
+
+    id: str
+    provider: str
+    secret: Secret
+    mode: Mode = "api_key"
+    expires: int = 0  # wall clock in ms; 0: never
+    renewal: Secret = Secret()  # what a new one is fetched with
+    source: str = ""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A key that was handed out for one call. An empty `profile` needs no key and is not watched."""
+
+    secret: Secret = Secret()
+    profile: str = ""
+    model: str = ""
+    at: int = 0
+    others: tuple[str, ...] = ()  # what else the provider has
+
+
+class Place(Protocol):
+    """Where `pick` looks: the catalog."""
+
+    settings: Settings
+
+    def profiles(self, provider: str) -> tuple[Profile, ...]: ...
+
+    def key(self, info: ModelInfo) -> Secret | Failure: ...
+
+
+class Keys(Protocol):
+    """Hands out keys and hears how they did. The implementation is `rotation.Rotation`."""
+
+    async def pick(self, request: Request, place: Place) -> Key | Failure:
+        """The key for this call, or why there is none."""
+        ...
+
+    def spare(self, key: Key, failure: Failure) -> bool:
+        """Would another key of the provider be worth a try after this failure?"""
+        ...
+
+    def report(self, key: Key, failure: Failure | None) -> bool:
+        """How the call ended; None: well. Returns whether another try may do better now."""
+        ...
+
+
+def gather(
+    provider: str, settings: Settings, vendor: Vendor | None, environ: Mapping[str, str], stored: Iterable[Profile] = ()
+) -> tuple[Profile, ...]:
+    """All keys of a provider: in auth.order's order if it names some; else configured, own, stored, environment."""
+    found: dict[str, Profile] = {}
+    kept = {p.id: p for p in stored if p.provider == provider}
+    for body in settings.auth.profiles.values():
+        if body.provider != provider:
+            continue
+        if body.key:
+            mode: Mode = body.mode if body.mode in MODES else "api_key"
+            found[body.id] = Profile(body.id, provider, body.key, mode, source=f"auth.profiles.{body.id}")
+        elif body.id in kept:
+            found[body.id] = kept[body.id]
+    own = settings.providers.get(provider)
+    if own is not None and own.api_key:
+        ident = f"{provider}:config"
+        found[ident] = Profile(ident, provider, own.api_key, source="config")
+    for ident, profile in kept.items():
+        found.setdefault(ident, profile)
+    order = settings.auth.order.get(provider, ())
+    if not found or any(ident not in found for ident in order):
+        for profile in variables(provider, vendor, environ):
+            found.setdefault(profile.id, profile)
+    ordered = [found[ident] for ident in order if ident in found]
+    return _distinct(ordered or list(found.values()))
+
+
+def variables(provider: str, vendor: Vendor | None, environ: Mapping[str, str]) -> list[Profile]:
+    """Keys of the first variable that has any: NAMES and NAME may hold several, NAME_1, NAME_2 … one each."""
+    for name in vendor.keys if vendor is not None else ():
+        numbered = sorted(
+            (int(m[1]), other) for other in environ if other.startswith(f"{name}_") and (m := _NUMBER.search(other))
+        )
+        exact = [other for _, other in numbered if _NUMBER.sub("", other) == name]
+        found = [
+            Profile(f"{provider}:{variable}" + (f"#{at}" if at > 1 else ""), provider, Secret(value), source=variable)
+            for variable in (f"{name}S", name, *exact)
+            for at, value in enumerate(_values(environ.get(variable, "")), 1)
+        ]
+        if found:
+            return found
+    return []
+
+
+def _values(text: str) -> list[str]:
+    return [value for value in _SPLIT.split(text) if value]
+
+
+def _distinct(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    """The same key under two names is one key."""
+    seen: dict[str, Profile] = {}
+    for profile in profiles:
+        seen.setdefault(profile.secret.reveal(), profile)
+    return tuple(seen.values())
+
+
+# --- auth-profiles.json ---------------------------------------------------------------------------------------
+
+
+def stored(home: str, agent: str) -> tuple[Profile, ...]:
+    """The keys OpenClaw's file of that name holds; () when there is none or it cannot be read. Read-only."""
+    path = os.path.join(home, "agents", agent, "agent", "auth-profiles.json")
+    try:
+        with open(path, "rb") as handle:
+            raw = msgspec.json.decode(handle.read(LARGEST))
+    except (OSError, msgspec.DecodeError, RecursionError):
+        return ()
+    listed = raw.get("profiles") if isinstance(raw, dict) else None
+    if not isinstance(listed, dict):
+        return ()
+    made = (_entry(ident, body) for ident, body in listed.items() if isinstance(body, dict))
+    return tuple(profile for profile in made if profile is not None)
+
+
+def _entry(ident: str, body: dict[str, Any]) -> Profile | None:
+    mode = body.get("type", body.get("mode"))
+    provider = body.get("provider")
+    secret = next((body[k] for k in ("access", "token", "key") if isinstance(body.get(k), str) and body[k]), None)
+    if not isinstance(provider, str) or not isinstance(secret, str) or mode not in MODES:
+        return None
+    expires = body.get("expires")
+    renewal = body.get("refresh")
+    return Profile(
+        ident,
+        provider.strip().lower(),
+        Secret(secret),
+        mode,
+        expires if isinstance(expires, int) and not isinstance(expires, bool) else 0,
+        Secret(renewal if isinstance(renewal, str) else ""),
+        "auth-profiles.json",
+    )

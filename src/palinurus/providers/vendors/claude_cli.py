@@ -1,0 +1,12 @@
+"""The claude command line as a backend: the level goes along as an argument."""
+
+from __future__ import annotations
+
+from palinurus.providers.vendors import claude
+
+
+def arguments(level: str, model_id: str = "") -> tuple[str, ...]:
+    """`--effort` and the word for a level that thinks; nothing for off. Its words are those of `output_config`."""
+    if level in ("off", "none", ""):
+        return ()
+    return ("--effort", claude.effort(level, model_id or "claude-opus-4-8"))

@@ -1,0 +1,96 @@
+"""Models that run inside the program's own runtime on this machine, from files `pal models pull` fetched.
+
+They are small and read slowly, so the payload is kept short: tools by their first sentence, arguments by name.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.levels import thinking
+from palinurus.core.types.model import ModelInfo, Price, Request
+from palinurus.core.types.vendor import Known, Profile, Vendor
+
+# compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
+_SHORT: dict[str, Any] = {
+    "promptMode": "minimal",
+    "toolNames": ["read", "write", "ls", "exec", "grep"],
+    "textToolCalls": True,
+}
+_OFF = thinking.profile(("off",), "off")
+_SENTENCE = 80  # characters of a tool's description; arguments have none
+_KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
+
+
+def profile(model: ModelInfo) -> Profile:
+    """None of them thinks."""
+    return _OFF
+
+
+def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+    """The body for the runtime: bounded answer, a calm hand, reading progress, short tools."""
+    model = request.model
+    out = {"temperature": 0.2, "max_tokens": model.max_tokens, **body, "return_progress": True, "cache_prompt": True}
+    out.pop("model", None)
+    tools = out.get("tools")
+    if isinstance(tools, list):
+        out["tools"] = [_short(tool) for tool in tools]
+    return out
+
+
+def _short(tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool["function"]
+    told = {
+        "name": function["name"],
+        "description": _first(str(function.get("description") or ""), _SENTENCE),
+        "parameters": _slim(function.get("parameters") or {}, 0),
+    }
+    return {"type": "function", "function": told}
+
+
+def _slim(schema: Any, depth: int) -> Any:
+    if not isinstance(schema, dict) or depth > 8:
+        return schema
+    out: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key == "properties" and isinstance(value, dict):
+            out[key] = {name: _slim(inner, depth + 1) for name, inner in value.items()}
+        elif key in _KEPT:
+            out[key] = _slim(value, depth + 1)
+    return out
+
+
+def _first(text: str, most: int) -> str:
+    """The first sentence, cut at a word."""
+    text = text.split(". ")[0].split("\n")[0].rstrip(".")
+    return text if len(text) <= most else text[:most].rpartition(" ")[0] or text[:most]
+
+
+VENDOR = Vendor(
+    id="local",
+    name="On this machine",
+    api="local",
+    base_url="",
+    keyless=True,
+    models=(
+        Known(
+            "qwen2.5-coder-1.5b",
+            "Qwen2.5 Coder 1.5B Instruct (Q4_K_M)",
+            context_window=8192,  # it can 32768; more costs memory and, on two cores, minutes
+            max_tokens=1024,
+            price=Price(),
+            compat=_SHORT,
+        ),
+        Known(
+            "smollm2-135m",
+            "SmolLM2 135M Instruct (Q4_1)",
+            tools=False,
+            context_window=4096,
+            max_tokens=512,
+            price=Price(),
+            compat=_SHORT,
+        ),
+    ),
+    profile=profile,
+    shape=shape,
+)

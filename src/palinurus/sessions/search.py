@@ -1,0 +1,297 @@
+"""Full-text search over transcript files: an index in home/index.db, brought up to date before each search.
+
+The index holds copies only; damaged, of another version or not writable, it is made anew or done without. Reads
+transcripts, changes none; needs no state lock.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.errors import StateUnwritable
+from palinurus.sessions.entries import BranchSummary, Compaction, CustomMessage, Entry, Said, iso, millis, sound
+from palinurus.sessions.files import File, archived, listing
+from palinurus.sessions.transcript import read
+
+NAME = "index.db"
+VERSION = 1
+DOCUMENT = 50_000  # characters of one entry that are searched
+AROUND = 60  # characters shown on each side of a find
+
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+# Scripts without spaces between words: the index sees a whole clause as one word there.
+_DENSE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+_SCHEMA = f"""
+CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE TABLE entries (
+  n INTEGER PRIMARY KEY, path TEXT NOT NULL, entry TEXT NOT NULL, who TEXT NOT NULL, at INTEGER NOT NULL,
+  text TEXT NOT NULL
+);
+CREATE INDEX entries_path ON entries (path);
+CREATE VIRTUAL TABLE words USING fts5 (text, content='entries', content_rowid='n',
+  tokenize='unicode61 remove_diacritics 2');
+CREATE TRIGGER entries_in AFTER INSERT ON entries BEGIN
+  INSERT INTO words (rowid, text) VALUES (new.n, new.text);
+END;
+CREATE TRIGGER entries_out AFTER DELETE ON entries BEGIN
+  INSERT INTO words (words, rowid, text) VALUES ('delete', old.n, old.text);
+END;
+PRAGMA user_version = {VERSION};
+"""
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PERM,
+    }
+)
+_FOUND = "SELECT e.path, e.entry, e.who, e.at, e.text FROM entries e"
+
+
+class Hit(NamedTuple):
+    """An entry that has all the words. `text` is what stands around the first of them."""
+
+    path: str  # of the file, relative to home
+    entry: str
+    who: str  # user, assistant, tool, summary
+    at: int
+    text: str
+
+
+class Found(NamedTuple):
+    """`note`: why the index was not used, if it was not."""
+
+    hits: tuple[Hit, ...]
+    note: str = ""
+
+
+class Query(NamedTuple):
+    terms: tuple[str, ...]
+    agent: str | None = None
+    since: int = 0
+    limit: int = 20
+
+
+def query(text: str, agent: str | None = None, since: int = 0, limit: int = 20) -> Query:
+    """Words are looked for in any order; "words in quotes" as they stand."""
+    terms = (match[1] or match[2] for match in _TERM.finditer(sound(text).replace("\0", " ")))
+    return Query(tuple(term for term in terms if any(c.isalnum() for c in term)), agent, since, max(1, limit))
+
+
+def search(home: str, asked: Query) -> Found:
+    """Entries that have every term, newest first."""
+    if not asked.terms:
+        return Found(())
+    seen = [file for file in listing(home) if _searched(file)]
+    if not seen and not os.path.exists(os.path.join(home, NAME)):
+        return Found(())
+    note = ""
+    for attempt in range(2):
+        try:
+            conn = _open(home)
+            try:
+                _update(conn, home, seen)
+                return Found(tuple(_indexed(conn, asked)))
+            finally:
+                conn.close()
+        except sqlite3.Error as exc:
+            note = f"the index cannot be used ({exc})"
+            if attempt or _passing(exc):
+                break
+            _discard(home)
+        except OSError as exc:
+            note = f"the index cannot be written ({exc.strerror})"
+            break
+    return Found(tuple(_scanned(home, seen, asked)), note)
+
+
+def forget(home: str, paths: Sequence[str]) -> None:
+    """Take files that are gone out of the index, if there is one. What cannot be taken out now goes with the next
+    search."""
+    if not paths or not os.path.exists(os.path.join(home, NAME)):
+        return
+    try:
+        conn = _open(home)
+        try:
+            conn.execute("BEGIN IMMEDIATE")
+            for path in paths:
+                _drop(conn, path)
+            _erase(conn)
+            conn.execute("COMMIT")
+        finally:
+            conn.close()
+    except sqlite3.Error as exc:
+        if not _passing(exc):
+            _discard(home)
+    except OSError:
+        return
+
+
+# --- the index ------------------------------------------------------------------------------------------------
+
+
+def _open(home: str) -> sqlite3.Connection:
+    """The index, empty if it was missing or of another version. Raises sqlite3.Error, OSError."""
+    file = os.path.join(home, NAME)
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+    os.chmod(file, 0o600)
+    conn = sqlite3.connect(file, timeout=5.0, isolation_level=None)
+    try:
+        conn.execute("PRAGMA synchronous = OFF")  # a copy: what a power cut breaks is made anew
+        conn.execute("PRAGMA secure_delete = ON")
+        found = int(conn.execute("PRAGMA user_version").fetchone()[0])
+        tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+        if tables and found != VERSION:
+            raise sqlite3.DatabaseError(f"version {found}, this program writes {VERSION}")
+        if not tables:
+            conn.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def _passing(exc: sqlite3.Error) -> bool:
+    """Busy, read-only, full: making the index anew would not help."""
+    code: int = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    return code in _PASSING
+
+
+def _discard(home: str) -> None:
+    for name in (NAME, f"{NAME}-journal", f"{NAME}-wal", f"{NAME}-shm"):
+        path = os.path.join(home, name)
+        if os.path.lexists(path):
+            os.unlink(path)
+
+
+def _update(conn: sqlite3.Connection, home: str, seen: Sequence[File]) -> None:
+    """Read files that changed since, forget those that are gone. One transaction a file: it may die in between."""
+    known = {path: (size, at) for path, size, at in conn.execute("SELECT path, size, at FROM files")}
+    gone = known.keys() - {file.path for file in seen}
+    for path in gone:
+        _drop(conn, path)
+    if gone:
+        _erase(conn)
+    for file in seen:
+        if known.get(file.path) == (file.size, file.at):
+            continue
+        entries = [(file.path, hit.entry, hit.who, hit.at, hit.text) for hit in _entries(home, file)]
+        conn.execute("BEGIN IMMEDIATE")
+        _drop(conn, file.path)
+        conn.executemany("INSERT INTO entries (path, entry, who, at, text) VALUES (?, ?, ?, ?, ?)", entries)
+        conn.execute("INSERT INTO files VALUES (?, ?, ?)", (file.path, file.size, file.at))
+        conn.execute("COMMIT")
+
+
+def _drop(conn: sqlite3.Connection, path: str) -> None:
+    conn.execute("DELETE FROM entries WHERE path = ?", (path,))
+    conn.execute("DELETE FROM files WHERE path = ?", (path,))
+
+
+def _erase(conn: sqlite3.Connection) -> None:
+    """Words of dropped entries stay in the index until it is merged; what was deleted shall not stay in the file."""
+    conn.execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+def _indexed(conn: sqlite3.Connection, asked: Query) -> Iterator[Hit]:
+    where = ["e.at >= ?"]
+    args: list[object] = [asked.since]
+    if asked.agent is not None:
+        where.append("instr(e.path, ?) = 1")
+        args.append(f"agents/{asked.agent}/")
+    words = [term for term in asked.terms if not _DENSE.search(term)]
+    for term in asked.terms:
+        if _DENSE.search(term):
+            where.append("instr(lower(e.text), lower(?)) > 0")
+            args.append(term)
+    sql = _FOUND
+    if words:
+        sql += " JOIN words ON words.rowid = e.n"
+        where.append("words MATCH ?")
+        args.append(" ".join(_phrase(term) for term in words))
+    rows = conn.execute(f"{sql} WHERE {' AND '.join(where)} ORDER BY e.at DESC, e.n DESC LIMIT ?", (*args, asked.limit))
+    for path, entry, who, at, text in rows:
+        yield Hit(path, entry, who, at, around(text, asked.terms))
+
+
+def _phrase(term: str) -> str:
+    """A term for the index: nothing in it is syntax but a * at its end."""
+    bare = term.rstrip("*").replace('"', '""')
+    return f'"{bare}"*' if term.endswith("*") else f'"{bare}"'
+
+
+# --- without it -----------------------------------------------------------------------------------------------
+
+
+def _scanned(home: str, seen: Iterable[File], asked: Query) -> list[Hit]:
+    terms = [term.rstrip("*").casefold() for term in asked.terms]
+    hits = [
+        hit._replace(text=around(hit.text, asked.terms))
+        for file in seen
+        if asked.agent in (None, file.agent)
+        for hit in _entries(home, file)
+        if hit.at >= asked.since and all(term in hit.text.casefold() for term in terms)
+    ]
+    hits.sort(key=lambda hit: hit.at, reverse=True)
+    return hits[: asked.limit]
+
+
+# --- texts ----------------------------------------------------------------------------------------------------
+
+
+def _searched(file: File) -> bool:
+    """Transcripts, and those that were reset; not what a person deleted."""
+    return file.name.endswith(".jsonl") or (archived(file.name) is not None and ".jsonl.reset." in file.name)
+
+
+def _entries(home: str, file: File) -> Iterator[Hit]:
+    try:
+        transcript = read(os.path.join(home, file.path))
+    except StateUnwritable:
+        return
+    for entry in transcript.entries:
+        who, text = _text(entry)
+        if text.strip():
+            yield Hit(file.path, entry.id, who, _at(entry), text[:DOCUMENT])
+
+
+def _text(entry: Entry) -> tuple[str, str]:
+    if isinstance(entry, Said):
+        message = entry.message
+        who = "tool" if isinstance(message, ToolResult) else "assistant" if isinstance(message, Assistant) else "user"
+        return who, message.text
+    if isinstance(entry, Compaction | BranchSummary):
+        return "summary", entry.summary
+    if isinstance(entry, CustomMessage):
+        content = entry.content
+        return "user", content if isinstance(content, str) else " ".join(getattr(b, "text", "") for b in content)
+    return "", ""
+
+
+def _at(entry: Entry) -> int:
+    said = entry.message.timestamp if isinstance(entry, Said) else 0
+    return said if 0 < said < 2**47 else max(0, millis(entry.timestamp))
+
+
+def around(text: str, terms: Sequence[str]) -> str:
+    """What stands around the first term that is found, on one line."""
+    low = text.casefold() if len(text.casefold()) == len(text) else text.lower()
+    places = [at for term in terms if (at := low.find(term.rstrip("*").casefold())) >= 0]
+    at = min(places, default=0)
+    start, end = max(0, at - AROUND), at + AROUND * 2
+    piece = " ".join(text[start:end].split())
+    return f"{'…' if start else ''}{piece}{'…' if end < len(text) else ''}"
+
+
+def shown(hit: Hit) -> str:
+    """When, for people."""
+    return iso(hit.at)[:16] if hit.at else "-"

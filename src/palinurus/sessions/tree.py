@@ -1,0 +1,220 @@
+"""The tree of a transcript for people: finding an entry, labels, branches, and copies of a path into a new file.
+
+Pure: works on a loaded `Transcript`, returns values and bytes; whoever calls writes them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.errors import BadRequest, NotFound
+from palinurus.sessions.entries import (
+    LEAF,
+    VERSION,
+    BranchSummary,
+    Compaction,
+    Custom,
+    CustomMessage,
+    Entry,
+    Header,
+    Info,
+    Label,
+    LevelChange,
+    ModelChange,
+    Said,
+    Unknown,
+    encode,
+    iso,
+    written,
+)
+from palinurus.sessions.transcript import Transcript
+
+ROOT = "root"  # what people write for "before the first entry"
+
+
+class Node(NamedTuple):
+    """One entry of the tree as shown. `depth` grows with each fork; `active`: on the current path; `here`: its end."""
+
+    entry: Entry
+    depth: int
+    active: bool
+    here: bool
+    label: str | None
+
+
+def find(transcript: Transcript, text: str) -> str | None:
+    """The id that is meant: itself, the beginning of one, or a label. None for `root`. Raises NotFound, BadRequest."""
+    if text == ROOT:
+        return None
+    if transcript.entry(text) is not None:
+        return text
+    named = [ident for ident, label in labels(transcript).items() if label == text]
+    ids = named or [e.id for e in transcript.entries if text and e.id.startswith(text)]
+    if not ids:
+        raise NotFound(f"no entry {text!r}", fix="`pal sessions tree KEY` shows their ids")
+    if len(ids) > 1:
+        raise BadRequest(f"{text!r} means {len(ids)} entries: {', '.join(ids[:5])}", fix="write more of the id")
+    return ids[0]
+
+
+def labels(transcript: Transcript) -> dict[str, str]:
+    """Entry id -> label; the last line about an entry counts, wherever it stands."""
+    return _labels(transcript.entries)
+
+
+def _labels(entries: list[Entry]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry, Label):
+            if entry.label:
+                found[entry.targetId] = entry.label
+            else:
+                found.pop(entry.targetId, None)
+    return found
+
+
+def hidden(entry: Entry) -> bool:
+    """Lines that are about the tree, not in the conversation."""
+    return isinstance(entry, Label | Info) or (isinstance(entry, Custom) and entry.customType == LEAF)
+
+
+def nodes(transcript: Transcript) -> list[Node]:
+    """Depth first, older branches first, without hidden entries: what hangs on those hangs on the one before."""
+    entries, parents = transcript.entries, _visible(transcript)
+    below: dict[int, list[int]] = {}
+    for at, parent in enumerate(parents):
+        if entries[at].id and not hidden(entries[at]):
+            below.setdefault(parent, []).append(at)
+    active = {id(e) for e in transcript.path_to_leaf()}
+    shown = [e for e in transcript.path_to_leaf() if not hidden(e)]
+    here = id(shown[-1]) if shown else 0
+    named = labels(transcript)
+    out: list[Node] = []
+    waiting = [(at, int(len(below.get(-1, ())) > 1)) for at in reversed(below.get(-1, []))]
+    while waiting:
+        at, depth = waiting.pop()
+        entry = entries[at]
+        out.append(Node(entry, depth, id(entry) in active, id(entry) == here, named.get(entry.id)))
+        children = below.get(at, [])
+        waiting += [(child, depth + (len(children) > 1)) for child in reversed(children)]
+    return out
+
+
+def _visible(transcript: Transcript) -> list[int]:
+    """As `parents`, but past hidden entries."""
+    parents = transcript.parents()
+    for at, parent in enumerate(parents):
+        if parent != -1 and hidden(transcript.entries[parent]):
+            parents[at] = parents[parent]  # done already: parents stand before
+    return parents
+
+
+def fork(transcript: Transcript, entry_id: str | None, ident: str, now: int) -> bytes:
+    """A file of its own with the path from the root to `entry_id`: other branches stay behind, labels come along.
+
+    Raises NotFound.
+    """
+    path = _path(transcript, entry_id)
+    source = transcript.header
+    header = Header(
+        version=VERSION,
+        id=ident,
+        timestamp=iso(now),
+        cwd=source.cwd if source else transcript.cwd,
+        parentSession=transcript.path,
+    )
+    lines = [encode(header)]
+    parent: str | None = None
+    for entry in [*path, *_moved(transcript, path, now)]:
+        lines.append(_line(entry, parent))
+        parent = entry.id
+    return b"".join(line + b"\n" for line in lines)
+
+
+def _moved(transcript: Transcript, path: list[Entry], now: int) -> list[Entry]:
+    """Lines for what the labels on `path` are, where only other branches say so."""
+    ids = {e.id for e in path}
+    said, meant = _labels(path), labels(transcript)
+    lines = {e.targetId: e.id for e in transcript.entries if isinstance(e, Label) and e.id not in ids}
+    return [
+        Label(id=lines[target], timestamp=iso(now), targetId=target, label=meant.get(target))
+        for target in lines
+        if target in ids and said.get(target) != meant.get(target)
+    ]
+
+
+def _path(transcript: Transcript, entry_id: str | None) -> list[Entry]:
+    if entry_id is None:
+        return []
+    if transcript.entry(entry_id) is None:
+        raise NotFound(f"{transcript.path}: no entry {entry_id!r}")
+    parents = transcript.parents()
+    # the last line with an id is the one the index knows
+    at = next(i for i in range(len(parents) - 1, -1, -1) if transcript.entries[i].id == entry_id)
+    path: list[Entry] = []
+    while at != -1:
+        path.append(transcript.entries[at])
+        at = parents[at]
+    return path[::-1]
+
+
+def _line(entry: Entry, parent: str | None) -> bytes:
+    """The entry's line under its new parent. What belongs to a message of the old session stays there."""
+    if isinstance(entry, Unknown):
+        raw = {**entry.raw, "id": entry.id, "parentId": parent}
+        raw.pop("item", None)
+        return msgspec.json.encode(raw)
+    return written(msgspec.structs.replace(entry, parentId=parent, item=""))[1]
+
+
+# --- words ----------------------------------------------------------------------------------------------------
+
+
+def who(entry: Entry) -> str:
+    """One word for what kind of entry it is."""
+    if isinstance(entry, Said):
+        message = entry.message
+        if isinstance(message, ToolResult):
+            return message.toolName or "tool"
+        return "assistant" if isinstance(message, Assistant) else "user"
+    if isinstance(entry, Unknown):
+        return str(entry.raw.get("type") or "unknown")
+    return str(entry.__struct_config__.tag)
+
+
+def gist(entry: Entry, width: int = 60) -> str:
+    """The first words of it, on one line."""
+    text = " ".join(_words(entry)[: width * 8].split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def _words(entry: Entry) -> str:
+    if isinstance(entry, Said):
+        message = entry.message
+        calls = [f"-> {call.name}" for call in message.calls] if isinstance(message, Assistant) else []
+        return " ".join([message.text, *calls]).strip() or (getattr(message, "errorMessage", None) or "")
+    if isinstance(entry, Compaction | BranchSummary):
+        return entry.summary
+    if isinstance(entry, ModelChange):
+        return f"{entry.provider}/{entry.modelId}"
+    if isinstance(entry, LevelChange):
+        return entry.thinkingLevel
+    if isinstance(entry, CustomMessage):
+        return (
+            entry.content if isinstance(entry.content, str) else " ".join(getattr(b, "text", "") for b in entry.content)
+        )
+    return entry.customType if isinstance(entry, Custom) else ""
+
+
+def plain(entry: Entry) -> dict[str, Any]:
+    """The entry as the file has it."""
+    if isinstance(entry, Unknown):
+        return entry.raw
+    made: dict[str, Any] = msgspec.to_builtins(entry, enc_hook=str)
+    if entry.parentId is UNSET:
+        made.pop("parentId", None)
+    return made

@@ -1,0 +1,199 @@
+"""What should go: old rows, too many rows, old archives, too many bytes. Pure: rows and files in, actions out.
+
+Planning again after some of the actions gives the rest of them, so it may stop anywhere. The rules are the table in
+`plan`; each looks at what the ones before it left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from palinurus.config.settings import UpkeepSettings
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.errors import StateBroken
+from palinurus.sessions.files import File, archived
+from palinurus.sessions.record import Record
+from palinurus.store.port import SessionRow
+
+Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left over", "disk"]
+
+HOUR, DAY = 3_600_000, 86_400_000
+YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
+
+_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*)$", re.ASCII)
+_LEFT = re.compile(r"\.jsonl\.(?:part|import)-\d+$", re.ASCII)
+
+
+class Action(NamedTuple):
+    """Drop the row `key` (and archive or remove its file), or, without a key, remove the file `path`."""
+
+    reason: Reason
+    path: str = ""
+    key: str = ""
+    updated: int = 0  # of the row, when this was planned
+    keep: bool = False  # the file is archived, not removed
+    size: int = 0
+
+
+class Plan(NamedTuple):
+    """`over`: agents whose files stay above the limit because the rest is protected."""
+
+    actions: tuple[Action, ...] = ()
+    over: tuple[str, ...] = ()
+
+
+class _Row(NamedTuple):
+    key: str
+    parsed: SessionKey | None
+    agent: str
+    path: str
+    updated: int
+    removable: bool
+
+
+def plan(
+    rows: Sequence[SessionRow], files: Sequence[File], rules: UpkeepSettings, now: int, busy: Collection[str] = ()
+) -> Plan:
+    """Everything that should go at `now`. Sessions in `busy` are left alone."""
+    actions: list[Action] = []
+    over: list[str] = []
+    known = [_row(row, busy) for row in rows]
+    for agent in sorted({row.agent for row in known} | {file.agent for file in files}):
+        work = _Work(
+            [row for row in known if row.agent == agent], [file for file in files if file.agent == agent], rules, now
+        )
+        work.age()
+        work.count()
+        work.archives()
+        if not work.disk():
+            over.append(agent)
+        actions += work.actions
+    return Plan(tuple(actions), tuple(over))
+
+
+def protected(key: SessionKey) -> bool:
+    """The main session, groups, channels and threads stay whatever their age."""
+    segments = key.rest.split(":")
+    return key.kind in ("main", "group") or "thread" in segments or "topic" in segments
+
+
+def high_water(limit: int) -> int:
+    """So many rows are let be: cleaning up is done in batches."""
+    return limit + (1 if limit <= 49 else max(25, limit // 10))
+
+
+def _row(row: SessionRow, busy: Collection[str]) -> _Row:
+    key = session_key(row.key)
+    agent = key.agent if key else row.agent
+    try:
+        path = Record.decode(row.data).path(agent)
+    except StateBroken:
+        # What it says is lost, but not what it stands for: a person decides about it.
+        return _Row(row.key, key, agent, f"agents/{agent}/sessions/{row.session_id}.jsonl", row.updated, False)
+    removable = key is not None and not protected(key) and row.key not in busy
+    return _Row(row.key, key, agent, path, row.updated, removable)
+
+
+class _Work:
+    """One agent's rows and files while rules are applied to them."""
+
+    def __init__(self, rows: list[_Row], files: list[File], rules: UpkeepSettings, now: int) -> None:
+        self.rows = sorted(rows, key=lambda row: (row.updated, row.key))
+        self.files = {file.path: file for file in files}
+        self.rules = rules
+        self.now = now
+        self.uses = Counter(row.path for row in rows)
+        self.total = sum(file.size for file in files)
+        self.actions: list[Action] = []
+
+    def age(self) -> None:
+        """pruneAfter, and cron.sessionRetention for single runs of jobs."""
+        rules = self.rules
+        for row in list(self.rows):
+            run = row.parsed is not None and row.parsed.kind == "cron" and ":run:" in row.key
+            if run and rules.cron_after is not None and self._before(row.updated, rules.cron_after):
+                self._drop(row, "cron")
+            elif rules.prune_after is not None and self._before(row.updated, rules.prune_after):
+                self._drop(row, "old")
+
+    def count(self) -> None:
+        """maxEntries."""
+        if len(self.rows) <= high_water(self.rules.max_entries):
+            return
+        surplus = len(self.rows) - self.rules.max_entries
+        for row in [row for row in self.rows if row.removable][:surplus]:
+            self._drop(row, "many")
+
+    def archives(self) -> None:
+        """resetArchiveRetention, for archives and for transcripts that no session has any more."""
+        after = self.rules.archive_after
+        for file in list(self.files.values()):
+            if _LEFT.search(file.name):
+                if file.at < self.now - DAY:
+                    self._remove(file, "left over")
+            elif after is not None and (reason := self._loose(file)) and self._before(_since(file), after):
+                self._remove(file, reason)
+
+    def disk(self) -> bool:
+        """maxDiskBytes: what belongs to no session first, then the oldest sessions. False if that is not enough."""
+        limit = self.rules.max_disk
+        if limit is None or self.total <= limit:
+            return True
+        water = limit if self.rules.high_water is None else self.rules.high_water
+        for file in sorted(self.files.values(), key=lambda file: (_since(file), file.path)):
+            if self.total > water and self._old_enough(file):
+                self._remove(file, "disk")
+        for at, action in enumerate(self.actions):
+            if self.total > water and action.keep:  # there is no room for its archive
+                self.actions[at] = action._replace(keep=False)
+                self.total -= action.size
+        for row in list(self.rows):
+            if self.total > water:
+                self._drop(row, "disk", keep=False)
+        return self.total <= limit
+
+    # --- steps ---
+
+    def _before(self, at: int, seconds: float) -> bool:
+        return at < self.now - seconds * 1000
+
+    def _old_enough(self, file: File) -> bool:
+        reason = self._loose(file)
+        return reason == "archive" or (reason == "orphan" and file.at < self.now - YOUNG)
+
+    def _loose(self, file: File) -> Reason | None:
+        """Is it a transcript that no session uses, or what is left of one? Unknown names are nobody's business."""
+        if archived(file.name) is not None:
+            return "archive"
+        side = _SIDE.search(file.path)
+        base = file.path[: side.start()] + ".jsonl" if side else file.path
+        return "orphan" if base.endswith(".jsonl") and not self.uses[base] else None
+
+    def _drop(self, row: _Row, reason: Reason, *, keep: bool = True) -> None:
+        if not row.removable:
+            return
+        self.rows.remove(row)
+        self.uses[row.path] -= 1
+        file = None if self.uses[row.path] else self.files.pop(row.path, None)
+        path, size = (file.path, file.size) if file else ("", 0)
+        if not keep:
+            self.total -= size
+        self.actions.append(Action(reason, path, row.key, row.updated, keep and file is not None, size))
+
+    def _remove(self, file: File, reason: Reason) -> None:
+        del self.files[file.path]
+        self.total -= file.size
+        self.actions.append(Action(reason, file.path, size=file.size))
+
+
+def _since(file: File) -> int:
+    at = archived(file.name)
+    return file.at if at is None else at
+
+
+def total(actions: Iterable[Action]) -> int:
+    """Bytes that are freed."""
+    return sum(action.size for action in actions if not action.keep)

@@ -1,0 +1,39 @@
+"""The heartbeat's acknowledgement."""
+
+from __future__ import annotations
+
+import pytest
+
+from palinurus.core.stream.heartbeat import ack
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "HEARTBEAT_OK",
+        "**HEARTBEAT_OK**",
+        "`HEARTBEAT_OK`.",
+        "<b>HEARTBEAT_OK</b>!!",
+        "HEARTBEAT_OK all quiet",
+        "All quiet. HEARTBEAT_OK",
+        "",
+    ],
+)
+def test_dropped(text: str) -> None:
+    assert ack(text).drop
+
+
+def test_a_long_rest_is_delivered_without_the_token() -> None:
+    told = "x" * 301
+    assert ack(f"HEARTBEAT_OK {told}")[:2] == (False, told)
+    assert ack(f"{told}\nHEARTBEAT_OK", limit=400).drop
+
+
+@pytest.mark.parametrize("text", ["say HEARTBEAT_OK to me", "HEARTBEAT_OKAY then", "heartbeat_ok", "fine"])
+def test_untouched(text: str) -> None:
+    assert ack(text) == (False, text, False)
+
+
+def test_outside_of_heartbeats_only_the_token_goes() -> None:
+    assert ack("HEARTBEAT_OK short", heartbeat=False) == (False, "short", True)
+    assert ack("HEARTBEAT_OK", heartbeat=False).drop

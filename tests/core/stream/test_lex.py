@@ -1,0 +1,54 @@
+"""The lexer under `tags` and `marks`, with a rule of its own."""
+
+from __future__ import annotations
+
+import re
+
+from palinurus.core.stream.lex import SPAN, Lexer, Rule, Token
+
+RULE = Rule("at", "@", re.compile(r"@\w+;"), lambda tail: re.fullmatch(r"@\w*", tail) is not None)
+START = Rule("go", "G", re.compile(r"GO\n"), lambda tail: "GO\n".startswith(tail), re.compile(r"GO\Z"), line=True)
+
+
+def lexed(*deltas: str) -> list[tuple[str, str]]:
+    lexer = Lexer(RULE, START)
+    tokens = [t for d in deltas for t in lexer.feed(d)] + list(lexer.feed("", closing=True))
+    return [(t.rule, t.text) for t in tokens]
+
+
+def test_constructs_and_text() -> None:
+    assert lexed("a @b; c") == [("", "a "), ("at", "@b;"), ("", " c")]
+    assert lexed("a @", "b", "; c @d") == [("", "a "), ("at", "@b;"), ("", " c "), ("", "@d")]
+
+
+def test_a_rule_for_lines_acts_at_their_start_only() -> None:
+    assert lexed("GO\n") == lexed("G", "O", "\n") == [("go", "GO\n")]
+    assert [rule for rule, _ in lexed("x GO\n  GO\nGO")] == ["", "go", "go"]
+
+
+def test_a_long_code_span_is_none() -> None:
+    """A backtick cannot hold text back for ever."""
+    lexer = Lexer(RULE)
+    assert list(lexer.feed("`" + "x" * 100)) == []
+    assert list(lexer.feed("y" * SPAN + "@a;"))[-1].rule == "at"
+
+
+def test_idle() -> None:
+    lexer = Lexer(RULE)
+    assert lexer.idle
+    assert list(lexer.feed("a @b")) == [Token("a ")]
+    assert not lexer.idle
+    assert [t.text for t in lexer.feed("; ")] == ["@b;", " "]
+    assert lexer.idle
+    list(lexer.feed("\n```\n"))
+    assert not lexer.idle
+    list(lexer.feed("```\n"))
+    assert lexer.idle
+
+
+def test_what_passed_by_counts_for_the_start_of_lines() -> None:
+    lexer = Lexer(START)
+    lexer.passed("words")
+    assert [t.rule for t in lexer.feed("GO\n")] == [""]
+    lexer.passed("words\n ")
+    assert [t.rule for t in lexer.feed("GO\n")] == ["go"]

@@ -1,0 +1,65 @@
+"""The silence token: whole, at the edges, and in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.core.stream.silent import Hush, audible, silent
+
+
+@pytest.mark.parametrize(
+    "text", ["NO_REPLY", " no_reply\n", "NO_REPLY\nNO_REPLY", '{"action":"NO_REPLY"}', '{ "action" : "NO_REPLY" }\n']
+)
+def test_silent(text: str) -> None:
+    assert silent(text) and audible(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["NO_REPLY.", "**NO_REPLY**", '{"action":"no_reply"}', "NO_REPLYING", "xNO_REPLY", "", "NO"]
+)
+def test_not_silent(text: str) -> None:
+    assert not silent(text) and audible(text) == text
+
+
+def test_the_token_at_the_edges_goes() -> None:
+    assert audible("Done.\n\nNO_REPLY") == "Done."
+    assert audible("NO_REPLY Done.") == "Done."
+    assert audible("say NO_REPLY now") == "say NO_REPLY now"
+
+
+def heard(deltas: Iterable[str]) -> str:
+    hush = Hush()
+    return "".join(hush.feed(d) for d in deltas) + hush.close()
+
+
+@pytest.mark.parametrize("text", ["NO_REPLY", " NO_REPLY NO_REPLY\n", '{"action": "NO_REPLY"}'])
+def test_letter_by_letter_nothing_comes_out(text: str) -> None:
+    hush = Hush()
+    assert [hush.feed(c) for c in text] == [""] * len(text)
+    assert hush.close() == ""
+
+
+def test_what_only_looked_like_it_is_let_go() -> None:
+    hush = Hush()
+    assert hush.feed("NO") == ""
+    assert hush.feed("TE: a") == "NOTE: a"
+    assert hush.feed(" NO_") == " "
+    assert hush.feed("W") == "NO_W"
+    assert Hush().feed("No") == "No"
+    assert Hush().feed("NO_REPLY hello") == "hello"
+    hush = Hush()
+    assert hush.feed('{"ac') == "" and hush.feed('tive": 1') == '{"active": 1'
+
+
+@given(
+    st.lists(st.sampled_from(["NO_REPLY", "NO", "N", " ", "\n", "a", "_", ".", '{"action":"']), max_size=8), st.data()
+)
+def test_cuts_do_not_matter(parts: list[str], data: st.DataObject) -> None:
+    text = "".join(parts)
+    at = data.draw(st.integers(0, len(text)))
+    assert heard([text[:at], text[at:]]) == heard([text]) == heard(text)
+    assert heard([text]).strip() == audible(text).strip()

@@ -1,0 +1,66 @@
+"""The table: complete, consistent, and the source of every list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palinurus.core.levels.forms import FORMS
+from palinurus.core.types.inbound import Sender
+from palinurus.inbox.commands.table import NAMES, TABLE, menu, near, typed
+
+BUILT = {
+    "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
+    "model", "models", "agents", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace", "elevated", "exec",
+}  # fmt: skip
+
+
+def test_it_lists_what_is_built() -> None:
+    assert set(TABLE) == BUILT
+    for form in FORMS:
+        assert all(NAMES[name].name == form.name for name in form.names), form
+    assert len(NAMES) == sum(1 + len(c.aliases) for c in TABLE.values())  # no name twice
+
+
+def test_the_menu_is_the_table() -> None:
+    assert [row["name"] for row in menu()] == list(TABLE)
+    assert {row["name"] for row in menu()} - {row["name"] for row in menu(owner=False)} == {
+        "config", "export", "elevated", "exec",
+    }  # fmt: skip
+    assert all(row["description"] for row in menu())
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "args"),
+    [
+        ("/help", "help", ""),
+        ("/HELP status", "help", "status"),
+        ("/context:json", "context", "json"),
+        ("/id", "whoami", ""),
+        ("/abort", "stop", ""),
+        ("/new two\nlines", "new", "two\nlines"),
+        ("/new@my_bot hi", "new", "hi"),
+    ],
+)
+def test_typed(text: str, name: str, args: str) -> None:
+    found = typed(text)
+    assert found is not None and (found.name, found.args) == (name, args) and found.command is TABLE[name]
+
+
+def test_near() -> None:
+    assert near("hepl") == "help" and near("stats") == "status" and near("tmp") == ""
+
+
+async def test_help(office: Any) -> None:
+    said = await office.say("/help")
+    assert "/think [LEVEL|default] - thinking level" in said and "/commands lists all" in said
+    assert (await office.say("/help v")).startswith("/verbose [on|full|off|default]\nshow tool calls\nAlso: /v")
+    assert "There is no command /zzz" in await office.say("/help zzz")
+
+
+async def test_commands_shows_what_one_may_use(office: Any) -> None:
+    every = await office.say("/commands")
+    assert all(f"  /{name}" in every for name in TABLE)
+    friends = await office.say("/commands", sender=Sender("friend", allowed=True))
+    assert "/config" not in friends and "/status" in friends

@@ -1,0 +1,165 @@
+"""An office: a real store, a real catalog, a controller, and a dispatcher that only takes notes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.config.load import load
+from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.outbound import Reply
+from palinurus.core.types.usage import Usage
+from palinurus.inbox.accept import item_for
+from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.control import Controller
+from palinurus.plugins.hooks import Hooks
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Accepted, Claim, Item, ItemRow, Settlement
+from palinurus.store.sqlite import open_store
+from palinurus.testing.clock import FakeClock
+from support import inbound, tool
+
+KEY = SessionKey("main", "main")
+OWNER = Sender("me", owner=True)
+
+CONFIG: dict[str, Any] = {
+    "models": {
+        "providers": {
+            "fake": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "k",
+                "models": [{"id": "m", "reasoning": True}, {"id": "dull", "reasoning": False}],
+            },
+            "big": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "k",
+                "models": [
+                    {"id": "deep-1", "reasoning": True, "compat": {"supportedReasoningEfforts": ["low", "xhigh"]}}
+                ],
+            },
+        }
+    },
+    "agents": {"defaults": {"model": {"primary": "fake/m"}, "models": {"big/deep-1": {"alias": "deep"}}}},
+}
+
+
+class Office:
+    """`say` types something and returns what is answered."""
+
+    def __init__(self, home: Path, desk: Desk, store: Any, clock: FakeClock) -> None:
+        self.home = home
+        self.desk = desk
+        self.store = store
+        self.clock = clock
+        self.running: set[str] = set()
+        self.aborted: list[tuple[str, str]] = []
+        self.submitted: list[Inbound] = []
+        self.replied: list[Reply] = []
+        self.events: list[Event] = []
+        self.answer = "the model's answer"
+        self.hooked: list[tuple[str, dict[str, Any]]] = []
+        self.desk = desk._replace(
+            abort=self._abort, running=self.running.__contains__, submit=self._submit, wait=self._wait
+        )
+        self.controller = Controller(self.desk, self.replied.extend)
+        self._count = 0
+
+    def _abort(self, session: str, reason: str) -> bool:
+        if session not in self.running:
+            return False
+        self.aborted.append((session, reason))
+        self.running.discard(session)
+        return True
+
+    async def _submit(self, message: Inbound, sink: Callable[[Event], None] | None = None) -> Accepted:
+        self.submitted.append(message)
+        item, _ = item_for(message, self.desk.settings, self.clock)
+        accepted: Accepted = await self.store.accept(item, claim=True)
+        if accepted.claim is not None:
+            if sink is not None:
+                sink(MessageUpdate(self.answer))
+                sink(AgentEnd((Assistant((Text(self.answer),)),), "stop", Usage()))
+            await self.store.settle(accepted.claim, Settlement("answered", self.answer))
+        return accepted
+
+    async def _wait(self, ident: str) -> ItemRow:
+        row = await self.store.item(ident)
+        assert row is not None
+        return row
+
+    def message(self, text: str, **changes: Any) -> Inbound:
+        return inbound(text, **{"target": Target("telegram", "7"), "sender": OWNER, **changes})
+
+    async def claim(self, message: Inbound) -> Claim:
+        """Accepted as the dispatcher accepts controls."""
+        self._count += 1
+        item, _ = item_for(message, self.desk.settings, self.clock)
+        item = Item(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
+        accepted: Accepted = await self.store.accept(item, claim=True)
+        assert accepted.claim is not None
+        return accepted.claim
+
+    async def say(self, text: str, **changes: Any) -> str:
+        message = self.message(text, **changes)
+        assert self.controller.control(message), text
+        claim = await self.claim(message)
+        await self.controller.turn(claim, message, KEY, self)
+        row = await self.store.item(claim.id)
+        assert row is not None and row.state == "done"
+        return str(row.note)
+
+    def show(self, event: Event) -> None:
+        self.events.append(event)
+
+    def absorbed(self, items: tuple[str, ...]) -> None:
+        raise AssertionError("controls take no other messages in")
+
+    async def record(self) -> Record | None:
+        row = await self.store.session(str(KEY))
+        return Record.decode(row.data) if row else None
+
+    async def stored(self) -> dict[str, Any]:
+        """What the session's record says, without its times and names."""
+        record = await self.record()
+        plain = json.loads(record.encode()) if record else {}
+        gone = ("sessionId", "updatedAt", "sessionStartedAt", "lastInteractionAt", "chatType")
+        return {name: value for name, value in plain.items() if name not in gone}
+
+    def listen(self, *points: str) -> None:
+        for point in points:
+            self.desk.hooks.on(point, lambda payload, at=point: self.hooked.append((at, payload)))
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "palinurus.json").write_text(json.dumps(CONFIG))
+    settings = load(str(home), {}).settings
+    clock = FakeClock()
+    store = await open_store(str(home), clock)
+    desk = Desk(
+        settings,
+        {},
+        Catalog(settings, {}),
+        store,
+        Hooks(),
+        clock,
+        Transcripts(str(home)),
+        abort=lambda session, reason: False,
+        running=lambda session: False,
+        submit=None,  # type: ignore[arg-type]
+        wait=None,  # type: ignore[arg-type]
+        tools={name: tool(name) for name in ("read", "exec")},
+    )
+    yield Office(home, desk, store, clock)
+    await store.close()

@@ -1,0 +1,70 @@
+"""Who decides what happens to a message while its session is busy."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from palinurus.config.settings import QueueSettings
+from palinurus.core.types.inbound import Sender, Target
+from palinurus.inbox.policy import NONE, Overrides, Policy, mode, overrides, policy
+from support import inbound
+
+CONFIGURED = QueueSettings("followup", 1.0, 7, "old", {"telegram": "collect"}, {"telegram": 2.0})
+
+
+@pytest.mark.seed(380)
+def test_the_defaults() -> None:
+    assert policy(inbound(), NONE, QueueSettings()) == Policy("steer", 0.5, 20, "summarize")
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("steer", "steer"),
+        ("Steering ", "steer"),
+        ("queue", "steer"),
+        ("follow-ups", "followup"),
+        ("steer+backlog", "followup"),
+        ("steer-backlog", "followup"),
+        ("coalesce", "collect"),
+        ("interrupts", "interrupt"),
+        ("abort", "interrupt"),
+        ("later", None),
+        (7, None),
+        (None, None),
+    ],
+)
+def test_words_for_the_modes(word: object, meant: str | None) -> None:
+    assert mode(word) == meant
+
+
+def test_the_message_goes_before_the_session_the_channel_and_the_configuration() -> None:
+    chat = {"target": Target("telegram", "7"), "sender": Sender("me", owner=True)}
+    session = Overrides("interrupt", 3000, 4, "new")
+    assert policy(inbound(), NONE, CONFIGURED) == Policy("followup", 1.0, 7, "old")
+    assert policy(inbound(**chat), NONE, CONFIGURED) == Policy("collect", 2.0, 7, "old")
+    assert policy(inbound(**chat), session, CONFIGURED) == Policy("interrupt", 3.0, 4, "new")
+    asked = {"queue": "steer", "queueDebounceMs": 0, "queueCap": 2, "queueDrop": "summarize"}
+    assert policy(inbound(**chat, options=asked), session, CONFIGURED) == Policy("steer", 0.0, 2, "summarize")
+    assert policy(inbound("do /queue collect this", **chat), session, CONFIGURED).mode == "collect"
+
+
+def test_a_strangers_directive_is_text() -> None:
+    assert policy(inbound("do /queue interrupt this"), NONE, QueueSettings()).mode == "steer"
+
+
+@pytest.mark.parametrize(
+    "bad", [{"queueMode": "x", "queueCap": 0, "queueDebounceMs": -1, "queueDrop": []}, {"queueCap": True}]
+)
+def test_values_that_mean_nothing_are_passed_over(bad: dict[str, Any]) -> None:
+    session = overrides(json.dumps({"sessionId": "s", **bad}).encode())
+    assert policy(inbound(options=bad), session, QueueSettings()) == Policy()
+    assert overrides(b"[") == NONE
+
+
+def test_who_waits_for_the_answer_gets_its_own_turn() -> None:
+    ask = inbound(target=Target("http"), options={"queue": "steer"})
+    assert policy(ask, Overrides("interrupt"), CONFIGURED) == Policy("followup", 0.0, 7, "new")

@@ -1,0 +1,210 @@
+"""`local/…` over a runtime that is none: answers, calls, aborts, crashes, one model at a time, idle."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palinurus.abort import Abort
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.messages import Assistant, ToolCall, User
+from palinurus.core.types.model import Done, Failed, ModelEvent, ModelInfo, Prompt, Request, TextDelta
+from palinurus.core.types.tool import ToolSpec
+from palinurus.providers.local.model import IDLE, Local
+from palinurus.testing.clock import FakeClock
+
+ENGINE = (sys.executable, str(Path(__file__).parent / "engine.py"))
+READ = ToolSpec("read", "Read a file. Long story.", {"type": "object", "properties": {"path": {"type": "string"}}})
+
+
+def ask(text: str, model: str = "tiny", *tools: ToolSpec, context: int = 512) -> Request:
+    info = ModelInfo(ModelRef("local", model), "local", context_window=context, max_tokens=64)
+    return Request(info, Prompt("Be brief."), (User(text),), tools)
+
+
+async def whole(model: Local, request: Request, stop: Abort | None = None) -> tuple[str, ModelEvent]:
+    """All text, and the last event."""
+    events = [e async for e in model.stream(request, stop or Abort())]
+    assert sum(isinstance(e, Done | Failed) for e in events) == 1
+    return "".join(e.text for e in events if isinstance(e, TextDelta)), events[-1]
+
+
+def message(end: ModelEvent) -> Assistant:
+    assert isinstance(end, Done), end
+    return end.message
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "models").mkdir()
+    for name in ("tiny", "other"):
+        (tmp_path / "models" / f"{name}.gguf").write_text("weights")
+    (tmp_path / "models" / "broken.gguf").write_text("bad")
+    return tmp_path
+
+
+@pytest.fixture
+async def local(home: Path) -> AsyncIterator[Local]:
+    model = Local(str(home), argv=ENGINE)
+    yield model
+    await model.close()
+
+
+async def test_it_answers_and_stays_loaded(local: Local) -> None:
+    text, end = await whole(local, ask("hello"))
+    assert text.startswith("tiny 512 hello ")
+    assert message(end).text == text
+    assert message(end).usage.output == 3
+    assert (message(end).api, message(end).provider, message(end).model) == ("local", "local", "tiny")
+    assert (await whole(local, ask("hello")))[0] == text  # the same process
+
+
+async def test_written_calls_become_calls(local: Local) -> None:
+    text, end = await whole(local, ask("call", "tiny", READ))
+    assert text == ""
+    assert message(end).calls == (ToolCall("text_1_0", "read", {"path": "a.txt"}),)
+    assert message(end).stopReason == "toolUse"
+
+
+async def test_without_tools_the_same_text_is_text(local: Local) -> None:
+    assert "```json" in (await whole(local, ask("call")))[0]
+
+
+async def test_one_model_in_memory(local: Local) -> None:
+    first = (await whole(local, ask("hello")))[0].split()
+    second = (await whole(local, ask("hello", "other")))[0].split()
+    third = (await whole(local, ask("hello", "other", context=1024)))[0].split()
+    assert [w[0] for w in (first, second, third)] == ["tiny", "other", "other"]
+    assert third[1] == "1024"
+    assert len({w[-1] for w in (first, second, third)}) == 3
+    assert not Path(f"/proc/{first[-1]}").exists() or not Path("/proc").is_dir()
+
+
+async def test_questions_wait_for_each_other(local: Local) -> None:
+    answers = await asyncio.gather(*(whole(local, ask(f"hello{n}")) for n in range(4)))
+    assert [a[0].split()[2] for a in answers] == [f"hello{n}" for n in range(4)]
+
+
+async def test_an_abort_stops_the_answer_and_keeps_the_model(local: Local) -> None:
+    pid = (await whole(local, ask("hello")))[0].split()[-1]
+    stop, seen = Abort(), []
+    async for event in local.stream(ask("slow"), stop):
+        seen.append(event)
+        if len(seen) == 3:
+            stop.set("user")
+    end = seen[-1]
+    assert isinstance(end, Failed) and end.failure.kind == "aborted" and end.failure.message == "user"
+    assert end.message.stopReason == "aborted"
+    assert end.message.text.startswith("tick ")
+    assert (await whole(local, ask("hello")))[0].split()[-1] == pid
+
+
+async def test_an_abort_while_waiting_for_another(local: Local) -> None:
+    first, stop = Abort(), Abort()
+    running = asyncio.ensure_future(whole(local, ask("slow"), first))
+    waiting = asyncio.ensure_future(whole(local, ask("hello"), stop))
+    await asyncio.sleep(0)
+    stop.set("user")
+    end = (await waiting)[1]
+    assert isinstance(end, Failed) and end.failure.kind == "aborted"
+    first.set("user")
+    await running
+
+
+async def test_whoever_leaves_early_leaves_the_model_free(local: Local) -> None:
+    stream = local.stream(ask("slow"), Abort())
+    async for _ in stream:
+        break
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert (await whole(local, ask("hello")))[0].startswith("tiny")
+
+
+async def test_a_child_that_does_not_stop_is_ended(home: Path) -> None:
+    local = Local(str(home), argv=ENGINE, grace=0.05)
+    stop = Abort()
+    async for event in local.stream(ask("deaf"), stop):
+        if isinstance(event, TextDelta):
+            stop.set("user")
+    assert (await whole(local, ask("hello")))[0].startswith("tiny")
+    await local.close()
+
+
+async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: Local) -> None:
+    text, end = await whole(local, ask("crash"))
+    assert text == "half "
+    assert isinstance(end, Failed) and end.failure.kind == "server" and end.failure.partial
+    assert "SIGSEGV" in end.failure.message and "something is rotten" in end.failure.message
+    assert end.message.text == "half "
+    assert (await whole(local, ask("hello")))[0].startswith("tiny")
+
+
+async def test_a_file_that_cannot_be_loaded(local: Local) -> None:
+    _, end = await whole(local, ask("hello", "broken"))
+    assert isinstance(end, Failed) and end.failure.kind == "server"
+    assert "not a model file" in end.failure.message
+
+
+async def test_what_the_runtime_raises_is_a_failure(local: Local) -> None:
+    _, end = await whole(local, ask("raise"))
+    assert isinstance(end, Failed) and "no such template" in end.failure.message
+    assert (await whole(local, ask("hello")))[0].startswith("tiny")
+
+
+async def test_a_prompt_that_does_not_fit(local: Local) -> None:
+    _, end = await whole(local, ask("overflow"))
+    assert isinstance(end, Failed) and end.failure.kind == "overflow"
+
+
+async def test_a_model_that_is_not_here_says_how_to_get_it(local: Local) -> None:
+    _, end = await whole(local, ask("hello", "qwen2.5-coder-1.5b"))
+    assert isinstance(end, Failed) and end.failure.kind == "not_found"
+    assert "`pal models pull qwen2.5-coder-1.5b`" in end.failure.message
+    _, end = await whole(local, ask("hello", "../../etc/passwd"))
+    assert isinstance(end, Failed) and end.failure.kind == "not_found"
+
+
+async def test_the_child_gets_no_keys(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    assert "OPENAI_API_KEY" not in (await whole(local, ask("env")))[0]
+
+
+async def test_half_characters_do_not_stop_the_request(local: Local) -> None:
+    request = msgspec.structs.replace(ask("hello"), prompt=Prompt("\ud83d"))
+    assert (await whole(local, request))[0].startswith("tiny")
+
+
+async def test_a_model_nobody_asks_is_let_go_of(home: Path) -> None:
+    clock = FakeClock()
+    local = Local(str(home), clock, argv=ENGINE)
+    pid = (await whole(local, ask("hello")))[0].split()[-1]
+    await clock.until_sleeping()
+    await clock.advance(IDLE - 1)
+    assert (await whole(local, ask("hello")))[0].split()[-1] == pid
+    await clock.until_sleeping()
+    await clock.advance(IDLE)
+    again = (await whole(local, ask("hello")))[0].split()[-1]
+    assert again != pid
+    await local.close()
+
+
+async def test_closing_ends_what_runs(home: Path) -> None:
+    local = Local(str(home), argv=ENGINE)
+    stop, ends = Abort(), []
+
+    async def run() -> None:
+        async for event in local.stream(ask("slow"), stop):
+            ends.append(event)
+            if len(ends) == 2:
+                closing.set()
+
+    closing = asyncio.Event()
+    task = asyncio.ensure_future(run())
+    await closing.wait()
+    await local.close()
+    await task
+    assert isinstance(ends[-1], Failed) and ends[-1].failure.kind == "server"

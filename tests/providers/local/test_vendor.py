@@ -1,0 +1,63 @@
+"""The payload for models that read slowly, and the rows that make `local/…` known."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.messages import User
+from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.tool import ToolSpec
+from palinurus.providers import MODELS, VENDORS, load
+from palinurus.providers.local.model import Local
+from palinurus.providers.local.weights import WEIGHTS, file, pulled
+from palinurus.providers.vendors.local import VENDOR
+from palinurus.providers.wire.completions import WIRE
+from palinurus.tools.collect import builtin
+
+
+def body(*tools: ToolSpec, **changes: object) -> dict[str, object]:
+    info = ModelInfo(ModelRef("local", "x"), "local", max_tokens=64)
+    request = msgspec.structs.replace(Request(info, Prompt("p"), (User("hi"),), tools), **changes)
+    return VENDOR.shape(WIRE.encode(request), request)
+
+
+def test_the_answer_is_bounded_and_calm() -> None:
+    made = body()
+    assert made["max_tokens"] == 64
+    assert made["temperature"] == 0.2
+    assert made["return_progress"] is True
+    assert "model" not in made
+    assert body(max_tokens=5, temperature=0.9)["max_tokens"] == 5
+    assert body(max_tokens=5, temperature=0.9)["temperature"] == 0.9
+
+
+def test_tools_are_told_in_few_words() -> None:
+    specs = tuple(t.spec for t in builtin().values())
+    short, long = body(*specs)["tools"], [msgspec.to_builtins(s) for s in specs]
+    assert len(msgspec.json.encode(short)) < 0.7 * len(msgspec.json.encode(long))
+    for tool, spec in zip(short, specs, strict=True):  # type: ignore[call-overload]
+        told = tool["function"]
+        assert told["name"] == spec.name
+        assert set(told["parameters"]["properties"]) == set(spec.parameters["properties"])
+        assert told["parameters"].get("required") == spec.parameters.get("required")
+
+
+def test_the_tables_know_it() -> None:
+    assert load(VENDORS, "local") is VENDOR
+    assert load(MODELS, "local") is Local
+    assert {m.id for m in VENDOR.models} == set(WEIGHTS)
+
+
+def test_which_files_are_there(tmp_path: Path) -> None:
+    assert pulled(str(tmp_path)) == ()
+    os.makedirs(tmp_path / "models")
+    for name in ("b.gguf", "a.gguf", ".c.partial", ".d.gguf", "a.gguf.wrong"):
+        (tmp_path / "models" / name).touch()
+    assert pulled(str(tmp_path)) == ("a", "b")
+    assert file(str(tmp_path), "a") == str(tmp_path / "models" / "a.gguf")
+    assert file(str(tmp_path), "../a") is None
+    assert file(str(tmp_path), "") is None

@@ -1,0 +1,85 @@
+"""What calls cost, and that unknown is not nothing."""
+
+from __future__ import annotations
+
+import datetime
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.config.settings import ModelSettings, ProviderSettings
+from palinurus.core.types.keys import ModelRef
+from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.model import Price
+from palinurus.core.types.usage import Cost, Usage
+from palinurus.providers import VENDORS
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.prices import Row, cost, known_price, priced, table
+from providers.kit import agent, info, settings
+
+
+def rows() -> list[tuple[str, str, Row]]:
+    return [(p, m, row) for p, models in table().prices.items() for m, row in models.items()]
+
+
+def test_the_file_is_dated_and_sane() -> None:
+    assert datetime.date.fromisoformat(table().as_of).year >= 2026
+    assert set(table().prices) <= set(VENDORS)
+    for provider, model, row in rows():
+        for part in (row, row.long):
+            if part is not None:
+                assert 0 < part.input <= part.output <= 1000, (provider, model)
+                assert part.cacheRead is None or part.cacheRead < part.input
+        assert (row.long is None) == (row.above == 0)
+        if row.long is not None:
+            assert row.long.input > row.input
+
+
+def test_known_models() -> None:
+    assert known_price(ModelRef("anthropic", "claude-opus-4-8")) == Price(5, 25, 0.5, 6.25)
+    assert known_price(ModelRef("anthropic", "claude-opus-4-5-20251101")) == Price(5, 25, 0.5, 6.25)
+    assert known_price(ModelRef("openai", "gpt-5.4-2026-03-05")) == known_price(ModelRef("openai", "gpt-5.4"))
+    assert known_price(ModelRef("anthropic", "claude-next")) is None
+    assert known_price(ModelRef("nobody", "gpt-5.4")) is None
+
+
+def test_a_cache_price_nobody_states_is_the_input_price() -> None:
+    pro = known_price(ModelRef("openai", "gpt-5.2-pro"))
+    assert pro is not None and pro.cacheRead == pro.cacheWrite == pro.input
+
+
+def test_arithmetic() -> None:
+    price = Price(3, 15, 0.3, 3.75)
+    assert cost(price, Usage(1_000_000, 100_000, 2_000_000, 400_000)) == Cost(3.0, 1.5, 0.6, 1.5, 6.6)
+    long = Price(1, 2, above=100, long=Price(10, 20))
+    assert cost(long, Usage(100, 1)).total == pytest.approx(102 / 1e6)
+    assert cost(long, Usage(50, 1, 25, 26)).input == pytest.approx(500 / 1e6)
+
+
+def test_the_message_gets_its_cost_once_and_only_if_it_is_known() -> None:
+    said = Assistant((Text("x"),), usage=Usage(10, 5))
+    assert priced(said, info()).usage.cost is None
+    done = priced(said, info(price=Price(1, 1)))
+    assert done.usage.cost is not None and done.usage.cost.total == pytest.approx(15e-6)
+    assert priced(done, info(price=Price(9, 9))) is done
+    assert priced(Assistant(()), info(price=Price(1, 1))).usage.cost is None  # nothing was used, nothing is claimed
+
+
+def test_the_config_s_cost_wins_and_free_is_a_price() -> None:
+    own = ProviderSettings("openai", models=(ModelSettings("gpt-5.4", cost={"input": 9, "output": 9}),))
+    local = ProviderSettings("lab", "http://127.0.0.1:1", models=(ModelSettings("q", cost={"input": 0, "output": 0}),))
+    other = ProviderSettings("odd", "http://127.0.0.1:1", models=(ModelSettings("q"),))
+    catalog = Catalog(settings(own, local, other), {})
+    prices = {
+        name: catalog.find(name, agent()).price for name in ("openai/gpt-5.4", "lab/q", "odd/q", "openai/gpt-5.5")
+    }  # type: ignore[union-attr]
+    assert prices["openai/gpt-5.4"] == Price(9, 9) and prices["lab/q"] == Price() and prices["odd/q"] is None
+    assert prices["openai/gpt-5.5"] == known_price(ModelRef("openai", "gpt-5.5"))
+
+
+@given(st.builds(Usage, *[st.integers(0, 10**9)] * 4), st.builds(Price, *[st.floats(0, 1000)] * 4))
+def test_the_sum_is_the_sum_and_never_negative(usage: Usage, price: Price) -> None:
+    got = cost(price, usage)
+    assert got.total >= 0 and math.isclose(got.total, got.input + got.output + got.cacheRead + got.cacheWrite)

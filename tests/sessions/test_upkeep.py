@@ -1,0 +1,234 @@
+"""What maintenance plans: ages, counts, archives, bytes, and what it never touches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palinurus.config.settings import UpkeepSettings
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.sessions.files import File
+from palinurus.sessions.record import Record
+from palinurus.sessions.upkeep import Action, high_water, plan, protected, total
+from palinurus.store.port import SessionRow
+
+DAY = 86_400_000
+NOW = 100 * DAY
+NONE = UpkeepSettings(prune_after=None, max_entries=10**6, archive_after=None, cron_after=None)
+FOLDER = "agents/main/sessions"
+
+
+def row(rest: str, age: float, ident: str = "") -> SessionRow:
+    key = SessionKey("main", rest)
+    ident = ident or rest.replace(":", "_")
+    return Record(sessionId=ident, updatedAt=NOW - int(age * DAY)).row(key)
+
+
+def file(name: str, age: float = 0, size: int = 10) -> File:
+    return File(f"{FOLDER}/{name}", size, NOW - int(age * DAY))
+
+
+def gone(actions: Sequence[Action]) -> list[str]:
+    return sorted(a.key.removeprefix("agent:main:") or a.path.removeprefix(f"{FOLDER}/") for a in actions)
+
+
+def test_old_rows_go_and_their_files_are_archived() -> None:
+    rows = [row("direct:1", 31), row("direct:2", 29), row("hook:a", 40), row("subagent:b", 40)]
+    made = plan(rows, [file("direct_1.jsonl", 31)], UpkeepSettings(), NOW)
+    assert gone(made.actions) == ["direct:1", "hook:a", "subagent:b"]
+    action = next(a for a in made.actions if a.key.endswith("direct:1"))
+    assert (action.reason, action.path, action.keep) == ("old", f"{FOLDER}/direct_1.jsonl", True)
+    assert total(made.actions) == 0
+
+
+@pytest.mark.parametrize(
+    ("rest", "kept"),
+    [
+        ("main", True),
+        ("telegram:group:-100", True),
+        ("telegram:group:-100:topic:5", True),
+        ("discord:channel:1:thread:2", True),
+        ("matrix:room:r", True),
+        ("main:thread:7", True),
+        ("direct:1", False),
+        ("telegram:direct:1", False),
+        ("cron:job", False),
+        ("hook:a", False),
+        ("acp:a", False),
+        ("subagent:a", False),
+        ("bench", False),
+    ],
+)
+def test_protected(rest: str, kept: bool) -> None:
+    assert protected(SessionKey("main", rest)) == kept
+    assert (not plan([row(rest, 999)], [], UpkeepSettings(), NOW).actions) == kept
+
+
+def test_runs_of_jobs_go_after_a_day() -> None:
+    rows = [row("cron:job:run:1", 2), row("cron:job:run:2", 0.5), row("cron:job", 2)]
+    assert gone(plan(rows, [], UpkeepSettings(), NOW).actions) == ["cron:job:run:1"]
+    assert plan(rows, [], NONE, NOW).actions == ()
+
+
+@pytest.mark.parametrize(("limit", "water"), [(1, 2), (49, 50), (50, 75), (250, 275), (500, 550), (1000, 1100)])
+def test_max_entries_is_cleaned_in_batches(limit: int, water: int) -> None:
+    assert high_water(limit) == water
+
+
+def test_max_entries() -> None:
+    rules = UpkeepSettings(max_entries=10, prune_after=None)
+    rows = [row(f"direct:{n:02}", n / 100) for n in range(12)]
+    assert len(plan(rows[:11], [], rules, NOW).actions) == 0  # at the high-water mark: let be
+    assert gone(plan(rows, [], rules, NOW).actions) == ["direct:10", "direct:11"]
+    assert gone(plan(rows, [], rules, NOW, busy={rows[11].key}).actions) == ["direct:09", "direct:10"]
+    groups = [row(f"telegram:group:{n}", n) for n in range(40)]
+    assert plan(groups, [], rules, NOW).actions == ()
+
+
+def test_each_agent_counts_for_itself() -> None:
+    rules = UpkeepSettings(max_entries=2, prune_after=None)
+    rows = [
+        Record(sessionId="s", updatedAt=n).row(SessionKey(agent, f"direct:{n}")) for agent in "ab" for n in range(3)
+    ]
+    assert plan(rows, [], rules, NOW).actions == ()
+
+
+def test_archives_and_orphans() -> None:
+    files = [
+        file("live.jsonl", 99),
+        file("live.jsonl.bad-1", 99),
+        file("gone.jsonl", 31),
+        file("gone.jsonl.bad-1", 31),
+        file("fresh.jsonl", 29),
+        file("a.jsonl.reset.1970-03-01T00-00-00.000Z", 0),  # 41 days by its name
+        file("b.jsonl.deleted.1970-04-10T00-00-00.000Z", 99),
+        file("c.jsonl.part-77", 2),
+        file("d.jsonl.import-77", 0.5),
+        file("sessions.json", 999),
+        file("notes.txt", 999),
+        file("live.jsonl.lock", 999),
+    ]
+    rows = [row("live", 0)]
+    made = plan(rows, files, UpkeepSettings(), NOW)
+    assert gone(made.actions) == [
+        "a.jsonl.reset.1970-03-01T00-00-00.000Z",
+        "c.jsonl.part-77",
+        "gone.jsonl",
+        "gone.jsonl.bad-1",
+    ]
+    assert gone(plan(rows, files, UpkeepSettings(archive_after=None), NOW).actions) == ["c.jsonl.part-77"]
+
+
+def test_a_file_of_two_sessions_stays_while_one_is_left() -> None:
+    rows = [row("direct:1", 40, "shared"), row("direct:2", 0, "shared")]
+    (action,) = plan(rows, [file("shared.jsonl", 40)], UpkeepSettings(), NOW).actions
+    assert (action.key, action.path) == ("agent:main:direct:1", "")
+
+
+def test_a_broken_row_is_left_to_people() -> None:
+    broken = SessionRow("agent:main:direct:1", "main", "sid", 0, b"{broken")
+    assert plan([broken], [file("sid.jsonl", 99)], UpkeepSettings(), NOW).actions == ()
+
+
+def test_disk_takes_what_nobody_uses_first_then_the_oldest() -> None:
+    rules = UpkeepSettings(prune_after=None, archive_after=None, max_disk=100, high_water=50)
+    files = [
+        file("orphan.jsonl", 3, 20),
+        file("x.jsonl.reset.1970-04-10T00-00-00.000Z", 1, 20),
+        file("young.jsonl", 0, 20),
+        file("direct_1.jsonl", 5, 20),
+        file("direct_2.jsonl", 4, 20),
+        file("main.jsonl", 9, 20),
+    ]
+    rows = [row("direct:1", 5), row("direct:2", 4), row("main", 9)]
+    made = plan(rows, files, rules, NOW)
+    assert gone(made.actions) == [
+        "direct:1",
+        "direct:2",
+        "orphan.jsonl",
+        "x.jsonl.reset.1970-04-10T00-00-00.000Z",
+    ]
+    assert all(not a.keep for a in made.actions)
+    assert made.over == ()
+    assert plan(rows, files[1:], rules, NOW).actions == ()  # at the limit, not over it
+    assert plan([row("main", 9)], [file("main.jsonl", 9, 500)], rules, NOW).over == ("main",)
+
+
+def test_disk_makes_no_archive_it_has_no_room_for() -> None:
+    rules = UpkeepSettings(max_disk=100, high_water=80)
+    made = plan([row("direct:1", 40)], [file("direct_1.jsonl", 40, 200)], rules, NOW)
+    assert [(a.key, a.keep) for a in made.actions] == [("agent:main:direct:1", False)]
+
+
+# --- anything -------------------------------------------------------------------------------------------------
+
+RESTS = ["main", "telegram:group:1", "main:thread:2", *(f"direct:{n}" for n in range(6)), "cron:j:run:1", "hook:h"]
+STAMPS = ["1970-01-02T00-00-00.000Z", "1970-04-01T00-00-00.000Z", "1970-04-10T20-00-00.000Z"]
+NAMES = [
+    *(f"{rest.replace(':', '_')}.jsonl" for rest in RESTS),
+    *(f"o{n}.jsonl" for n in range(3)),
+    *(f"z.jsonl.reset.{stamp}" for stamp in STAMPS),
+    "main.jsonl.bad-1",
+    "o1.jsonl.bad-1",
+    "t.jsonl.part-1",
+    "other.txt",
+]
+ROWS = st.dictionaries(st.sampled_from(RESTS), st.floats(0, 90)).map(lambda d: [row(r, a) for r, a in d.items()])
+FILES = st.dictionaries(st.sampled_from(NAMES), st.tuples(st.floats(0, 90), st.integers(0, 50))).map(
+    lambda d: [file(n, age, size) for n, (age, size) in d.items()]
+)
+RULES = st.builds(
+    UpkeepSettings,
+    prune_after=st.sampled_from([None, 30 * 86_400.0]),
+    max_entries=st.integers(1, 8),
+    archive_after=st.sampled_from([None, 10 * 86_400.0]),
+    max_disk=st.sampled_from([None, 60]),
+    high_water=st.sampled_from([None, 40]),
+)
+
+
+def done(
+    rows: list[SessionRow], files: list[File], actions: Sequence[Action], torn: bool = False
+) -> tuple[list[SessionRow], list[File]]:
+    """The state after these actions; `torn`: killed in the last one, after its row and before its file."""
+    for n, action in enumerate(actions):
+        rows = [r for r in rows if not action.key or r.key != action.key]
+        if torn and action.key and n == len(actions) - 1:
+            continue
+        kept = [f for f in files if f.path == action.path and action.keep]
+        files = [f for f in files if f.path != action.path]
+        files += [f._replace(path=f"{f.path}.deleted.1970-04-11T00-00-00.000Z") for f in kept]
+    return rows, files
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    ROWS, FILES, RULES, st.sets(st.sampled_from([f"agent:main:{r}" for r in RESTS])), st.integers(0, 30), st.booleans()
+)
+def test_what_must_stay_stays_and_it_may_stop_anywhere(
+    rows: list[SessionRow], files: list[File], rules: UpkeepSettings, busy: set[str], stop: int, torn: bool
+) -> None:
+    made = plan(rows, files, rules, NOW, busy)
+    assert len({(a.key, a.path) for a in made.actions}) == len(made.actions)
+    # killed after `stop` actions, planned again, done
+    some = done(rows, files, made.actions[:stop], torn)
+    then = plan(*some, rules, NOW, busy)
+    left, there = done(*some, then.actions)
+    assert plan(left, there, rules, NOW, busy).actions == ()
+    names = {r.key for r in left}
+    for r in rows:
+        key = session_key(r.key)
+        assert key is not None
+        if protected(key) or r.key in busy:
+            assert r.key in names
+    paths = {f.path for f in there}
+    before = {f.path for f in files}
+    for r in left:  # a session that stays keeps its transcript
+        path = Record.decode(r.data).path("main")
+        assert path in paths or path not in before
+    assert f"{FOLDER}/other.txt" in paths or f"{FOLDER}/other.txt" not in before
+    if rules.max_disk is not None and not then.over:
+        assert sum(f.size for f in there) <= rules.max_disk
