@@ -29,9 +29,12 @@ from palinurus.inbox.dispatch import Dispatcher
 from palinurus.outbox.blocks import Blocks
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
+from palinurus.providers.budget import Budgets
 from palinurus.providers.cassette import wrap
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.meter import Metered
 from palinurus.providers.probe import probe_ollama
+from palinurus.providers.rotation import Rotation
 from palinurus.providers.stream import Models
 from palinurus.sessions.maintain import maintain
 from palinurus.sessions.record import Record
@@ -110,8 +113,11 @@ class App:
         """Who plugs into whom."""
         model = self._given
         if model is None:
-            self._models = Models(self.catalog, self.clock)
+            keys = Rotation(self.clock, self.settings.home)
+            self._models = Models(self.catalog, self.clock, keys=keys)
             model = wrap(self._models, self._environ.get("PALINURUS_CASSETTE", ""))
+        zone = self.settings.agents[self.settings.default_agent].user_timezone
+        model = Metered(model, Budgets(self.settings.budgets, self.store, self.clock, zone))
         model = Watched(model, Watch(self.settings.home), self.clock)
         transcripts, tools, switched = Transcripts(self.settings.home), builtin(), dict[str, Record]()
         self.gatherer = Gatherer(self.settings, self.catalog)

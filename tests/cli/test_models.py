@@ -51,3 +51,15 @@ def test_status_names_a_wrong_model(home: Path, capsys: pytest.CaptureFixture[st
     configured(home, "lab/bog")
     assert run(["status"]) == 0
     assert "did you mean 'lab/big'" in capsys.readouterr().out
+
+
+def test_status_knows_credentials_that_sign(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("AWS_BEARER_TOKEN_BEDROCK", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE00000")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", KEY)
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert run(["status"]) == 0
+    out = capsys.readouterr().out
+    assert "bedrock-runtime.eu-west-1.amazonaws.com  key: from AWS_ACCESS_KEY_ID" in out and KEY not in out

@@ -189,10 +189,9 @@ async def test_a_failing_model_is_explained_to_the_person(tmp_path: Path) -> Non
 
 async def test_an_unknown_model_is_explained_not_retried(tmp_path: Path) -> None:
     model, channel = ScriptedModel([]), FakeChannel()
-    agents = {"defaults": {"model": {"primary": "nobody/nothing"}}}
-    async with running(tmp_path / "h", model, channel, agents=agents) as app:
-        (ident,) = await channel.receive("hello", event="e1")
-        row = await app.wait(ident)
+    async with running(tmp_path / "h", model, channel) as app:
+        asked = inbound("hello", event="e1", options={"model": "nobody/nothing"})
+        row = await app.wait((await app.submit(asked)).id)
         await until(lambda: bool(channel.seen))
     assert row.outcome == "failed" and "nobody" in row.note and model.requests == []
 

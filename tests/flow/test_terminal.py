@@ -226,7 +226,6 @@ async def test_a_store_that_refuses_a_write(tmp_path: Path, write: str) -> None:
     assert not log.exists() or log.read_text() == "once\n"
 
 
-@pytest.mark.xfail(reason="turn.py settles lines whose absorbing was refused: flush the record before the settlement")
 async def test_steering_into_a_run_whose_store_refuses_it_is_in_one_run_only(tmp_path: Path) -> None:
     go, reached, home = asyncio.Event(), asyncio.Event(), tmp_path / "h"
 

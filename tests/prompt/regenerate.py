@@ -33,13 +33,13 @@ TOOLS = (
 CHILD = tuple(name for name in TOOLS if name not in ("cron", "gateway", "memory_search", "memory_get", "message"))
 SKILLS = (
     SkillFact("calendar", "Reads and writes the calendar.", "~/.palinurus/skills/calendar/SKILL.md"),
-    SkillFact("weather", "Tells the weather of a place & a day.", "~/work/skills/weather/SKILL.md"),
+    SkillFact("weather", "Tells the weather of a place & a day.", "~/ws/skills/weather/SKILL.md"),
 )
 FILES = (
     FileFact("AGENTS.md", "# Rules\n\nAsk before deleting anything."),
     FileFact("SOUL.md", "Calm, curious, a little dry."),
     FileFact("TOOLS.md", "The printer is called Gutenberg."),
-    FileFact("USER.md", "[MISSING] Expected at: /home/ada/work/USER.md", missing=True),
+    FileFact("USER.md", "[MISSING] Expected at: /home/ada/ws/USER.md", missing=True),
 )
 BEAT = FileFact("HEARTBEAT.md", "- [ ] Is there mail from Charles?")
 SMALL = tuple(file for file in FILES if file.name in ("AGENTS.md", "TOOLS.md"))
@@ -90,7 +90,7 @@ def rendered(name: str) -> str:
     occasion, names, supply = SCENES[name]
     prompt = PromptSettings(owners=("+431234567",), voice="inbound" if name == "webchat" else "off")
     agent = AgentSettings(
-        "main", "main", "/home/ada/work", model="fake/m", aliases={"quick": "fake/mini"}, prompt=prompt,
+        "main", "main", "/home/ada/ws", model="fake/m", aliases={"quick": "fake/mini"}, prompt=prompt,
         user_timezone="Europe/London",
     )  # fmt: skip
     settings = Settings("/home/ada/.palinurus", {"main": agent}, "main")

@@ -3,8 +3,9 @@ a short message; nothing is raised, nothing is asked again more often than the t
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -261,8 +262,7 @@ def test_no_number_where_one_should_be(api: str) -> None:
 def test_half_characters(api: str) -> None:
     tongue = TONGUES[api]
     message = done(run(api, tongue.text("\ud83e"), tongue.text("\udd9e \ud800"), tongue.stop()))
-    assert message.text.replace("�", "") == "🦞 " or "�" in message.text
-    message.text.encode()
+    assert message.text == "🦞 �"  # halves that came apart are joined, one that is alone is marked
     (call,) = done(run(api, *tongue.call(0, "x", r'{"p": "\ud800 ok", "\udc00": 1}'), tongue.stop())).calls
     msgspec.json.encode(call.arguments)
     assert call.invalid is None and call.arguments["p"] == "� ok"
@@ -405,8 +405,9 @@ async def test_comments_without_end_are_given_up(api: str) -> None:
     async def answer(asked: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"content-type": "text/event-stream"})
         await response.prepare(asked)
-        for piece in fillers(api):
-            await response.write(piece)
+        for _ in range(10_000):
+            await response.write(nothing(api))
+            await asyncio.sleep(0.001)
         return response
 
     events, calls = await ask(api, answer, Clock(step=100.0), Limits(2, 5, 5, 900))
@@ -416,14 +417,11 @@ async def test_comments_without_end_are_given_up(api: str) -> None:
     assert calls == 2  # a time-out is tried once more
 
 
-def fillers(api: str) -> Iterator[bytes]:
-    """A wire's way of saying nothing, long enough to outlast the test's patience."""
+def nothing(api: str) -> bytes:
+    """A wire's way of saying nothing."""
     if api.startswith("bedrock"):
-        keep = frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}")
-    else:
-        keep = b"\n" if api == "ollama" else b": wait\n\n"
-    for _ in range(20_000):
-        yield keep * 100
+        return frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}")
+    return b"\n" if api == "ollama" else b": wait\n\n"
 
 
 # --- before anything is sent ----------------------------------------------------------------------------------

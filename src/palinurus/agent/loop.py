@@ -20,8 +20,8 @@ from palinurus.points import point
 
 async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
-    run = _Run(plan, ports)
-    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started)
+    run, thinker = _Run(plan, ports), Thinker(plan, ports)
+    yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
     for message in plan.opening:
         run.add(message)
         if isinstance(message, User):
@@ -35,7 +35,6 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
             yield MessageEnd(message)
         if turn or steered:  # what the model is about to see is on disk; the opening message is, in the inbox
             await ports.record.flush()
-        thinker = Thinker(plan, ports)
         async for event in thinker.think(tuple(run.messages)):
             yield event
         reply = run.heard(thinker)
@@ -58,7 +57,7 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
         if run.acted():
             break
     ports.steering.close()
-    yield run.ended()
+    yield run.ended(tuple(thinker.notices))
 
 
 class _Run:
@@ -69,7 +68,7 @@ class _Run:
         self._ports = ports
         self.messages: list[Message] = list(plan.history)
         self.repeats = Repeats(plan.limits.loop_warn, plan.limits.loop_stop)
-        self._new: list[Message] = []
+        self._new: list[Message] = list(plan.earlier)
         self._usage = Usage()
         self._end: End = "max_turns"
         self._failure: Failure | None = None
@@ -91,7 +90,7 @@ class _Run:
     def over(self, reply: Assistant) -> bool:
         """Is this the end? If so, nobody may steer from here on."""
         if reply.failed:
-            self._end = _aborted(self._ports.abort.reason) if reply.stopReason == "aborted" else "error"
+            self._end = self._stopped() if reply.stopReason == "aborted" else "error"
         elif reply.calls or self._ports.steering.waiting:
             return False
         else:
@@ -102,7 +101,7 @@ class _Run:
     def acted(self) -> bool:
         """Have the tools, or somebody meanwhile, ended the run?"""
         if self._ports.abort.reason is not None:
-            self._end = _aborted(self._ports.abort.reason)
+            self._end = self._stopped()
         elif self.repeats.stuck:
             self._end = "tool_loop"
             self._failure = Failure("refused", self.repeats.stuck)
@@ -110,11 +109,13 @@ class _Run:
             return False
         return True
 
-    def ended(self) -> AgentEnd:
+    def _stopped(self) -> End:
+        """Somebody stopped the run; the failure says who."""
+        reason = self._ports.abort.reason or "stopped"
+        self._failure = Failure("aborted", reason)
+        return "timeout" if reason == "timeout" else "aborted"
+
+    def ended(self, notices: tuple[str, ...]) -> AgentEnd:
         if self._end == "max_turns":
             self._failure = Failure("refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn")
-        return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now())
-
-
-def _aborted(reason: str | None) -> End:
-    return "timeout" if reason == "timeout" else "aborted"
+        return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now(), notices)

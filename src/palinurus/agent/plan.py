@@ -8,7 +8,7 @@ import msgspec
 
 from palinurus.core.levels.resolve import Decision, Fast
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.messages import Message, ToolResult, User
+from palinurus.core.types.messages import Assistant, Message, ToolResult, User
 from palinurus.core.types.model import ModelInfo, Prompt
 from palinurus.core.types.outbound import Show
 from palinurus.core.types.tool import Effect, Tool, ToolSettings, ToolSpec
@@ -53,6 +53,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     workspace: str
     show: Show
     started: int
+    earlier: tuple[Assistant, ...] = ()  # what this very turn said before a crash; it is part of its answer
     inline: dict[str, str] = {}  # directives of this message
     quiet: Show = Show()  # the agent's defaults for `show`
     profile: str = ""  # the auth profile the person chose for this session

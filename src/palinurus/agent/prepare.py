@@ -31,6 +31,7 @@ from palinurus.core.types.model import Failure, ModelInfo
 from palinurus.core.types.tool import Tool, ToolSettings, ToolSpec
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
+from palinurus.sessions.entries import Entry, Said
 from palinurus.sessions.fresh import Current, Moment, current, end_payload, start_payload
 from palinurus.sessions.record import Record as SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
@@ -126,6 +127,7 @@ class Preparer:
             workspace=bench.agent.workspace,
             show=levels,
             started=now,
+            earlier=_earlier(transcript.entries_of(claim.id)),
             inline=inline,
             quiet=base,
             profile=session.authProfileOverride or "",
@@ -155,7 +157,7 @@ class Preparer:
         chosen = session.modelOverride or ""
         if chosen and session.providerOverride:
             chosen = f"{session.providerOverride}/{chosen}"
-        asked = inline.get("model") or str(inbound.options.get("model") or "") or chosen or agent.model
+        asked = inline.get("model") or str(inbound.options.get("model") or "") or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
     def _choices(
@@ -163,7 +165,7 @@ class Preparer:
     ) -> tuple[Choice, ...]:
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
-        strict = bool(asked.get("model")) or session.modelOverrideSource == "user"
+        strict = bool(asked.get("model")) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
         others = [] if strict else [m for m in found if isinstance(m, ModelInfo) and m.ref != model.ref]
         return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
 
@@ -190,6 +192,11 @@ def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     parsed = parse(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
+
+
+def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
+    said = (entry.message for entry in entries if isinstance(entry, Said))
+    return tuple(m for m in said if isinstance(m, Assistant) and not m.failed)
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -43,6 +43,11 @@ class Record:
         """A line for `pal trace`, written with the next flush."""
         self._steps.append(Step(self._claim.id, self._clock.now(), what, detail))
 
+    @property
+    def absorbing(self) -> bool:
+        """Do messages that were steered in wait to be written down?"""
+        return bool(self._absorbed)
+
     async def flush(self) -> None:
         """Return when all that was added is on disk. If it fails, nothing is forgotten: the next flush tries again."""
         if not (self._lines or self._absorbed or self._steps):

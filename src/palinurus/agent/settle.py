@@ -5,10 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.agent.plan import RunPlan
-from palinurus.core.stream.silent import silent
+from palinurus.core.stream.answer import spoken
 from palinurus.core.types.events import AgentEnd, End
 from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import ModelInfo
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import Usage
 from palinurus.sessions.record import Record as SessionRecord
@@ -26,10 +25,8 @@ OUTCOMES: dict[End, Outcome] = {
 
 
 def final_text(end: AgentEnd) -> str:
-    """All the model said in the turn, in order; "" for a chosen silence."""
-    texts = [m.text.strip() for m in end.messages if isinstance(m, Assistant)]
-    kept = [t for t in texts if t]
-    return "" if kept and silent(kept[-1]) else "\n\n".join(kept)
+    """All people saw of the turn's answer, in order; "" for a chosen silence."""
+    return spoken([m for m in end.messages if isinstance(m, Assistant)])
 
 
 def outcome(end: AgentEnd) -> Outcome:
@@ -114,20 +111,5 @@ def _spent(plan: RunPlan, message: Assistant) -> Spent:
         output=message.usage.output,
         cache_read=message.usage.cacheRead,
         cache_write=message.usage.cacheWrite,
-        cost=cost(plan.model, message.usage),
+        cost=message.usage.cost.total if message.usage.cost else None,
     )
-
-
-def cost(model: ModelInfo, usage: Usage) -> float | None:
-    """US dollars; None when no price is known."""
-    if usage.cost is not None:
-        return usage.cost.total
-    price = model.price
-    if price is None:
-        return None
-    return (
-        usage.input * price.input
-        + usage.output * price.output
-        + usage.cacheRead * price.cacheRead
-        + usage.cacheWrite * price.cacheWrite
-    ) / 1_000_000

@@ -23,7 +23,7 @@ from palinurus.agent.settle import outgoing, settlement
 from palinurus.agent.show import show
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import Clock
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.events import AgentEnd, Event, MessageEnd
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import session_key
 from palinurus.core.types.model import Failure, Model
@@ -33,7 +33,7 @@ from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.sessions.record import Record as SessionRecord
-from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, Store
+from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, StaleClaim, Store
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +100,8 @@ class Turns:
                 end = AgentEnd((prepared.finished,), "stop", Usage(), ended=s.clock.now())
                 speaker.feed(end)
             else:
+                for message in plan.earlier:
+                    speaker.feed(MessageEnd(message))
                 ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox)
                 async for event in loop(plan, ports):
                     if now := speaker.feed(event):
@@ -123,7 +125,7 @@ class Turns:
             return
         replies = speaker.close()
         settled = settlement(plan, end, prepared.session, replies, record.rest())
-        if not await self._settle(claim, settled, abort):
+        if not await self._settle(claim, settled, abort, record):
             return
         s.replied(replies)
         s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
@@ -139,12 +141,18 @@ class Turns:
         await self._s.store.say(claim, [outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)])
         self._s.replied(replies)
 
-    async def _settle(self, claim: Claim, end: Settlement, abort: Abort) -> bool:
-        """Try until it is on disk: a full disk may be emptied. False: the gateway stops first; the next start knows."""
+    async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: Record | None = None) -> bool:
+        """Try until it is on disk: a full disk may be emptied. False: the gateway stops first, and the next start
+        knows; or somebody else has ended the message."""
         wait = 0.5
         while True:
             try:
+                if record is not None and record.absorbing:  # a steered message whose line is not on disk yet
+                    await record.flush()
+                    end = msgspec.structs.replace(end, lines=record.rest())
                 await self._s.store.settle(claim, end)
+            except StaleClaim:
+                return False
             except StateError as exc:
                 log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
                 if abort.reason == "drain":

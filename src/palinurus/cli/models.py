@@ -76,6 +76,7 @@ def status(catalog: Catalog) -> dict[str, Any]:
         if configured is None and not key and not (name == "ollama" and catalog.ollama):
             continue
         base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")
+        base = auth.base_url(base, vendor, catalog.environ)
         keyless = vendor is not None and vendor.keyless
         providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
     return {

@@ -6,11 +6,13 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
+from palinurus.core.stream.live import Live
 from palinurus.core.types.events import (
+    AgentEnd,
+    AgentStart,
     CompactionStart,
     Event,
     MessageStart,
-    MessageUpdate,
     ToolEnd,
     ToolStart,
 )
@@ -43,6 +45,8 @@ class View:
         self._started: dict[str, str] = {}
         self._column = 0  # 0: at the start of a line
         self.said = ""
+        self._live = Live()
+        self._thinking = False
 
     def style(self, text: str, name: str) -> str:
         """`text` in a style, where colors are wanted."""
@@ -52,13 +56,16 @@ class View:
         """A new turn."""
         self._started.clear()
         self._line = self.said = ""
+        self._live = Live()
+        self._thinking = False
 
     def show(self, event: Event) -> None:
         """One event of the run."""
-        if isinstance(event, MessageUpdate):
-            if event.kind == "text":
-                self.text(event.delta)
-        elif isinstance(event, MessageStart):
+        if isinstance(event, AgentStart):
+            self._live = Live(event.reasoning)
+        for kind, text in self._live.feed(event):
+            self._words(kind, text)
+        if isinstance(event, MessageStart):
             if event.message is None and self.said:
                 self._fresh()
         elif isinstance(event, ToolStart):
@@ -67,6 +74,24 @@ class View:
             self._end(event)
         elif isinstance(event, CompactionStart):
             self.note("making room in the conversation")
+        elif isinstance(event, AgentEnd):
+            for notice in event.notices:
+                self.note(notice)
+
+    def _words(self, kind: str, text: str) -> None:
+        if kind == "reasoning":
+            if not self._thinking:
+                self.note("Thinking")
+            self._thinking = True
+            self._write(self.style(plain(text), "dim"))
+            return
+        if self._thinking:
+            self._thinking = False
+            self._fresh()
+        if kind == "replace":  # what was shown is not what was meant: say it again on a fresh line
+            self._fresh()
+            self.said = ""
+        self.text(text)
 
     def text(self, delta: str) -> None:
         """Words of the agent."""

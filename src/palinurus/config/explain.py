@@ -42,7 +42,7 @@ EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
     "agents.defaults.maxConcurrent": lambda s: s.lanes.main,
     "agents.defaults.subagents.maxConcurrent": lambda s: s.lanes.subagent,
     "cron.maxConcurrentRuns": lambda s: s.lanes.cron,
-    "messages.queue.cap": lambda s: s.lanes.queue_cap,
+    "messages.queue.cap": lambda s: s.queue.cap,
     "gateway.port": lambda s: s.gateway.port,
     "gateway.bind": lambda s: s.gateway.bind,
     "gateway.auth.mode": lambda s: s.gateway.auth_mode,

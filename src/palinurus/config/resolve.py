@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import access, bindings, credentials, durations, paths, upkeep
+from palinurus.config import access, bindings, credentials, durations, paths, supply, upkeep
 from palinurus.config.check import Finding
 from palinurus.config.keypath import Path
 from palinurus.config.prompts import prompted
@@ -59,7 +59,8 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
     """The settings; what is wrong is added to `findings`."""
     scene = Scene(home, environ, findings)
     agents, default = _agents(config.agents or Agents(), scene)
-    agents = prompted(agents, {key: entry for _, key, entry in _entries(config.agents or Agents())}, config)
+    written = {key: entry for _, key, entry in _entries(config.agents or Agents())}
+    agents = supply.supplied(prompted(agents, written, config), written, config)
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
     channels = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
@@ -76,6 +77,7 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         bindings=bindings.bindings(config, agents, findings),
         auth=credentials.auth(config, environ, findings),
         budgets=credentials.budgets(config, agents, findings),
+        skills=supply.skills(config, home, environ, findings),
         channels={k: wrap(v, ("channels", k)) for k, v in channels.items() if v.get("enabled") is not False},
         logging=_plain(config.logging),
         env=_env(config.env or {}),

@@ -119,6 +119,10 @@ class AgentSettings(_Veiled, frozen=True):
     skip_bootstrap: bool = False
     params: dict[str, Any] = {}  # for every model; model_params goes over it
     prompt: PromptSettings = PromptSettings()
+    bootstrap_chars: int = 12_000  # of one workspace file in the prompt
+    bootstrap_total: int = 60_000  # of all of them
+    skills: tuple[str, ...] | None = None  # which it may use; None = all
+    skills_chars: int | None = None  # room for the list of skills; None = skills.limits
 
 
 class ExecSettings(_Veiled, frozen=True):
@@ -244,6 +248,28 @@ class BudgetSettings(msgspec.Struct, frozen=True):
     agents: dict[str, LimitSettings] = {}
 
 
+class SkillEntry(msgspec.Struct, frozen=True):
+    """skills.entries.<key>"""
+
+    enabled: bool = True
+    key: Secret = Secret()  # apiKey; becomes the skill's primaryEnv
+    env: dict[str, Secret] = {}
+
+
+class SkillSettings(msgspec.Struct, frozen=True):
+    """skills. Paths are absolute."""
+
+    entries: dict[str, SkillEntry] = {}
+    bundled: tuple[str, ...] | None = None  # allowBundled; None = all
+    extra: tuple[str, ...] = ()  # load.extraDirs
+    targets: tuple[str, ...] = ()  # load.allowSymlinkTargets: where links may lead besides their root
+    candidates: int = 300  # folders looked at in one root
+    loaded: int = 200  # skills taken from one root
+    listed: int = 150  # in the prompt
+    chars: int = 18_000  # of the list in the prompt
+    file_bytes: int = 256_000  # of a SKILL.md
+
+
 class Settings(msgspec.Struct, frozen=True):
     """The whole program's. `sources` maps key paths to file:line for `explain`."""
 
@@ -259,6 +285,7 @@ class Settings(msgspec.Struct, frozen=True):
     bindings: tuple[Binding, ...] = ()
     auth: AuthSettings = AuthSettings()
     budgets: BudgetSettings = BudgetSettings()
+    skills: SkillSettings = SkillSettings()
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them

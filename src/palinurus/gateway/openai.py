@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.stream.answer import spoken
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey, agent_id, model_ref, part, session_key
@@ -301,7 +302,7 @@ def said(end: AgentEnd | None, row: ItemRow) -> str:
         return ""
     if end is None:
         return row.note
-    return GAP.join(m.text for m in end.messages if isinstance(m, Assistant) and m.text) or row.note
+    return spoken([m for m in end.messages if isinstance(m, Assistant)]) or row.note
 
 
 def finish(end: AgentEnd | None) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import msgspec
 from aiohttp import web
 
-from palinurus.core.types.events import AgentEnd, Event, MessageStart, MessageUpdate
+from palinurus.core.stream.live import Live
+from palinurus.core.types.events import AgentEnd, Event, MessageStart
 from palinurus.core.types.usage import Usage
 from palinurus.gateway.fault import Fault
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
@@ -32,6 +33,7 @@ class Frames:
         self.writing = False  # the writer waits for the client
         self.end: AgentEnd | None = None
         self.overflow: Callable[[], None] | None = None  # called once when a client does not read
+        self._live = Live()
         self._events = events
         self._usage = usage
         self._deaf = False
@@ -48,10 +50,10 @@ class Frames:
         """Take one event of the run. Never raises, never waits."""
         if self._deaf:
             return
-        if type(event) is MessageUpdate:
-            if event.kind == "text" and event.delta:
-                self._say(event.delta)
-        elif type(event) is MessageStart:
+        for kind, text in self._live.feed(event):
+            if kind == "text" and text:
+                self._say(text)
+        if type(event) is MessageStart:
             self._gap = self._spoken
         elif type(event) is AgentEnd:
             self.end = event

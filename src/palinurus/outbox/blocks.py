@@ -39,6 +39,9 @@ EMPTY = "⚠️ No answer: the model thought, but said nothing."
 FAILURES = 5  # failed tools told of at the end of a run that shows no tools
 
 
+TOLD = ("stop", "interrupt")  # who stopped a run so is answered himself, or goes on with another message
+
+
 class Blocks:
     """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself.
 
@@ -207,14 +210,17 @@ class Blocks:
         if said:
             found = _merged([a.found for a in said])
             self._final(GAP.join(a.text for a in said if a.text), "final", found)
-        if notice:
-            self._final(notice, "notice")
+        for text in (*event.notices, notice):
+            if text:
+                self._final(text, "notice")
         self._traced()
 
     def _notice(self, event: AgentEnd, *, silent: bool) -> str:
         """Words for an end that is no answer. `silent`: something was said, or chosen not to be."""
         if event.end in NOTICES:
             why = event.failure.message if event.failure else event.end
+            if event.end == "aborted" and why in TOLD:
+                return ""
             return NOTICES[event.end].format(why=why.rstrip("."))
         thought = any(isinstance(m, Assistant) and m.text.strip() for m in event.messages)
         return EMPTY if thought and not silent and not self._spoke else ""

@@ -67,7 +67,7 @@ async def test_stop(office: Any) -> None:
     assert await office.say("/stop") == "Nothing is running in this session."
     office.running.add(str(KEY))
     assert await office.say("stop!") == "⚙️ Agent was aborted."
-    assert office.aborted == [(str(KEY), "user")]
+    assert office.aborted == [(str(KEY), "stop")]
 
 
 async def test_stop_drops_what_waits(office: Any) -> None:

@@ -48,7 +48,7 @@ async def test_hooks_hear_of_it_and_the_old_transcript_stays(office: Any) -> Non
 async def test_a_run_that_is_going_is_stopped_first(office: Any) -> None:
     office.running.add(str(KEY))
     await office.say("/new")
-    assert office.aborted == [(str(KEY), "user")]
+    assert office.aborted == [(str(KEY), "stop")]
 
 
 async def test_a_first_session(office: Any) -> None:

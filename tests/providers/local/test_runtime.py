@@ -84,3 +84,20 @@ async def test_a_child_that_ends_at_once(weights: str) -> None:
     runtime = await Runtime.start(weights, 8, (sys.executable, "-c", "import sys; sys.exit('boom')"))
     with pytest.raises(Died, match="code 1: boom"):
         await asyncio.wait_for(runtime.ready(), 10)
+
+
+async def test_its_folder_is_private_and_goes_away(
+    weights: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(place))
+    runtime = await Runtime.start(weights, 8, ENGINE)
+    (folder,) = place.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    await runtime.ready()
+    assert list(place.iterdir()) == []
+    await runtime.close()
+    runtime = await Runtime.start(weights, 8, ENGINE)
+    await runtime.close()
+    assert list(place.iterdir()) == []

@@ -173,30 +173,3 @@ def test_a_flipped_byte_never_raises_and_gives_the_same_at_every_cut(api: str, w
     assert isinstance(whole[-1], Done | Failed)
     at = cut % len(data)
     assert run(api, bytes(data[:at]), bytes(data[at:])) == whole
-
-
-@pytest.mark.parametrize("api", DECODERS)
-def test_five_megabytes_of_arguments(api: str) -> None:
-    size = 5_000_000
-    args = b'{\\"path\\":\\"' + b"a" * size + b'\\"}'
-    if api == "ollama":
-        call = b'{"message":{"tool_calls":[{"function":{"name":"w","arguments":{"path":"' + b"a" * size + b'"}}}]}}\n'
-        data = call + b'{"done":true,"done_reason":"stop"}\n'
-    elif api == "google-generative-ai":
-        call = b'{"functionCall":{"name":"w","args":{"path":"' + b"a" * size + b'"}}}'
-        data = b'data: {"candidates":[{"content":{"parts":[' + call + b']},"finishReason":"STOP"}]}\n\n'
-    elif api.startswith("bedrock"):
-        kind = {":message-type": "event"}
-        start = b'{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t","name":"w"}}}'
-        data = frame({**kind, ":event-type": "contentBlockStart"}, start)
-        delta = b'{"contentBlockIndex":0,"delta":{"toolUse":{"input":"' + args + b'"}}}'
-        data += frame({**kind, ":event-type": "contentBlockDelta"}, delta)
-        data += frame({**kind, ":event-type": "messageStop"}, b'{"stopReason":"tool_use"}')
-    else:
-        item = b'{"type":"function_call","id":"fc_1","call_id":"c","name":"w","arguments":"' + args + b'"}'
-        data = b'data: {"type":"response.output_item.done","output_index":0,"item":' + item + b"}\n\n"
-        data += b'data: {"type":"response.completed","response":{"status":"completed"}}\n\n'
-    pieces = (data[i : i + 65_536] for i in range(0, len(data), 65_536))
-    last = run(api, *pieces)[-1]
-    assert isinstance(last, Done)
-    assert len(last.message.calls[0].arguments["path"]) == size

@@ -102,11 +102,11 @@ class _Block:
             raise Fault(line.at, f"more than {DEPTH} levels")
         if line.text == "-" or line.text.startswith("- "):
             return self._list(indent, depth)
-        if line.text[0] in "{[":
+        if line.text[0] not in "{[" and _key(self._text, line) is not None:
+            return self._map(indent, depth)
+        if line.text[0] in "{['\"":
             return self._inline(line.at)
-        if _key(self._text, line) is None:
-            return self._scalar(line.text, line.at, indent - 1)
-        return self._map(indent, depth)
+        return self._scalar(line.text, line.at, indent - 1)
 
     def _map(self, indent: int, depth: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -127,7 +127,7 @@ class _Block:
                 break
             inner = line.text[1:].lstrip()
             at = line.at + len(line.text) - len(inner)
-            if inner and inner[0] not in "{['\"|>#" and _key(self._text, _Line(0, inner, at)) is not None:
+            if inner and inner[0] not in "{[|>#" and _key(self._text, _Line(0, inner, at)) is not None:
                 # `- key: value`: a map whose first line stands behind the dash
                 self._lines[self._now] = _Line(indent + (at - line.at), inner, at)
                 made.append(self._map(indent + (at - line.at), depth + 1))
@@ -138,7 +138,8 @@ class _Block:
     def _value(self, line: _Line, at: int, indent: int, depth: int) -> Any:
         """What stands behind `key:` or `-`, at `at` or on the lines below."""
         rest = self._text[at : line.at + len(line.text)].strip()
-        at += len(self._text[at:]) - len(self._text[at:].lstrip(" \t"))
+        while self._text[at : at + 1] in (" ", "\t"):
+            at += 1
         if _COMMENT.match(rest) or not rest:
             self._now += 1
             below = self._peek()
@@ -215,5 +216,9 @@ def _key(text: str, line: _Line) -> tuple[str, int] | None:
             after += 1
         ends = text[after : after + 1] == ":" and text[after + 1 : after + 2] in ("", " ", "\t", "\n")
         return (read.value, after + 1) if ends else None
-    found = re.match(r"([^:#\s](?:[^:]|:(?=\S))*?)\s*:(?=\s|$)", line.text)
-    return (found[1], line.at + found.end()) if found else None
+    end = line.text.find(":")
+    while end > 0:
+        if line.text[end + 1 : end + 2] in ("", " ", "\t"):
+            return line.text[:end].rstrip(), line.at + end + 1
+        end = line.text.find(":", end + 1)
+    return None

@@ -19,6 +19,7 @@ class AgentStart(msgspec.Struct, frozen=True, tag="agent_start"):
     session: str
     model: str
     started: int
+    reasoning: str = "off"  # off, on, stream: what faces that read events show of it
 
 
 class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):

@@ -66,7 +66,7 @@ def _first(call: Call) -> tuple[ModelInfo | None, str]:
 
 async def _quiet(call: Call) -> None:
     """The old run is stopped, and gets a moment to write down how it ended."""
-    if not call.desk.abort(str(call.key), "user"):
+    if not call.desk.abort(str(call.key), "stop"):
         return
     for _ in range(PATIENCE):
         if not call.desk.running(str(call.key)):

@@ -20,7 +20,7 @@ WORDS: frozenset[str] = frozenset(
 async def run(call: Call) -> Answer:
     """Stops the run and drops what waits behind it."""
     session = str(call.key)
-    stopped = call.desk.abort(session, "user")
+    stopped = call.desk.abort(session, "stop")
     dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
     if not stopped and not dropped:
         return Answer(IDLE)

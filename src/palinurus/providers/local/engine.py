@@ -1,16 +1,14 @@
 """`python -m palinurus.providers.local.engine FILE CONTEXT THREADS PARENT`: the llama.cpp runtime as a child process.
 
-The only file that knows `xllamacpp`. The runtime insists on listening somewhere: it gets a socket in a private
-folder and a key nobody has. It answers over the pipes of `serve`.
+The only file that knows `xllamacpp`. The runtime insists on listening somewhere: it gets a socket in the working
+directory, which is private and removed once it runs, and a key nobody has. It answers over the pipes of `serve`.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import sys
-import tempfile
 
 import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
@@ -25,11 +23,7 @@ def main(argv: list[str]) -> int:
     file, context, threads, parent = argv[0], int(argv[1]), int(argv[2]), int(argv[3])
     out = private_output()
     die_with(parent)
-    folder = tempfile.mkdtemp(prefix="pal-")
-    try:
-        server = xllamacpp.Server(params(file, context, threads, os.path.join(folder, "llama.sock")))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)  # bound or not: nobody needs to find it
+    server = xllamacpp.Server(params(file, context, threads, os.path.abspath("llama.sock")))
     Server(server.handle_chat_completions, out).run(sys.stdin.buffer)
     out.close()
     os._exit(0)  # the runtime may be in the middle of an answer; nobody waits for it

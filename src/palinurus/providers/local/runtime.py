@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -44,8 +46,9 @@ _decode = msgspec.json.Decoder(Line).decode
 class Runtime:
     """A started child. Questions are put one after another; `close` ends it."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, folder: str) -> None:
         self._process = process
+        self._folder = folder  # the child's own, for what it must put somewhere while it starts
         self._tail = b""
         self._next = 0
         self._asked = 0  # the question that is being answered; 0: none
@@ -55,7 +58,7 @@ class Runtime:
     async def start(cls, file: str, context: int, argv: Sequence[str] = ENGINE) -> Runtime:
         """Start the child; it loads the model. Raises Died when it cannot be started."""
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        env = {name: os.environ[name] for name in _ENV if name in os.environ}
+        folder = tempfile.mkdtemp(prefix="pal-")
         try:
             process = await asyncio.create_subprocess_exec(
                 *argv,
@@ -66,13 +69,15 @@ class Runtime:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=env,
+                env=_environ(),
+                cwd=folder,
                 limit=LIMIT,
                 start_new_session=True,  # Ctrl-C in the terminal is ours to handle
             )
         except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
             raise Died(f"it cannot be started: {error.strerror or error}") from None
-        return cls(process)
+        return cls(process, folder)
 
     @property
     def alive(self) -> bool:
@@ -86,6 +91,7 @@ class Runtime:
         """Return when the model is loaded. Raises Died."""
         while not (await self._line()).ready:
             pass
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     async def ask(self, body: dict[str, Any]) -> AsyncIterator[bytes]:
         """The chunks of one answer, as JSON. Raises Died. Whoever leaves early calls `settle` before asking again."""
@@ -129,6 +135,7 @@ class Runtime:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
         await self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
         self._errors.cancel()
         await asyncio.gather(self._errors, return_exceptions=True)
 
@@ -173,3 +180,11 @@ class Runtime:
         assert self._process.stderr is not None
         while data := await self._process.stderr.read(4096):
             self._tail = (self._tail + data)[-_TAIL:]
+
+
+def _environ() -> dict[str, str]:
+    """What the child inherits. Its directory is another one, so paths are made whole."""
+    env = {name: os.environ[name] for name in _ENV if name in os.environ}
+    if "PYTHONPATH" in env:
+        env["PYTHONPATH"] = os.pathsep.join(os.path.abspath(p) for p in env["PYTHONPATH"].split(os.pathsep) if p)
+    return env

@@ -1,6 +1,7 @@
 """Models that run inside the program's own runtime on this machine, from files `pal models pull` fetched.
 
-They are small and read slowly, so the payload is kept short: tools by their first sentence, arguments by name.
+They are small and read slowly, so the payload is kept short: a tool is told by its first sentence, the arguments it
+must have and one it may have. Given more, they fill in everything they see.
 """
 
 from __future__ import annotations
@@ -40,12 +41,22 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
 
 def _short(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool["function"]
+    schema = function.get("parameters")
     told = {
         "name": function["name"],
         "description": _first(str(function.get("description") or ""), _SENTENCE),
-        "parameters": _slim(function.get("parameters") or {}, 0),
+        "parameters": _slim(_needed(schema) if isinstance(schema, dict) else {}, 0),
     }
     return {"type": "function", "function": told}
+
+
+def _needed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the required arguments and the first of the others."""
+    properties, required = schema.get("properties"), schema.get("required") or ()
+    if not isinstance(properties, dict):
+        return schema
+    extra = next((name for name in properties if name not in required), None)
+    return {**schema, "properties": {k: v for k, v in properties.items() if k in required or k == extra}}
 
 
 def _slim(schema: Any, depth: int) -> Any:

@@ -1,0 +1,84 @@
+"""Which skills the prompt lists, within its budget, and what their slash commands are called. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from palinurus.core.prompt.facts import SkillFact
+from palinurus.core.prompt.skills import listing
+from palinurus.core.skills.skill import Skill
+
+COMMAND = 32  # characters of a command's name
+
+
+class Offer(NamedTuple):
+    """The skills to list, and how many were left out for want of room."""
+
+    skills: tuple[SkillFact, ...]
+    left: int = 0
+
+
+class Command(NamedTuple):
+    """A slash command that starts a skill."""
+
+    name: str
+    skill: str
+    description: str
+    path: str
+    dispatch: str = ""  # the tool it goes to directly
+
+
+def offer(skills: Iterable[Skill], home: str, chars: int, count: int) -> Offer:
+    """The skills the model may start, by name. Over the budget they lose their descriptions, then the last go."""
+    facts = [
+        SkillFact(skill.name, skill.description, shown(skill.path, home))
+        for skill in sorted(skills, key=lambda s: s.name)
+        if skill.model_invocable
+    ]
+    full = facts[:count]
+    if _fits(full, chars) == len(full):
+        return Offer(tuple(full), len(facts) - len(full))
+    short = [SkillFact(fact.name, "", fact.location) for fact in full]
+    kept = short[: _fits(short, chars)]
+    return Offer(tuple(kept), len(facts) - len(kept))
+
+
+def _fits(facts: list[SkillFact], chars: int) -> int:
+    """How many of them, from the front, have room."""
+    frame = len(listing(()))
+    for position, fact in enumerate(facts):
+        frame += len(listing((fact,))) - len(listing(()))
+        if frame > chars:
+            return position
+    return len(facts)
+
+
+def shown(path: str, home: str) -> str:
+    """The path with the user's home as ~."""
+    return f"~{path[len(home) :]}" if home not in ("", "/") and path.startswith(f"{home}/") else path
+
+
+def commands(skills: Iterable[Skill], taken: Iterable[str] = ()) -> tuple[Command, ...]:
+    """The commands people may type. A name that is taken gets _2, _3 …"""
+    used = {name.lower() for name in taken}
+    made = []
+    for skill in sorted(skills, key=lambda s: s.name):
+        if skill.user_invocable:
+            name = _free(_word(skill.name), used)
+            used.add(name)
+            made.append(Command(name, skill.name, skill.description, skill.path, skill.dispatch))
+    return tuple(made)
+
+
+def _word(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:COMMAND].rstrip("_") or "skill"
+
+
+def _free(word: str, used: set[str]) -> str:
+    name, number = word, 1
+    while name in used:
+        number += 1
+        name = f"{word[: COMMAND - len(f'_{number}')]}_{number}"
+    return name

@@ -1,0 +1,80 @@
+"""What gates ask about this machine: programs on the PATH, variables, config keys. Answers are kept until a directory
+of the PATH changes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from palinurus.config.settings import AgentSettings, SkillSettings
+from palinurus.core.skills.gates import Entry, World
+from palinurus.workspace.texts import Identity, identity
+
+# Keys that count as set when nobody wrote them.
+_SET = frozenset(("browser.enabled", "browser.evaluateEnabled"))
+
+
+class Machine:
+    """This machine, with one environment and one config. `environ` is that of the children of tools."""
+
+    def __init__(self, environ: Mapping[str, str], raw: Mapping[str, Any], settings: SkillSettings) -> None:
+        self._environ = environ
+        self._raw = raw
+        self._settings = settings
+        self._folders = tuple(dict.fromkeys(p for p in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(p)))
+        self._seen: tuple[Identity | None, ...] = ()
+        self._known: dict[str, bool] = {}
+        self._entries = {
+            key: Entry(entry.enabled, frozenset(n for n, v in entry.env.items() if v), bool(entry.key))
+            for key, entry in settings.entries.items()
+        }
+
+    def world(self, agent: AgentSettings) -> World:
+        """As an agent's skills see it."""
+        bundled = self._settings.bundled
+        return World(
+            sys.platform,
+            self.has,
+            lambda name: bool(self._environ.get(name)),
+            self.config,
+            self._entries,
+            None if bundled is None else frozenset(bundled),
+            None if agent.skills is None else frozenset(agent.skills),
+        )
+
+    def changed(self) -> bool:
+        """Did programs come or go since the last call?"""
+        now = tuple(identity(folder) for folder in self._folders)
+        if now == self._seen:
+            return False
+        self._seen = now
+        self._known.clear()
+        return True
+
+    def has(self, program: str) -> bool:
+        """Is there such a program? A path is none: gates name programs."""
+        if program not in self._known:
+            self._known[program] = "/" not in program and any(
+                _runs(os.path.join(folder, program)) for folder in self._folders
+            )
+        return self._known[program]
+
+    def config(self, path: str) -> bool:
+        """Is this key set to something?"""
+        at: Any = self._raw
+        for part in path.split("."):
+            if not isinstance(at, Mapping) or part not in at:
+                return path in _SET
+            at = at[part]
+        return bool(at)
+
+
+def _runs(path: str) -> bool:
+    try:
+        return os.path.isfile(path) and os.access(path, os.X_OK)
+    except ValueError:  # NUL in a name
+        return False
+
