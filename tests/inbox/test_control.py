@@ -62,8 +62,8 @@ async def test_a_channel_gets_one_reply_row(office: Any) -> None:
 
 
 async def test_a_client_that_waits_sees_events_and_the_note(office: Any) -> None:
-    assert await office.say("/think high", push=False, target=Target("http")) == "Thinking level set to high."
-    assert office.replied == [] and await office.store.outgoing("http", office.clock.now()) == []
+    assert await office.say("/think high", push=False, target=Target("webchat")) == "Thinking level set to high."
+    assert office.replied == [] and await office.store.outgoing("webchat", office.clock.now()) == []
     update, end = office.events
     assert isinstance(update, MessageUpdate) and update.delta == "Thinking level set to high."
     assert isinstance(end, AgentEnd) and end.end == "stop" and end.messages[0].text == update.delta
@@ -140,7 +140,7 @@ async def test_the_first_message_of_a_new_session_from_a_channel(office: Any) ->
 
 
 async def test_a_client_that_waits_gets_the_answer_itself(office: Any) -> None:
-    assert await office.say("/new tell me more", push=False, target=Target("http")) == "the model's answer"
+    assert await office.say("/new tell me more", push=False, target=Target("webchat")) == "the model's answer"
     update, end = office.events
     assert update == MessageUpdate("the model's answer") and isinstance(end, AgentEnd)
 
@@ -201,3 +201,10 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
     abort.set("drain")
     await task
     assert (await office.store.item(claim.id)).state == "queued"
+
+
+@pytest.mark.parametrize("text", ["/think high", "/status", "stop", "/nonsense"])
+def test_a_programs_requests_mean_what_they_say(text: str) -> None:
+    person = Inbound(Target("terminal"), Sender("operator", owner=True), "", text, 0)
+    program = Inbound(Target("http"), Sender("operator", owner=True), "", text, 0)
+    assert control(person) and not control(program)

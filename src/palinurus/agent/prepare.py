@@ -187,7 +187,7 @@ class Preparer:
 
 def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
-    if "/" not in inbound.text or not inbound.sender.trusted:
+    if "/" not in inbound.text or not inbound.typed:
         return inbound, {}
     parsed = parse(inbound.text)
     asked = inline_directives(parsed)

@@ -11,23 +11,28 @@ import select
 import signal
 import sys
 from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
 
 from palinurus import __version__
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.cli.client import Client, Message, Outcome, connect, key
 from palinurus.cli.render import View, plain
-from palinurus.cli.thread import Worker
+from palinurus.cli.thread import Items, Worker
 from palinurus.clock import SystemClock
-from palinurus.core.types.events import AgentStart
+from palinurus.core.types.events import AgentStart, Event
 from palinurus.errors import PalinurusError
 
 HISTORY = 1000
+LISTEN_SECONDS = 0.1  # between looks at the keyboard while a run is going
 PASTE_SECONDS = 0.03  # lines that follow faster than this were pasted, not typed
 
 _HELP = """  /exit, /quit   leave (also Ctrl-D, or Ctrl-C twice at the prompt)
   /help          this text
   Ctrl-C         stop the running turn
+  what you type while a turn runs is steered into it; commands answer at once
   a line ending in \\ goes on in the next; pasted lines are one message
   everything else goes to the agent"""
 
@@ -58,6 +63,13 @@ def run(argv: list[str]) -> int:
         worker.close()
 
 
+class Aside(NamedTuple):
+    """What became of a message typed while a run was going. `outcome` None: it was not accepted."""
+
+    outcome: Outcome | None
+    said: str
+
+
 class Talk:
     """One conversation."""
 
@@ -84,7 +96,7 @@ class Talk:
                     break
                 if word == "/help":
                     print(_HELP)
-                elif word:
+                if word:
                     self.turn(text)
         finally:
             _keep(history)
@@ -118,13 +130,7 @@ class Talk:
         before = signal.signal(signal.SIGINT, stop)
         outcome: Outcome | None = None
         try:
-            for piece in self._worker.each(self._client.send(message)):
-                if isinstance(piece, Outcome):
-                    outcome = piece
-                    continue
-                if isinstance(piece, AgentStart):
-                    self._named(piece.model)
-                view.show(piece)
+            outcome = self._watch(message)
         except KeyboardInterrupt:
             pass
         except PalinurusError as exc:  # not accepted: say why, and let the person go on
@@ -133,6 +139,50 @@ class Talk:
         finally:
             signal.signal(signal.SIGINT, before)
         return self._ended(outcome, stops > 0)
+
+    def _watch(self, message: Message) -> Outcome | None:
+        """Show the run, and hand on what is typed meanwhile. Ends when all that was said has been answered."""
+        items: Items[Event | Outcome | Aside] = self._worker.each(self._client.send(message))
+        outcome: Outcome | None = None
+        asides: list[Aside] = []
+        waiting = 0
+        ended = False
+        while not ended or waiting:
+            if not items.wait(LISTEN_SECONDS):
+                if sys.stdin.isatty() and _more(0) and (line := sys.stdin.readline().strip()):
+                    waiting += 1
+                    self._worker.start(self._aside(msgspec.structs.replace(message, text=line), items))
+                continue
+            try:
+                piece = next(items)
+            except StopIteration:
+                ended = True
+                continue
+            if isinstance(piece, Aside):
+                waiting -= 1
+                asides.append(piece)
+                if piece.outcome is None or piece.outcome.session.startswith("control"):
+                    self._view.note(piece.said)
+            elif isinstance(piece, Outcome):
+                outcome = piece
+            else:
+                if isinstance(piece, AgentStart):
+                    self._named(piece.model)
+                self._view.show(piece)
+        for aside in asides:  # one that became part of the run was answered by it
+            found = aside.outcome
+            own = found is not None and not found.session.startswith("control")
+            if own and (outcome is None or found.id != outcome.id):  # type: ignore[union-attr]
+                self._view.note(aside.said, "cyan")
+        return outcome
+
+    async def _aside(self, message: Message, items: Items[Event | Outcome | Aside]) -> None:
+        try:
+            async for piece in self._client.send(message):
+                if isinstance(piece, Outcome):
+                    items.put(Aside(piece, piece.error or piece.text))
+        except PalinurusError as exc:
+            items.put(Aside(None, exc.message))
 
     def _named(self, model: str) -> None:
         """Say which model answers, when that changes."""
@@ -145,7 +195,7 @@ class Talk:
         if outcome is not None and outcome.text and not view.said and not outcome.error:
             view.text(outcome.text)
         view.finish()
-        if stopped:
+        if stopped or (outcome is not None and outcome.outcome == "aborted"):
             view.note("stopped")
         elif outcome is None or outcome.error:
             view.note(f"no answer: {plain(outcome.error) if outcome else 'the connection was lost'}", "red")
@@ -178,9 +228,9 @@ class Talk:
                 return "\n".join(lines)
 
 
-def _more() -> bool:
+def _more(seconds: float = PASTE_SECONDS) -> bool:
     """Do more lines wait already?"""
-    return bool(select.select([sys.stdin], [], [], PASTE_SECONDS)[0])
+    return bool(select.select([sys.stdin], [], [], seconds)[0])
 
 
 def _remember(path: str) -> None:

@@ -27,9 +27,9 @@ class Worker:
         """Begin `work` and do not wait; safe in a signal handler."""
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
-    def each(self, items: AsyncIterator[T]) -> Iterator[T]:
+    def each(self, items: AsyncIterator[T]) -> Items[T]:
         """The items as they come. An interrupted wait loses none: go on with `next`."""
-        return _Items(self._loop, items)
+        return Items(self._loop, items)
 
     def close(self) -> None:
         """Stop the loop and wait for its thread."""
@@ -39,11 +39,12 @@ class Worker:
             self._loop.close()
 
 
-class _Items(Iterator[T]):
+class Items(Iterator[T]):
     """Filled by the loop's thread, emptied by ours."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, items: AsyncIterator[T]) -> None:
         self._queue: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._first: list[tuple[str, Any]] = []  # looked at by `wait`, not taken yet
         asyncio.run_coroutine_threadsafe(self._fill(items), loop)
 
     async def _fill(self, items: AsyncIterator[T]) -> None:
@@ -54,8 +55,21 @@ class _Items(Iterator[T]):
         except Exception as exc:  # noqa: BLE001 - task boundary: raised again in the thread that waits
             self._queue.put(("error", exc))
 
+    def put(self, item: Any) -> None:
+        """An item from elsewhere; from any thread."""
+        self._queue.put(("item", item))
+
+    def wait(self, seconds: float) -> bool:
+        """Is there something to take? Waits at most so long."""
+        try:
+            first = self._queue.get(timeout=seconds)
+        except queue.Empty:
+            return False
+        self._first.append(first)
+        return True
+
     def __next__(self) -> T:
-        kind, value = self._queue.get()
+        kind, value = self._first.pop() if self._first else self._queue.get()
         if kind == "item":
             found: T = value
             return found

@@ -64,11 +64,11 @@ def skills(config: Config, home: str, environ: Mapping[str, str], findings: list
 def _entry(key: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[Finding]) -> SkillEntry:
     path: Path = ("skills", "entries", key)
     told = body.get("env")
-    env = {name: Secret(value) for name, value in told.items() if isinstance(value, str)} if isinstance(told, dict) else {}
+    told = told if isinstance(told, dict) else {}
     return SkillEntry(
         enabled=body.get("enabled") is not False,
         key=_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
-        env=env,
+        env={name: Secret(value) for name, value in told.items() if isinstance(value, str)},
     )
 
 

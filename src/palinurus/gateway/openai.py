@@ -108,8 +108,9 @@ def parse(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: 
     idempotency = headers.get("Idempotency-Key", "")
     if len(idempotency) > KEY:
         return bad(f"Idempotency-Key is longer than {KEY} characters", code="bad_idempotency_key")
+    events = headers.get("x-palinurus-events", "") == "1"  # our own terminal: a person types there
     inbound = Inbound(
-        Target("http"),
+        Target("terminal" if events else "http"),
         Sender("operator", owner=True),
         event=f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}",
         text=talk.text,
@@ -121,7 +122,6 @@ def parse(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: 
         push=False,
     )
     usage = body.stream_options is not None and body.stream_options.include_usage
-    events = headers.get("x-palinurus-events", "") == "1"
     return Ask(inbound, body.model, bool(body.stream), usage, events, bool(idempotency))
 
 

@@ -46,7 +46,7 @@ _LOUD = " \t\r\n.!?,…。！？"
 def control(inbound: Inbound) -> bool:
     """Is this message for the program, not for the model? Only what trusted senders write ever is."""
     text = inbound.text
-    if not inbound.sender.trusted:
+    if not inbound.typed:
         return False
     if len(text) <= _STOP_CHARS and not inbound.images and stops(text):
         return True

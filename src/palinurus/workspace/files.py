@@ -8,13 +8,14 @@ import os
 
 from palinurus.errors import StateUnwritable
 
-NAMES: tuple[str, ...] = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md")
+NAMES: tuple[str, ...] = ("AGENTS.md", "SOUL.md", "TOOLS.md", "IDENTITY.md", "USER.md", "HEARTBEAT.md")
 FIRST = "BOOTSTRAP.md"  # the first conversation; only where nothing else is yet
-OTHERS: tuple[str, ...] = ("HEARTBEAT.md", "MEMORY.md")  # the owner's; their presence means the workspace is not new
+OTHERS: tuple[str, ...] = ("MEMORY.md",)  # the owner's; its presence means the workspace is not new
+NOTES = "memory"  # the folder of daily notes
 
 
 def ensure(workspace: str, skip: bool = False) -> list[str]:
-    """Make the directory and the files it lacks. Returns the names made, in order.
+    """Make the directory, the files it lacks and the folder for notes. Returns the names of files made, in order.
 
     `skip` (agents.defaults.skipBootstrap) makes the directory only. Raises StateUnwritable.
     """
@@ -23,6 +24,8 @@ def ensure(workspace: str, skip: bool = False) -> list[str]:
         if skip:
             return []
         wanted = (*NAMES, FIRST) if fresh(workspace) else NAMES
+        if not os.path.lexists(notes := os.path.join(workspace, NOTES)):
+            os.mkdir(notes, 0o700)
         return [name for name in wanted if _make(os.path.join(workspace, name), name)]
     except OSError as exc:
         raise StateUnwritable(

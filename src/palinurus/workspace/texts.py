@@ -78,7 +78,7 @@ def load(path: str, root: str, name: str, cap: int = CAP) -> tuple[Text, Identit
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             return Text(refused=f"{name} is not a file"), of(found)
-        data = _read(handle, cap)
+        data = whole(handle, cap)
     except OSError as exc:
         return Text(refused=f"{name} cannot be read: {exc.strerror}"), identity(path)
     finally:
@@ -91,7 +91,8 @@ def decoded(data: bytes) -> str:
     return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\x00", "\ufffd")
 
 
-def _read(handle: int, cap: int) -> bytes:
+def whole(handle: int, cap: int) -> bytes:
+    """All of an open file, up to `cap` bytes. Raises OSError."""
     parts, left = [], cap
     while left and (part := os.read(handle, min(left, 1 << 20))):
         parts.append(part)

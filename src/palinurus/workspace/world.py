@@ -18,15 +18,16 @@ _SET = frozenset(("browser.enabled", "browser.evaluateEnabled"))
 
 
 class Machine:
-    """This machine, with one environment and one config. `environ` is that of the children of tools."""
+    """This machine, with one environment and one config. `path` is the PATH that the children of tools have."""
 
-    def __init__(self, environ: Mapping[str, str], raw: Mapping[str, Any], settings: SkillSettings) -> None:
+    def __init__(self, environ: Mapping[str, str], path: str, raw: Mapping[str, Any], settings: SkillSettings) -> None:
         self._environ = environ
         self._raw = raw
         self._settings = settings
-        self._folders = tuple(dict.fromkeys(p for p in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(p)))
+        self._folders = tuple(dict.fromkeys(p for p in path.split(os.pathsep) if os.path.isabs(p)))
         self._seen: tuple[Identity | None, ...] = ()
         self._known: dict[str, bool] = {}
+        self._generation = 0
         self._entries = {
             key: Entry(entry.enabled, frozenset(n for n, v in entry.env.items() if v), bool(entry.key))
             for key, entry in settings.entries.items()
@@ -45,14 +46,14 @@ class Machine:
             None if agent.skills is None else frozenset(agent.skills),
         )
 
-    def changed(self) -> bool:
-        """Did programs come or go since the last call?"""
+    def generation(self) -> int:
+        """A number that grows when programs came or went."""
         now = tuple(identity(folder) for folder in self._folders)
-        if now == self._seen:
-            return False
-        self._seen = now
-        self._known.clear()
-        return True
+        if now != self._seen:
+            self._seen = now
+            self._known.clear()
+            self._generation += 1
+        return self._generation
 
     def has(self, program: str) -> bool:
         """Is there such a program? A path is none: gates name programs."""
@@ -77,4 +78,3 @@ def _runs(path: str) -> bool:
         return os.path.isfile(path) and os.access(path, os.X_OK)
     except ValueError:  # NUL in a name
         return False
-

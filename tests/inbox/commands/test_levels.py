@@ -187,9 +187,9 @@ ALLOWED = Sender("friend", allowed=True)
 @pytest.mark.parametrize(
     ("sender", "channel", "kept"),
     [
-        (Sender("me", owner=True), "http", True),
-        (Sender("x", allowed=True, scopes=("operator.admin",)), "http", True),
-        (Sender("x", allowed=True, scopes=("operator.write",)), "http", False),
+        (Sender("me", owner=True), "webchat", True),
+        (Sender("x", allowed=True, scopes=("operator.admin",)), "webchat", True),
+        (Sender("x", allowed=True, scopes=("operator.write",)), "webchat", False),
         (ALLOWED, "webchat", False),
         (ALLOWED, "telegram", True),
     ],

@@ -44,9 +44,16 @@ def test_tools_are_told_in_few_words() -> None:
         assert told["name"] == spec.name
         kept, required = set(told["parameters"]["properties"]), set(spec.parameters.get("required", ()))
         assert required <= kept <= set(spec.parameters["properties"])
-        assert len(kept) <= len(required) + 1
+        assert len(kept) == (len(required) or 1)
         assert told["parameters"].get("required") == spec.parameters.get("required")
         assert "description" not in str(told["parameters"])
+
+
+def test_such_models_are_told_the_rules_and_no_style() -> None:
+    assert VENDOR.prompt is not None
+    told = VENDOR.prompt(ModelInfo(ModelRef("local", "x"), "local"))
+    assert len(told.prefix) < 250
+    assert told.tool_call_style == told.interaction_style == told.execution_bias == ""
 
 
 def test_the_tables_know_it() -> None:

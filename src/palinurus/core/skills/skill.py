@@ -94,10 +94,8 @@ def _made(head: Header, path: str, source: str, own: dict[str, Any], odd: tuple[
         always=_flag(own.get("always"), False),
         os=_names(own.get("os")),
         primary_env=_text(own.get("primaryEnv")),
-        requires=Requires(
-            _names(needs.get("bins")), _names(needs.get("anyBins")), _names(needs.get("env")), _names(needs.get("config"))
-        ),
-        install=tuple(_recipe(entry) for entry in own.get("install") or () if isinstance(entry, dict)),
+        requires=Requires(*(_names(needs.get(name)) for name in ("bins", "anyBins", "env", "config"))),
+        install=tuple(_recipe(entry) for entry in _list(own.get("install")) if isinstance(entry, dict)),
         tools=_names(fields.get("allowed-tools")),
         warnings=odd,
     )
@@ -133,7 +131,7 @@ def _odd(name: str, described: str, folder: str) -> tuple[str, ...]:
         (name != folder, f"its name {visible(name)[:NAME]!r} is not that of its folder {visible(folder)[:NAME]!r}"),
         (not _NAME.fullmatch(name), "its name is not made of a-z, 0-9 and single hyphens"),
         (len(name) > NAME, f"its name is longer than {NAME} characters"),
-        (len(described) > DESCRIPTION, f"its description is longer than {DESCRIPTION} characters; the rest is not shown"),
+        (len(described) > DESCRIPTION, f"its description is longer than {DESCRIPTION} characters and is cut"),
         (any(map(hidden, name + described)), "its name or description has hidden characters; they are left out"),
     ]
     return tuple(text for wrong, text in found if wrong)
@@ -159,4 +157,8 @@ def _flag(value: Any, default: bool) -> bool:
 def _names(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         value = value.replace(",", " ").split()
-    return tuple(one.strip() for one in value if isinstance(one, str) and one.strip()) if isinstance(value, list) else ()
+    return tuple(one.strip() for one in _list(value) if isinstance(one, str) and one.strip())
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -55,6 +55,12 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     roles: tuple[str, ...] = ()  # the sender's, by id
     push: bool = True  # False: the sender waits for the reply itself (HTTP, terminal); no outbox row is made
 
+    @property
+    def typed(self) -> bool:
+        """May its text hold directives and commands? Only what a trusted person types; a program's requests
+        over HTTP mean what they say, also when they begin with a slash."""
+        return self.sender.trusted and self.target.channel != "http"
+
     def message(self, now: int) -> User:
         """As the model sees it."""
         return User((Text(self.text), *self.images) if self.images else self.text, now)

@@ -1,7 +1,7 @@
 """Models that run inside the program's own runtime on this machine, from files `pal models pull` fetched.
 
-They are small and read slowly, so the payload is kept short: a tool is told by its first sentence, the arguments it
-must have and one it may have. Given more, they fill in everything they see.
+They are small and read slowly, so the payload is kept short: a tool is told by its first sentence and the arguments
+it must have. Told of others, they fill in everything they see; those they think of themselves are still understood.
 """
 
 from __future__ import annotations
@@ -9,15 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
+from palinurus.core.prompt.facts import Contribution
 from palinurus.core.types.model import ModelInfo, Price, Request
 from palinurus.core.types.vendor import Known, Profile, Vendor
 
 # compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
 _SHORT: dict[str, Any] = {
-    "promptMode": "minimal",
+    "promptMode": "none",
     "toolNames": ["read", "write", "ls", "exec", "grep"],
     "textToolCalls": True,
 }
+_RULES = (
+    "Answer in plain words, briefly. Only if the task needs a file or a command, call one of the tools; "
+    "there are no others. Paths are relative to the workspace."
+)
 _OFF = thinking.profile(("off",), "off")
 _SENTENCE = 80  # characters of a tool's description; arguments have none
 _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
@@ -26,6 +31,11 @@ _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "c
 def profile(model: ModelInfo) -> Profile:
     """None of them thinks."""
     return _OFF
+
+
+def prompt(model: ModelInfo) -> Contribution:
+    """What such a model needs to hear, and nothing about style."""
+    return Contribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="")
 
 
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
@@ -51,12 +61,12 @@ def _short(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def _needed(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with the required arguments and the first of the others."""
-    properties, required = schema.get("properties"), schema.get("required") or ()
+    """The schema with its required arguments only; the first one where none is required."""
+    properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
-    extra = next((name for name in properties if name not in required), None)
-    return {**schema, "properties": {k: v for k, v in properties.items() if k in required or k == extra}}
+    kept = schema.get("required") or list(properties)[:1]
+    return {**schema, "properties": {k: v for k, v in properties.items() if k in kept}}
 
 
 def _slim(schema: Any, depth: int) -> Any:
@@ -104,4 +114,5 @@ VENDOR = Vendor(
     ),
     profile=profile,
     shape=shape,
+    prompt=prompt,
 )

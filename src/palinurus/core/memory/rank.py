@@ -1,0 +1,72 @@
+"""From matches to results: a score between 0 and 1, the part of the text to show, where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from palinurus.core.memory.values import Hit
+from palinurus.core.types.keys import session_key
+
+SNIPPET = 700  # characters
+_BEFORE = 120  # of them before the first word that was found
+
+
+class Match(NamedTuple):
+    """A chunk the index gave: how many of the asked terms it has, and how strongly (larger is more)."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    terms: int
+    strength: float
+
+
+def ranked(matches: Iterable[Match], asked: int, words: Sequence[str], limit: int, least: float) -> list[Hit]:
+    """Best first. How many of the terms are there decides; how strongly decides between those that have as many."""
+    known = list(matches)
+    best = max((match.strength for match in known), default=0.0)
+    scored = [(_score(match, asked, best), match) for match in known]
+    scored.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start))
+    return [
+        Hit(match.path, match.start, match.end, score, snippet(match.text, words))
+        for score, match in scored[: max(limit, 0)]
+        if score >= least
+    ]
+
+
+def _score(match: Match, asked: int, best: float) -> float:
+    share = min(1.0, match.terms / asked) if asked > 0 else 0.0
+    strength = min(1.0, max(0.0, match.strength / best)) if best > 0 else 0.0
+    return round(share * (0.7 + 0.3 * strength), 4)
+
+
+def snippet(text: str, words: Sequence[str], room: int = SNIPPET) -> str:
+    """At most `room` characters around the first of the words, from the beginning of a line where that is near."""
+    if len(text) <= room:
+        return text
+    low = text.lower()
+    if len(low) != len(text):  # some letters grow in lower case; places would be wrong
+        low = text
+    at = min((found for word in words if (found := low.find(word.lower())) >= 0), default=0)
+    start = max(0, at - _BEFORE)
+    line = text.rfind("\n", start, at) + 1
+    start = line if line > 0 else text.rfind("\n", 0, start + 1) + 1 if start < _BEFORE else start
+    start = min(start, max(0, len(text) - room + 2), at)
+    head, tail = "…" if start else "", "…" if start + room - 1 < len(text) else ""
+    return head + text[start : start + room - len(head) - len(tail)] + tail
+
+
+def cited(hit: Hit) -> str:
+    """`path#L3-L9`"""
+    lines = f"L{hit.start_line}" if hit.start_line == hit.end_line else f"L{hit.start_line}-L{hit.end_line}"
+    return f"{hit.path}#{lines}"
+
+
+def citing(mode: str, session: str) -> bool:
+    """Whether results of this session name their places: `auto` is yes except in groups."""
+    if mode != "auto":
+        return mode == "on"
+    key = session_key(session)
+    return key is None or key.kind != "group"

@@ -1,0 +1,129 @@
+"""A skill's folder read by a sceptic: what in it runs, reaches the network, or talks to the model behind people's back.
+
+Pure. A finding is a reason to look, not a verdict: many good skills have some. Nothing found proves nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from palinurus.core.skills.skill import hidden
+
+SHOWN = 100  # characters of a line
+MOST = 40  # findings of one file
+LINE = 4000  # characters of a line that are looked at
+_BINARY: tuple[tuple[bytes, str], ...] = (
+    (b"\x7fELF", "Linux program"),
+    (b"MZ", "Windows program"),
+    (b"\xcf\xfa\xed\xfe", "macOS program"),
+    (b"\xca\xfe\xba\xbe", "macOS program"),
+)
+
+
+class Finding(NamedTuple):
+    kind: str
+    file: str
+    line: int  # 0: the file as a whole
+    what: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{self.kind}: {where}: {self.what}"
+
+
+class Part(NamedTuple):
+    """A file of the folder."""
+
+    name: str
+    data: bytes
+    executable: bool = False
+
+
+# What a line may show -> what it is called. All patterns are linear.
+_SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    (
+        "suspicious instruction",
+        re.compile(
+            r"ignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|messages)"
+            r"|disregard (?:all |any |the |your )?(?:previous|prior|safety|system|instructions|rules)"
+            r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)(?: this| it)? (?:to )?(?:the )?(?:user|person|human|owner)"
+            r"|without (?:telling|asking|informing|the knowledge of) (?:the )?(?:user|person|owner)"
+            r"|you are now (?:in )?(?:developer|dan|unrestricted|jailbr)"
+            r"|(?:reveal|print|send|upload|post)\b.{0,40}\b(?:system prompt|api[ _-]?keys?|credentials|private key|password)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "secrets",
+        re.compile(
+            r"\.ssh/|id_rsa|id_ed25519|\.aws/credentials|\.netrc|\.gnupg|/etc/shadow|gateway\.token"
+            r"|auth-profiles\.json|\bprintenv\b|keychain dump|login\.keychain",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "runs what it downloads",
+        re.compile(
+            r"(?:curl|wget)\b[^\n|]{0,300}\|\s{0,4}(?:sudo )?(?:ba|z|da)?sh\b|\b(?:iwr|irm)\b[^\n|]{0,200}\|\s{0,4}iex",
+            re.I,
+        ),
+    ),
+    (
+        "runs code",
+        re.compile(
+            r"\beval\s?\(|\bexec\s?\(|base64 (?:-d|--decode|-D)\b|\bsudo\b|rm -rf? [/~]|chmod \+x|os\.system\(|subprocess\."
+            r"|child_process|\bnohup\b|crontab|launchctl load",
+        ),
+    ),
+    (
+        "network",
+        re.compile(
+            r"\bcurl\b|\bwget\b|\bfetch\(|requests\.(?:get|post|put)|urllib\.request|http\.client|\bnc -|\bscp\b|\brsync\b"
+            r"|\baiohttp\b|socket\.socket",
+        ),
+    ),
+    (
+        "installs",
+        re.compile(r"\b(?:npm|pnpm|yarn|brew|pip3?|uv|go|cargo|apt|apt-get) (?:install|add|i -g)\b|\bnpx\b|\buvx\b"),
+    ),
+)
+_GRAVE = frozenset(("suspicious instruction", "hidden text", "runs what it downloads", "program", "secrets"))
+
+
+def grave(finding: Finding) -> bool:
+    """Is it one that good skills seldom need?"""
+    return finding.kind in _GRAVE
+
+
+def findings(parts: Iterable[Part]) -> tuple[Finding, ...]:
+    """What there is to say, graver kinds first, then by file and line."""
+    found = [one for part in parts for one in _part(part)]
+    return tuple(sorted(found, key=lambda one: (not grave(one), one.kind, one.file, one.line)))
+
+
+def _part(part: Part) -> list[Finding]:
+    kind = next((what for magic, what in _BINARY if part.data.startswith(magic)), "")
+    if kind:
+        return [Finding("program", part.name, 0, kind)]
+    made = []
+    if part.executable or part.data.startswith(b"#!"):
+        made.append(Finding("executable", part.name, 0, "a script that can be started"))
+    if b"\x00" in part.data[:8192]:
+        return made  # an image, a font …
+    for number, line in enumerate(part.data.decode("utf-8", "replace").splitlines(), 1):
+        made += _line(part.name, number, line[:LINE])
+        if len(made) >= MOST:
+            return [*made[:MOST], Finding("more", part.name, number, "the rest of this file is not listed")]
+    return made
+
+
+def _line(name: str, number: int, line: str) -> list[Finding]:
+    made = []
+    if not line.isascii():
+        unseen = sorted({f"U+{ord(c):04X}" for c in line.lstrip("\ufeff") if hidden(c)})
+        if unseen:
+            made.append(Finding("hidden text", name, number, f"characters that are not seen: {', '.join(unseen[:6])}"))
+    shown = "".join(c for c in line.strip() if not hidden(c))[:SHOWN]
+    return made + [Finding(kind, name, number, shown) for kind, sign in _SIGNS if sign.search(line)]

@@ -1,0 +1,171 @@
+"""Which files are memory, and reading and replacing them by handle, following no link on the way.
+
+MEMORY.md, memory/**/*.md and the configured extra paths. A link is taken for what it leads to, and refused when
+that is not memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+LONG_TERM = "MEMORY.md"
+DAILY = "memory"
+FILES = 2000  # looked at; more are left out
+BYTES = 1 << 20  # of one file; what follows is not searched
+DEPTH = 8
+_STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Entry(NamedTuple):
+    """A memory file as it stands. `path` is what people and models call it, `real` where it is."""
+
+    path: str
+    real: str
+    size: int
+    mtime: int  # nanoseconds
+
+
+class Roots:
+    """Where memory is, for one agent."""
+
+    def __init__(self, workspace: str, extra: tuple[str, ...] = ()) -> None:
+        self.workspace = os.path.realpath(workspace)
+        given = (os.path.join(self.workspace, os.path.expanduser(path.strip())) for path in extra)
+        self._roots = (
+            os.path.join(self.workspace, LONG_TERM),
+            os.path.join(self.workspace, DAILY),
+            *dict.fromkeys(os.path.realpath(path) for path in given),
+        )
+
+    def __str__(self) -> str:
+        return "\n".join(self._roots)
+
+    def real(self, path: str) -> str | None:
+        """The file meant by `path`, seen from the workspace; None if that is not memory."""
+        if not path.strip() or "\0" in path or len(path) > 4096:
+            return None
+        try:
+            found = os.path.realpath(os.path.join(self.workspace, os.path.expanduser(path.strip())))
+            os.fsencode(found)
+        except (OSError, ValueError):
+            return None
+        return found if found.endswith(".md") and self._root(found) else None
+
+    def shown(self, real: str) -> str:
+        """Relative to the workspace where it is below it."""
+        return os.path.relpath(real, self.workspace) if _inside(real, self.workspace) else real
+
+    def scan(self) -> Iterator[Entry]:
+        """Every file, each once, at most FILES. Links are left alone: what they lead to is memory or is not."""
+        seen: set[str] = set()
+        for root in self._roots:
+            for entry in _below(root, DEPTH):
+                if entry[0] in seen:
+                    continue
+                seen.add(entry[0])
+                if len(seen) > FILES:
+                    return
+                yield Entry(self.shown(entry[0]), entry[0], entry[1], entry[2])
+
+    def read(self, real: str) -> bytes | None:
+        """At most BYTES; None if there is no such file. Raises OSError."""
+        try:
+            with self._parent(real, make=False) as folder:
+                handle = os.open(os.path.basename(real), _READ, dir_fd=folder)
+        except FileNotFoundError:
+            return None
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise IsADirectoryError(f"{self.shown(real)} is not a file")
+            return file.read(BYTES)
+
+    def replace(self, real: str, data: bytes) -> None:
+        """Put `data` there in one step, durable. Raises OSError."""
+        name = os.path.basename(real)
+        with self._parent(real, make=True) as folder:
+            temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
+            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.fchmod(handle, stat.S_IMODE(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode))
+                    file.write(data)
+                    file.flush()
+                    os.fsync(handle)
+                os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+
+    def remove(self, real: str) -> None:
+        """Raises OSError."""
+        with contextlib.suppress(FileNotFoundError), self._parent(real, make=False) as folder:
+            os.unlink(os.path.basename(real), dir_fd=folder)
+
+    def _root(self, real: str) -> str:
+        return next((root for root in self._roots if _inside(real, root)), "")
+
+    @contextmanager
+    def _parent(self, real: str, *, make: bool) -> Iterator[int]:
+        """A handle of the folder a memory file is in, reached step by step."""
+        root = self._root(real)
+        if not root:
+            raise PermissionError(f"{real} is not memory")
+        base = self.workspace if _inside(root, self.workspace) else os.path.dirname(root)
+        handle = os.open(base, _STEP)
+        try:
+            for part in os.path.relpath(os.path.dirname(real), base).split("/"):
+                if part == ".":
+                    continue
+                if make:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=handle)
+                deeper = os.open(part, _STEP, dir_fd=handle)
+                os.close(handle)
+                handle = deeper
+            yield handle
+        finally:
+            os.close(handle)
+
+
+def _below(root: str, depth: int) -> Iterator[tuple[str, int, int]]:
+    try:
+        status = os.lstat(root)
+    except OSError:
+        return
+    if stat.S_ISREG(status.st_mode):
+        if root.endswith(".md"):
+            yield root, status.st_size, status.st_mtime_ns
+    elif stat.S_ISDIR(status.st_mode):
+        yield from _walk(root, depth)
+
+
+def _walk(folder: str, depth: int) -> Iterator[tuple[str, int, int]]:
+    try:
+        with os.scandir(folder) as listed:
+            entries = sorted(listed, key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        try:
+            entry.name.encode()
+            if entry.is_dir(follow_symlinks=False):
+                if depth and not entry.name.startswith("."):
+                    yield from _walk(entry.path, depth - 1)
+            elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
+                status = entry.stat(follow_symlinks=False)
+                yield entry.path, status.st_size, status.st_mtime_ns
+        except (OSError, UnicodeEncodeError):  # gone meanwhile, or a name that cannot be shown
+            continue
+
+
+def _inside(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

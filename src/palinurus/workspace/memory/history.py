@@ -1,0 +1,132 @@
+"""The versions of memory files, and who made them: a database of its own, because files cannot bring it back.
+
+A version is written when a change is seen: after a tool call that may have made it, before a search, at a command.
+What nobody noted stands here as changed by nobody known. Damaged, the file is set aside and a new one begun.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import zlib
+from typing import NamedTuple
+
+from palinurus.workspace.memory.database import discard, opened, passing
+
+VERSION = 1
+KEPT = 100  # versions of one file
+TEXT = 512 * 1024  # bytes of a version that can be brought back
+_SCHEMA = """
+CREATE TABLE versions (
+  n INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, hash TEXT NOT NULL,
+  text BLOB, tool TEXT NOT NULL DEFAULT '', session TEXT NOT NULL DEFAULT '', run TEXT NOT NULL DEFAULT '',
+  call TEXT NOT NULL DEFAULT '', of INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX versions_path ON versions (path, n)
+"""
+_ROW = "n, path, at, kind, hash, text, tool, session, run, call, of"
+
+
+class Author(NamedTuple):
+    """The tool call that made a change."""
+
+    tool: str = ""
+    session: str = ""
+    run: str = ""
+    call: str = ""
+
+
+class Version(NamedTuple):
+    """kind: found (there before anybody looked), written (by a call that named the file), during (while a call ran
+    that may have), changed (nobody knows), undone. `path` is the real one. No hash: the file was gone."""
+
+    n: int
+    path: str
+    at: int
+    kind: str
+    hash: str
+    text: str | None
+    author: Author = Author()
+    of: int = 0  # undone: the version it brought back
+
+
+class History:
+    """One agent's. Not for several threads at once. Methods raise sqlite3.Error and OSError."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._conn: sqlite3.Connection | None = None
+
+    def open(self, now: int) -> sqlite3.Connection:
+        """The database. One that cannot be read is set aside under a name with the time."""
+        if self._conn is None:
+            try:
+                self._conn = opened(self._file, _SCHEMA, str(VERSION))
+            except sqlite3.Error as exc:
+                if passing(exc):
+                    raise
+                discard(self._file, f"{self._file}.broken-{now}")
+                self._conn = opened(self._file, _SCHEMA, str(VERSION))
+        return self._conn
+
+    def exists(self) -> bool:
+        return os.path.exists(self._file)
+
+    def close(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def begun(self, now: int) -> bool:
+        """Whether all files were looked at once: what is new afterwards is new."""
+        return self.open(now).execute("SELECT 1 FROM meta WHERE key = 'begun'").fetchone() is not None
+
+    def begin(self, now: int) -> None:
+        self.open(now).execute("INSERT OR IGNORE INTO meta VALUES ('begun', ?)", (str(now),))
+
+    def heads(self, now: int) -> dict[str, Version]:
+        """The last version of every file, without texts."""
+        sql = f"SELECT {_ROW.replace('text', 'NULL')} FROM versions WHERE n IN (SELECT max(n) FROM versions GROUP BY path)"
+        return {row[1]: _version(row) for row in self.open(now).execute(sql)}
+
+    def add(self, version: Version) -> None:
+        """`n` is given here. Older ones than KEPT go; the oldest that stays has nothing before it."""
+        conn = self.open(version.at)
+        data = None if version.text is None else version.text.encode("utf-8", "surrogateescape")
+        packed = zlib.compress(data) if data is not None and len(data) <= TEXT else None
+        with conn:
+            conn.execute("BEGIN IMMEDIATE")
+            conn.execute(
+                "INSERT INTO versions (path, at, kind, hash, text, tool, session, run, call, of)"
+                " VALUES (?,?,?,?,?,?,?,?,?,?)",
+                (version.path, version.at, version.kind, version.hash, packed, *version.author, version.of),
+            )
+            old = conn.execute(
+                "SELECT n FROM versions WHERE path = ? ORDER BY n DESC LIMIT 1 OFFSET ?", (version.path, KEPT - 1)
+            ).fetchone()
+            if old is not None:
+                gone = conn.execute("DELETE FROM versions WHERE path = ? AND n < ?", (version.path, old[0]))
+                if gone.rowcount:
+                    conn.execute("UPDATE versions SET kind = 'found' WHERE n = ?", old)
+
+    def attribute(self, n: int, kind: str, author: Author, now: int) -> None:
+        """A version that was seen before its author was known."""
+        self.open(now).execute(
+            "UPDATE versions SET kind = ?, tool = ?, session = ?, run = ?, call = ? WHERE n = ?", (kind, *author, n)
+        )
+
+    def versions(self, path: str, now: int) -> list[Version]:
+        """Of one file, oldest first, with their texts."""
+        rows = self.open(now).execute(f"SELECT {_ROW} FROM versions WHERE path = ? ORDER BY n", (path,))
+        return [_version(row) for row in rows]
+
+    def latest(self, now: int) -> str | None:
+        """The file that changed last."""
+        row = self.open(now).execute("SELECT path FROM versions WHERE kind != 'found' ORDER BY n DESC LIMIT 1").fetchone()
+        return row[0] if row else None
+
+
+def _version(row: tuple[int, str, int, str, str, bytes | None, str, str, str, str, int]) -> Version:
+    n, path, at, kind, digest, packed, *author, of = row
+    text = None if packed is None else zlib.decompress(packed).decode("utf-8", "surrogateescape")
+    return Version(n, path, at, kind, digest, text, Author(*author), of)  # type: ignore[arg-type]

@@ -1,0 +1,313 @@
+"""One agent's memory: brought up to date when it is looked at, searched, read, explained, undone.
+
+Synchronous and locked: `shelf.py` calls it from threads, the command line directly. A search never fails because of
+the index or the history; it says what it had to do without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+import threading
+import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.core.memory.blame import blame, diff
+from palinurus.core.memory.excerpt import excerpt
+from palinurus.core.memory.query import query
+from palinurus.core.memory.rank import cited, citing, ranked
+from palinurus.core.memory.values import Excerpt, Found, Options, Refused
+from palinurus.errors import BadRequest, NotFound, StateUnwritable
+from palinurus.workspace.memory.database import passing
+from palinurus.workspace.memory.files import Entry, Roots
+from palinurus.workspace.memory.history import Author, History, Version
+from palinurus.workspace.memory.index import Index
+
+log = logging.getLogger(__name__)
+
+
+class Change(NamedTuple):
+    """What is known about changes that are looked for now. `path`: the real file the call named, "" if none."""
+
+    author: Author
+    since: int  # milliseconds: what is older was not made by this call
+    path: str = ""
+
+
+class Undone(NamedTuple):
+    """`to`: the number of the version that is back; 0 when the file was removed, as it was before the first."""
+
+    path: str
+    to: int
+    diff: str
+
+
+class Traced(NamedTuple):
+    """A line, and the version it came with."""
+
+    line: int
+    text: str
+    version: Version
+
+
+class Memory:
+    """`home` is the state directory. Nothing is opened before the first use."""
+
+    def __init__(self, home: str, agent: str, workspace: str, options: Options, clock: Clock) -> None:
+        self.roots = Roots(workspace, options.extra)
+        self.options = options
+        self._clock = clock
+        self._index = Index(f"{home}/memory/{agent}.sqlite", str(self.roots), options.chunk, options.overlap)
+        self._history = History(f"{home}/memory/{agent}.history.sqlite")
+        self._lock = threading.RLock()
+
+    def close(self) -> None:
+        with self._lock:
+            self._index.close()
+            self._history.close()
+
+    # --- looking ------------------------------------------------------------------------------------------------
+
+    def search(self, text: str, session: str, limit: int | None = None, least: float | None = None) -> Found:
+        """Best first. Raises nothing: what cannot be done is said in the value."""
+        if not self.options.enabled:
+            return Found(disabled="memory search is switched off (memorySearch.enabled)")
+        most = min(max(limit or self.options.max_results, 1), 50)
+        score = self.options.min_score if least is None else least
+        asked = query(text)
+        with self._lock:
+            for attempt in range(2):
+                try:
+                    note = self.refresh()
+                    matches = self._index.matches(asked, most)
+                    break
+                except sqlite3.Error as exc:
+                    if attempt or passing(exc):
+                        return Found(disabled=f"the memory index cannot be used: {exc}")
+                    try:
+                        self._index.renew()
+                    except OSError as error:
+                        return Found(disabled=f"the memory index cannot be made anew: {error.strerror}")
+        hits = ranked(matches, len(asked.terms), asked.words, most, score)
+        if citing(self.options.citations, session):
+            hits = [msgspec.structs.replace(hit, citation=cited(hit)) for hit in hits]
+        return Found(tuple(hits), note=note)
+
+    def get(self, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused:
+        """A window of a memory file."""
+        real = self.roots.real(path)
+        if real is None:
+            return Refused("only MEMORY.md, memory/**/*.md and the configured extra paths are memory; use read for others")
+        shown = self.roots.shown(real)
+        try:
+            data = self.roots.read(real)
+        except OSError as exc:
+            return Refused(f"{shown} cannot be read: {exc.strerror or exc}")
+        if data is None:
+            return Excerpt(shown, missing=True)
+        return excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
+
+    def size(self) -> tuple[int, int, str]:
+        """Files, chunks, and what is not as it should be. Raises sqlite3.Error."""
+        with self._lock:
+            note = self.refresh()
+            return (*self._index.size(), note)
+
+    # --- keeping up ---------------------------------------------------------------------------------------------
+
+    def refresh(self, change: Change | None = None) -> str:
+        """Read what changed; keep its versions. With a change that names a file, only that one is looked at.
+
+        Returns a note about what could not be done. Raises sqlite3.Error when the index is damaged.
+        """
+        with self._lock:
+            known = self._index.known()
+            note = self._index.note
+            entries = list(self.roots.scan())
+            gone = known.keys() - {entry.path for entry in entries}
+            if change is not None and change.path:
+                only = self.roots.shown(change.path)
+                entries, gone = [entry for entry in entries if entry.path == only], gone & {only}
+            stale = [e for e in entries if e.path not in known or known[e.path][:2] != (e.size, e.mtime)]
+            try:
+                fresh = self._remember(stale, gone, change, whole=change is None or not change.path)
+            except (sqlite3.Error, zlib.error, OSError) as exc:
+                note = f"the memory's history cannot be kept ({exc})"
+                log.warning("%s", note)
+                fresh = {e.path: _read(self.roots, e) for e in stale}
+            self._reindex(stale, gone, fresh, known)
+            return note
+
+    def _remember(
+        self, stale: list[Entry], gone: Iterable[str], change: Change | None, *, whole: bool
+    ) -> dict[str, bytes | None]:
+        """Put changed files into the history; what was read is returned. The history comes before the index: what
+        a crash leaves out of the index is looked at again."""
+        read: dict[str, bytes | None] = {}
+        now = self._clock.now()
+        begun = self._history.begun(now)
+        if begun and not stale and not gone and change is None:
+            return read
+        heads = self._history.heads(now)
+        for entry in stale:
+            data = read[entry.path] = _read(self.roots, entry)
+            head = heads.get(entry.real)
+            digest = _hash(data)
+            if data is None or (head is not None and head.hash == digest):
+                continue
+            kind, author = _origin(entry, change) if begun or head is not None else ("found", Author())
+            self._history.add(Version(0, entry.real, now, kind, digest, _text(data), author))
+        for path in gone:
+            real = self.roots.real(path)
+            if real is not None and real in heads and heads[real].hash:
+                kind, author = ("changed", Author()) if change is None else _kind(change), change.author
+                self._history.add(Version(0, real, now, kind, "", None, author))
+        if not begun and whole:
+            self._history.begin(now)
+        return read
+
+    def _reindex(
+        self, stale: list[Entry], gone: Iterable[str], read: dict[str, bytes | None], known: dict[str, tuple[int, int, str]]
+    ) -> None:
+        for path in gone:
+            self._index.drop(path)
+        for entry in stale:
+            data = read.get(entry.path)
+            if data is None:
+                continue
+            digest = _hash(data)
+            same = entry.path in known and known[entry.path][2] == digest
+            self._index.put(entry.path, (entry.size, entry.mtime, digest), None if same else _text(data))
+
+    def note(self, change: Change) -> None:
+        """A tool call has ended that may have changed memory. Raises sqlite3.Error."""
+        with self._lock:
+            self.refresh(change)
+            if not change.path:
+                return
+            # A search in between, or another call, may have seen the change first.
+            now = self._clock.now()
+            head = self._history.heads(now).get(change.path)
+            if head is not None and head.kind in ("changed", "during") and head.at >= change.since:
+                self._history.attribute(head.n, "written", change.author, now)
+
+    # --- where from, and back -----------------------------------------------------------------------------------
+
+    def versions(self, path: str) -> list[Version]:
+        """Of one file, oldest first. Raises BadRequest, NotFound, StateUnwritable."""
+        real = self._meant(path)
+        with self._lock:
+            try:
+                self.refresh()
+                found = self._history.versions(real, self._clock.now())
+            except (sqlite3.Error, zlib.error, OSError) as exc:
+                raise StateUnwritable(f"the memory's history cannot be used: {exc}") from None
+        if not found:
+            raise NotFound(f"nothing is known about {path}", fix="`pal memory status` lists the files")
+        return found
+
+    def traced(self, path: str) -> list[Traced]:
+        """Every line of the file as it stands, with the version it came with. Raises as `versions`."""
+        found = self.versions(path)
+        lines = (found[-1].text or "").splitlines()
+        origins = blame([version.text for version in found])
+        return [Traced(n, line, found[at]) for n, (line, at) in enumerate(zip(lines, origins, strict=True), 1)]
+
+    def undo(self, path: str = "", to: int = 0, *, dry: bool = False) -> Undone:
+        """Bring back the version before the last change of `path` (without: of the file that changed last), or
+        version number `to`. Undoing again goes further back. Raises BadRequest, NotFound, StateUnwritable."""
+        with self._lock:
+            found = self.versions(path or self._latest())
+            real, shown, head = found[0].path, self.roots.shown(found[0].path), found[-1]
+            target = _target(found, to, shown)
+            if target is not None and target.hash and target.text is None:
+                raise BadRequest(f"version {target.n} of {shown} was too large to keep")
+            before = (head.text or "") if head.hash else ""
+            after = (target.text or "") if target is not None and target.hash else ""
+            done = Undone(shown, target.n if target else 0, diff(before, after, shown))
+            if not dry:
+                self._restore(real, head, target)
+            return done
+
+    def _restore(self, real: str, head: Version, target: Version | None) -> None:
+        now = self._clock.now()
+        try:
+            if _hash(self.roots.read(real)) != head.hash:
+                raise BadRequest("the file is being changed by somebody else just now", fix="try again")
+            if target is None or not target.hash:
+                self.roots.remove(real)
+                self._history.add(Version(0, real, now, "undone", "", None, of=_source(target)))
+            else:
+                self.roots.replace(real, (target.text or "").encode("utf-8", "surrogateescape"))
+                self._history.add(Version(0, real, now, "undone", target.hash, target.text, of=_source(target)))
+            self.refresh()
+        except (sqlite3.Error, OSError) as exc:
+            raise StateUnwritable(f"cannot bring it back: {exc}") from None
+
+    def _latest(self) -> str:
+        try:
+            self.refresh()
+            found = self._history.latest(self._clock.now())
+        except (sqlite3.Error, OSError) as exc:
+            raise StateUnwritable(f"the memory's history cannot be used: {exc}") from None
+        if found is None:
+            raise NotFound("nothing has been changed since memory is watched")
+        return found
+
+    def _meant(self, path: str) -> str:
+        real = self.roots.real(path)
+        if real is None:
+            raise BadRequest(f"{path} is not a memory file", fix="MEMORY.md, memory/….md, or a file below an extra path")
+        return real
+
+
+def _target(found: list[Version], to: int, shown: str) -> Version | None:
+    """The version to bring back; None for: before the first. Raises BadRequest, NotFound."""
+    if to:
+        chosen = next((version for version in found if version.n == to), None)
+        if chosen is None:
+            raise NotFound(f"{shown} has no version {to}", fix=f"`pal memory why {shown}` lists them")
+        return chosen
+    head = found[-1]
+    start = head.of or head.n
+    earlier = [version for version in found if version.n < start]
+    if earlier:
+        return earlier[-1]
+    first = next((version for version in found if version.n == start), head)
+    if head.kind == "undone" or first.kind not in ("written", "during"):
+        raise BadRequest(f"nothing is known of {shown} before that", fix=f"`pal memory why {shown}` lists its versions")
+    return None
+
+
+def _source(version: Version | None) -> int:
+    return 0 if version is None else version.of or version.n
+
+
+def _origin(entry: Entry, change: Change | None) -> tuple[str, Author]:
+    if change is None or entry.mtime // 1_000_000 < change.since:
+        return "changed", Author()
+    return _kind(change), change.author
+
+
+def _kind(change: Change) -> str:
+    return "written" if change.path else "during"
+
+
+def _read(roots: Roots, entry: Entry) -> bytes | None:
+    try:
+        return roots.read(entry.real)
+    except OSError:
+        return None
+
+
+def _text(data: bytes) -> str:
+    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+
+
+def _hash(data: bytes | None) -> str:
+    return "" if data is None else hashlib.sha256(data).hexdigest()

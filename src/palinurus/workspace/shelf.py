@@ -1,0 +1,204 @@
+"""What a workspace gives to prompts and runs: bootstrap files, skills, variables for skills.
+
+The supplier of `agent/facts.Gatherer`. Cheap when nothing changed: one stat for each file and folder it knows. `ready`
+is for runs (hooks, the once-only warning, slow looks in a thread); calling the shelf only looks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from palinurus.config import paths
+from palinurus.config.settings import AgentSettings, Secret, Settings
+from palinurus.core.prompt import bootstrap
+from palinurus.core.prompt.bootstrap import Injection, Raw, Weighed
+from palinurus.core.prompt.facts import FileFact, SkillFact
+from palinurus.core.skills.gates import unmet
+from palinurus.core.skills.offer import Offer, offer
+from palinurus.core.skills.skill import Skill
+from palinurus.core.types.keys import SessionKey
+from palinurus.plugins.hooks import Hooks
+from palinurus.workspace.roots import Found, look, roots, same
+from palinurus.workspace.texts import Text, Texts
+from palinurus.workspace.world import Machine
+
+POINT = "agent:bootstrap"
+KEPT = 256  # sessions whose hooks' files and warnings are remembered
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+# Variables that make programs load or run something: no skill gets to set them.
+_REFUSED = re.compile(
+    r"(?:LD_|DYLD_|GIT_|PYTHON|PERL5|RUBY|NODE_OPTIONS|NPM_CONFIG|BASH_|ENV$|IFS$|PATH$|HOME$|SHELL|PALINURUS_|PROMPT_)",
+    re.IGNORECASE,
+)
+
+
+class Given(NamedTuple):
+    """What goes into a prompt, in the order `agent/facts.Supply` has it."""
+
+    files: tuple[FileFact, ...] = ()
+    pending: bool = False
+    skills: tuple[SkillFact, ...] = ()
+    skills_left: int = 0
+
+
+class Stock(NamedTuple):
+    """The skills of an agent as they stand. `waiting`: found, with the reasons why they cannot be used."""
+
+    generation: int
+    found: Found
+    ready: tuple[Skill, ...]
+    waiting: tuple[tuple[Skill, tuple[str, ...]], ...]
+    offer: Offer
+
+
+class Report(NamedTuple):
+    """Sizes, for /context, /status and doctor."""
+
+    files: tuple[Weighed, ...]
+    limit: int
+    total: int
+    skills: Offer
+    broken: int
+
+
+class Shelf:
+    """One per configuration. `raw` is the config as written (gates ask for its keys), `path` the PATH of tools."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environ: Mapping[str, str],
+        raw: Mapping[str, Any] | None = None,
+        hooks: Hooks | None = None,
+        path: str = "",
+    ) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._hooks = hooks
+        self._user = paths.user_home(environ)
+        self._machine = Machine(environ, path or environ.get("PATH", ""), raw or {}, settings.skills)
+        self._texts = Texts()
+        self._injections: dict[tuple[Any, ...], tuple[Any, Injection]] = {}
+        self._stocks: dict[str, Stock] = {}
+        self._replaced: dict[str, tuple[Raw, ...]] = {}
+        self._told: dict[str, tuple[frozenset[str], int]] = {}
+        default = settings.agents[settings.default_agent].prompt
+        self._beats = default.heartbeat_every > 0 and default.heartbeat_section
+
+    def __call__(self, agent: AgentSettings, key: SessionKey) -> Given:
+        """For a prompt of this session."""
+        injected = self._injection(agent, key)
+        files = injected.files
+        if self._quiet(agent, key):
+            files = tuple(file._replace(truncated=False) for file in files)
+        shown = self.stock(agent).offer
+        return Given(files, injected.pending, shown.skills, shown.left)
+
+    async def ready(self, agent: AgentSettings, key: SessionKey) -> None:
+        """Before a run: look for changed skills without holding the loop up, call the hooks, count the warning."""
+        if self._stale(agent):
+            self._stocks[agent.id] = await asyncio.to_thread(self._take, agent)
+        if self._hooks is not None and self._hooks.has(POINT):
+            await self._hook(self._hooks, agent, key)
+        if agent.prompt.truncation_warning == "once":
+            cut = frozenset(file.name for file in self._injection(agent, key).files if file.truncated)
+            before, count = self._told.get(str(key), (cut, 0))
+            _keep(self._told, str(key), (cut, count + 1 if before == cut else 1))
+
+    def report(self, agent: AgentSettings, key: SessionKey) -> Report:
+        """What the files and the list of skills weigh."""
+        stock = self.stock(agent)
+        weights = self._injection(agent, key).weights
+        return Report(weights, agent.bootstrap_chars, agent.bootstrap_total, stock.offer, len(stock.found.broken))
+
+    def stock(self, agent: AgentSettings) -> Stock:
+        """The agent's skills as they stand now."""
+        if self._stale(agent):
+            self._stocks[agent.id] = self._take(agent)
+        return self._stocks[agent.id]
+
+    def env(self, agent: AgentSettings) -> dict[str, Secret]:
+        """Variables for this agent's commands that the config sets for its skills. What the environment has already
+        goes before; nothing of this belongs into a prompt.
+        """
+        made: dict[str, Secret] = {}
+        for skill in self.stock(agent).ready:
+            entry = self._settings.skills.entries.get(skill.key)
+            if entry is None:
+                continue
+            keyed = {skill.primary_env: entry.key} if skill.primary_env and entry.key else {}
+            for name, value in {**keyed, **entry.env}.items():
+                if _NAME.fullmatch(name) and not _REFUSED.match(name):
+                    made.setdefault(name, Secret(self._environ.get(name) or value.reveal()))
+        return made
+
+    # files
+
+    def _raws(self, agent: AgentSettings, key: SessionKey) -> tuple[tuple[str, str, Text], ...]:
+        names = bootstrap.wanted(key.kind, self._beats)
+        return tuple((name, agent.workspace, self._texts.read(agent.workspace, name)) for name in names)
+
+    def _injection(self, agent: AgentSettings, key: SessionKey) -> Injection:
+        hooked = self._replaced.get(str(key))
+        given: tuple[Any, ...] = self._raws(agent, key) if hooked is None else hooked
+        slot = (agent.id, key.kind in ("subagent", "cron") if hooked is None else str(key))
+        kept = self._injections.get(slot)
+        if kept is not None and kept[0] == given:
+            return kept[1]
+        found = map(_raw, given) if hooked is None else given
+        made = bootstrap.inject(found, agent.bootstrap_chars, agent.bootstrap_total)
+        _keep(self._injections, slot, (given, made))
+        return made
+
+    async def _hook(self, hooks: Hooks, agent: AgentSettings, key: SessionKey) -> None:
+        raws = tuple(map(_raw, self._raws(agent, key)))
+        changes = await hooks.modify(
+            POINT,
+            {
+                "workspaceDir": agent.workspace,
+                "bootstrapFiles": bootstrap.payload(raws),
+                "sessionKey": str(key),
+                "agentId": agent.id,
+            },
+        )
+        given = bootstrap.replaced(changes.get("bootstrapFiles"))
+        if given is None:
+            self._replaced.pop(str(key), None)
+        else:
+            _keep(self._replaced, str(key), given)
+
+    def _quiet(self, agent: AgentSettings, key: SessionKey) -> bool:
+        """Was the warning given, which is wanted once only?"""
+        return agent.prompt.truncation_warning == "once" and self._told.get(str(key), (frozenset(), 0))[1] > 1
+
+    # skills
+
+    def _stale(self, agent: AgentSettings) -> bool:
+        stock = self._stocks.get(agent.id)
+        return stock is None or stock.generation != self._machine.generation() or not same(stock.found)
+
+    def _take(self, agent: AgentSettings) -> Stock:
+        generation = self._machine.generation()
+        limits = self._settings.skills
+        found = look(roots(self._settings, agent, self._user), limits)
+        world = self._machine.world(agent)
+        judged = [(skill, unmet(skill, world)) for skill in found.skills]
+        ready = tuple(skill for skill, why in judged if not why)
+        waiting = tuple((skill, why) for skill, why in judged if why)
+        shown = offer(ready, self._user, agent.skills_chars or limits.chars, limits.listed)
+        return Stock(generation, found, ready, waiting, shown)
+
+
+def _raw(given: tuple[str, str, Text]) -> Raw:
+    name, workspace, found = given
+    return Raw(name, f"{workspace}/{name}", found.text, found.refused)
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    kept.pop(key, None)
+    while len(kept) >= KEPT:
+        kept.pop(next(iter(kept)))
+    kept[key] = value
