@@ -115,7 +115,7 @@ class Gatherer:
         offered = tuple(ToolFact(tool.name, summary(tool.description)) for tool in tools)
         return msgspec.structs.replace(
             base,
-            mode=now.mode or mode(now.key),
+            mode=now.mode or now.model.compat.get("promptMode") or mode(now.key),
             tools=offered,
             files=supplied.files,
             pending=supplied.pending,

@@ -108,6 +108,7 @@ class Preparer:
         base = defaults(bench.agent)
         levels = show(inline, session, base)
         now_seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning)
+        tools, specs = _narrowed(bench, choices[0].model)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -117,11 +118,11 @@ class Preparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=self._parts.gatherer.prompt(route.agent, bench.tools.values(), now_seen),
+            prompt=self._parts.gatherer.prompt(route.agent, tools.values(), now_seen),
             history=history,
             opening=opening,
-            tools=bench.tools,
-            specs=bench.specs,
+            tools=tools,
+            specs=specs,
             settings=bench.settings,
             limits=bench.limits,
             workspace=bench.agent.workspace,
@@ -197,6 +198,15 @@ def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
 def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
     said = (entry.message for entry in entries if isinstance(entry, Said))
     return tuple(m for m in said if isinstance(m, Assistant) and not m.failed)
+
+
+def _narrowed(bench: Bench, model: ModelInfo) -> tuple[dict[str, Tool], tuple[ToolSpec, ...]]:
+    """The tools of the run. A small model reads slowly: it may be given only some (compat.toolNames)."""
+    names = model.compat.get("toolNames")
+    if not isinstance(names, list):
+        return bench.tools, bench.specs
+    tools = {name: tool for name, tool in bench.tools.items() if name in names}
+    return tools, tuple(tool.spec for tool in tools.values())
 
 
 def _zone(name: str) -> tzinfo | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.cli import pull, thinking
+from palinurus.cli import probe, pull, thinking
 from palinurus.cli.args import Parser
 from palinurus.config import load, paths
 from palinurus.core.types.model import ModelInfo
@@ -21,7 +21,7 @@ from palinurus.providers import VENDORS, auth
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 
-PARTS: dict[str, Callable[[list[str]], int]] = {"thinking": thinking.run, "pull": pull.run}
+PARTS: dict[str, Callable[[list[str]], int]] = {"thinking": thinking.run, "pull": pull.run, "probe": probe.run}
 
 
 def run(argv: list[str]) -> int:
@@ -35,7 +35,8 @@ def run(argv: list[str]) -> int:
         choices=("list", "status", *PARTS),
         default="list",
         help="list (default); status: the default and where keys come from; "
-        "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here",
+        "thinking REF: its levels and what each sends; pull [NAME]: fetch a model that runs here; "
+        "probe REF: does it call tools?",
     )
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)

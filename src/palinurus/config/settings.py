@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from palinurus.core.memory.values import Options
+
 
 class Secret(msgspec.Struct, frozen=True):
     """A value that must not be shown. `reveal()` is the only way to it."""
@@ -119,6 +121,8 @@ class AgentSettings(_Veiled, frozen=True):
     skip_bootstrap: bool = False
     params: dict[str, Any] = {}  # for every model; model_params goes over it
     prompt: PromptSettings = PromptSettings()
+    memory: Options = Options()
+    time_format: str = "auto"  # auto | 12 | 24
     bootstrap_chars: int = 12_000  # of one workspace file in the prompt
     bootstrap_total: int = 60_000  # of all of them
     skills: tuple[str, ...] | None = None  # which it may use; None = all

@@ -21,8 +21,8 @@ WIRES: dict[str, str] = {
 
 # API -> a `Model` that needs no wire; called without arguments.
 MODELS: dict[str, str] = {
-    "builtin": "palinurus.providers.demo:Demo",
-    "local": "palinurus.providers.local.model:Local",
+    "builtin": "palinurus.providers.demo:make",
+    "local": "palinurus.providers.local.model:make",
 }
 
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.

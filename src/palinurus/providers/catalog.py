@@ -18,6 +18,7 @@ from palinurus.core.types.vendor import Known, Vendor
 from palinurus.providers import VENDORS, load
 from palinurus.providers.address import is_local
 from palinurus.providers.auth import find_key
+from palinurus.providers.local.weights import pulled
 from palinurus.providers.prices import known_price
 from palinurus.providers.profiles import Profile, gather, stored
 
@@ -98,6 +99,7 @@ class Catalog:
             if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
                 refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
         refs.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
+        refs.update(dict.fromkeys(ModelRef("local", m) for m in pulled(self.settings.home)))
         return [self._info(ref, agent) for ref in refs]
 
     # --- facts about providers ---------------------------------------------------------------------------------
@@ -241,6 +243,7 @@ class Catalog:
             max_tokens=known.max_tokens,
             price=known.price or known_price(ref),
             headers=dict(settings.headers) if settings else {},
+            compat=dict(known.compat),
             params=_params(agent, ref, listed, settings),
             timeout=settings.timeout if settings else None,
         )

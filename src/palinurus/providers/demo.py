@@ -58,11 +58,19 @@ class Turn(NamedTuple):
         return Step(f"For that I need the tool {names}, and I was not given it. `pal why` can tell the reason.")
 
 
+def make(home: str, clock: Clock) -> Demo:
+    """For `providers.stream`."""
+    return Demo(clock)
+
+
 class Demo:
     """The `Model` port around `decide`. Words come one by one, as from a model."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
+
+    async def close(self) -> None:
+        """Nothing to end."""
 
     async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The events of the decided message; Failed(aborted) when stopped."""

@@ -11,13 +11,14 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
+from palinurus.core.calls.events import TextCalls
 from palinurus.core.types.messages import Assistant, ToolCall
 from palinurus.core.types.model import Decoder, Done, Failed, Failure, Model, ModelEvent, ModelInfo, Request, Retrying
 from palinurus.core.types.vendor import Vendor
@@ -26,6 +27,7 @@ from palinurus.providers.address import host_of, is_local
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.errors import clip, refused, retry_after
 from palinurus.providers.http import Answer, Broken, Http, Limits
+from palinurus.providers.local.ability import Capabilities, remembered, writes_calls
 from palinurus.providers.profiles import Key, Keys
 from palinurus.providers.retry import wait_for
 from palinurus.providers.rotation import Rotation
@@ -37,6 +39,12 @@ ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
 _SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "application/pdf"})
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Native(Model, Protocol):
+    """A model that runs in this program."""
+
+    async def close(self) -> None: ...
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -73,10 +81,13 @@ class Models:
         self._chance = chance
         self._http = http or Http()
         self._keys = keys or Rotation(clock)
-        self._native: dict[str, Model] = {}
+        self._native: dict[str, Native] = {}
+        self._abilities: dict[str, Capabilities] | None = None
 
     async def close(self) -> None:
-        """End all connections."""
+        """End all connections, and what runs inside."""
+        for model in self._native.values():
+            await model.close()
         await self._http.close()
 
     def use(self, catalog: Catalog) -> None:
@@ -101,7 +112,12 @@ class Models:
                 return
             shown = False
             wait = 0.0
+            reader = self._reader(request)
             async for events in self._attempt(call, stop):
+                if reader is not None:
+                    events = [made for event in events for made in reader.feed(event)]
+                    if not events:
+                        continue
                 last = events[-1]
                 if isinstance(last, Failed) and not shown and len(events) == 1:
                     again = wait_for(last.failure, attempt, self._chance())
@@ -120,10 +136,19 @@ class Models:
                 yield self._stamped(failed(request, Failure("aborted", error.reason)))
                 return
 
-    def _inside(self, api: str) -> Model | None:
+    def _inside(self, api: str) -> Native | None:
         if api in MODELS and api not in self._native:
-            self._native[api] = load(MODELS, api)()
+            self._native[api] = load(MODELS, api)(self._catalog.settings.home, self._clock)
         return self._native.get(api)
+
+    def _reader(self, request: Request) -> TextCalls | None:
+        """For small models that write their tool calls as text. What probes found is read once."""
+        if not request.tools or not request.model.tools:
+            return None
+        if self._abilities is None:
+            self._abilities = remembered(self._catalog.settings.home)
+        known = self._abilities.get(str(request.model.ref))
+        return TextCalls(request) if writes_calls(request.model, is_local(request.model.base_url), known) else None
 
     def _stamped(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, Done | Failed) and not event.message.timestamp:

@@ -123,7 +123,7 @@ def test_a_provider_replaces_exactly_three_sections() -> None:
     kept = [[part for part in prompt.parts if part.name not in three] for prompt in (ours, theirs)]
     assert kept[0] == kept[1]
     fields = {f.name for f in msgspec.structs.fields(Contribution)}
-    assert fields == {"prefix", "suffix", "interaction_style", "tool_call_style", "execution_bias"}
+    assert fields == {"prefix", "suffix", "interaction_style", "tool_call_style", "execution_bias", "always"}
     gone = render(full(contribution=Contribution(tool_call_style="", execution_bias="  ")))
     assert "## Tool Call Style" not in gone.text and "## Execution Bias" not in gone.text
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from palinurus.clock import SystemClock
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import User
 from palinurus.core.types.model import ModelInfo, Prompt, Request
@@ -58,7 +59,7 @@ def test_such_models_are_told_the_rules_and_no_style() -> None:
 
 def test_the_tables_know_it() -> None:
     assert load(VENDORS, "local") is VENDOR
-    assert load(MODELS, "local") is Local
+    assert isinstance(load(MODELS, "local")("", SystemClock()), Local)
     assert {m.id for m in VENDOR.models} == set(WEIGHTS)
 
 

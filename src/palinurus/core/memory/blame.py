@@ -23,6 +23,8 @@ def blame(versions: Sequence[str | None]) -> list[int]:
 
 def diff(before: str, after: str, path: str, most: int = 200) -> str:
     """Unified, at most `most` lines."""
-    found = difflib.unified_diff(before.splitlines(), after.splitlines(), f"{path} (now)", f"{path} (then)", lineterm="")
+    found = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), f"{path} (now)", f"{path} (then)", lineterm=""
+    )
     lines = [line for _, line in zip(range(most + 1), found, strict=False)]
     return "\n".join([*lines[:most], "…"] if len(lines) > most else lines)

@@ -11,14 +11,15 @@ from typing import NamedTuple
 
 from palinurus.core.memory.chunk import DENSE
 
-TERMS = 24
+TERMS = 12
 _WORD = re.compile(r'"([^"]{1,200})"|(\w+)')
 _RUN = re.compile(f"({DENSE.pattern}+)")
-_STOP = frozenset(
-    "a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in "
-    "into is it its me my of on or our she should so than that the their them then there these they this to us was we "
-    "were what when where which who whom why will with would you your der die das und ist".split()
-)
+_COMMON = """
+a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into
+is it its me my of on or our she should so than that the their them then there these they this to us was we were what
+when where which who whom why will with would you your der die das und ist
+"""
+_STOP = frozenset(_COMMON.split())
 
 
 class Query(NamedTuple):
@@ -29,9 +30,6 @@ class Query(NamedTuple):
 
     def every(self) -> str:
         return " AND ".join(self.terms)
-
-    def some(self) -> str:
-        return " OR ".join(self.terms)
 
 
 def query(text: str) -> Query:

@@ -13,21 +13,21 @@ _BEFORE = 120  # of them before the first word that was found
 
 
 class Match(NamedTuple):
-    """A chunk the index gave: how many of the asked terms it has, and how strongly (larger is more)."""
+    """A chunk the index gave: how much of the question it has (0..1), and how strongly (larger is more)."""
 
     path: str
     start: int
     end: int
     text: str
-    terms: int
+    share: float
     strength: float
 
 
-def ranked(matches: Iterable[Match], asked: int, words: Sequence[str], limit: int, least: float) -> list[Hit]:
-    """Best first. How many of the terms are there decides; how strongly decides between those that have as many."""
+def ranked(matches: Iterable[Match], words: Sequence[str], limit: int, least: float) -> list[Hit]:
+    """Best first. How much of the question is there decides; how strongly decides between those that have as much."""
     known = list(matches)
     best = max((match.strength for match in known), default=0.0)
-    scored = [(_score(match, asked, best), match) for match in known]
+    scored = [(_score(match, best), match) for match in known]
     scored.sort(key=lambda pair: (-pair[0], pair[1].path, pair[1].start))
     return [
         Hit(match.path, match.start, match.end, score, snippet(match.text, words))
@@ -36,8 +36,8 @@ def ranked(matches: Iterable[Match], asked: int, words: Sequence[str], limit: in
     ]
 
 
-def _score(match: Match, asked: int, best: float) -> float:
-    share = min(1.0, match.terms / asked) if asked > 0 else 0.0
+def _score(match: Match, best: float) -> float:
+    share = min(1.0, max(0.0, match.share))
     strength = min(1.0, max(0.0, match.strength / best)) if best > 0 else 0.0
     return round(share * (0.7 + 0.3 * strength), 4)
 

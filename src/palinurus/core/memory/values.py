@@ -64,7 +64,9 @@ class Refused(msgspec.Struct, frozen=True):
     reason: str
 
 
-def options(search: Iterable[Mapping[str, Any] | None], limits: Iterable[Mapping[str, Any] | None], cite: Any) -> Options:
+def options(
+    search: Iterable[Mapping[str, Any] | None], limits: Iterable[Mapping[str, Any] | None], cite: Any
+) -> Options:
     """From sections of the config, the general before the particular. What makes no sense is the default."""
     base, found, room = Options(), _over(search), _over(limits)
     query, chunking = _table(found.get("query")), _table(found.get("chunking"))

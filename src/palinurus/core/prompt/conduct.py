@@ -58,7 +58,8 @@ def bias(facts: Fixed) -> str:
 
 def prefix(facts: Fixed) -> str:
     """The provider's own text above the boundary."""
-    return plain(facts.contribution.prefix)
+    given = facts.contribution
+    return plain(given.prefix) if facts.mode != "none" or given.always else ""
 
 
 def safety(facts: Fixed) -> str:

@@ -71,6 +71,7 @@ class Contribution(msgspec.Struct, frozen=True):
     interaction_style: str | None = None
     tool_call_style: str | None = None
     execution_bias: str | None = None
+    always: bool = False  # the prefix stands also in a prompt of mode none: for models that get no other
 
 
 class Fixed(msgspec.Struct, frozen=True, kw_only=True):

@@ -37,7 +37,7 @@ STABLE: tuple[Stable, ...] = (
     Stable("interaction_style", conduct.interaction),
     Stable("tool_call_style", conduct.style),
     Stable("execution_bias", conduct.bias, FULL),
-    Stable("provider_prefix", conduct.prefix),
+    Stable("provider_prefix", conduct.prefix, ALL),
     Stable("safety", conduct.safety),
     Stable("control", conduct.control),
     Stable("skills", skills.skills),

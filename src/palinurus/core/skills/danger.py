@@ -48,10 +48,12 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(
             r"ignore (?:all |any |the )?(?:previous|prior|above|earlier) (?:instructions|rules|messages)"
             r"|disregard (?:all |any |the |your )?(?:previous|prior|safety|system|instructions|rules)"
-            r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)(?: this| it)? (?:to )?(?:the )?(?:user|person|human|owner)"
+            r"|(?:do not|don't|never) (?:tell|inform|mention|reveal|show)(?: this| it)? (?:to )?(?:the )?"
+            r"(?:user|person|human|owner)"
             r"|without (?:telling|asking|informing|the knowledge of) (?:the )?(?:user|person|owner)"
             r"|you are now (?:in )?(?:developer|dan|unrestricted|jailbr)"
-            r"|(?:reveal|print|send|upload|post)\b.{0,40}\b(?:system prompt|api[ _-]?keys?|credentials|private key|password)",
+            r"|(?:reveal|print|send|upload|post)\b.{0,40}\b"
+            r"(?:system prompt|api[ _-]?keys?|credentials|private key|password)",
             re.IGNORECASE,
         ),
     ),
@@ -73,15 +75,15 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "runs code",
         re.compile(
-            r"\beval\s?\(|\bexec\s?\(|base64 (?:-d|--decode|-D)\b|\bsudo\b|rm -rf? [/~]|chmod \+x|os\.system\(|subprocess\."
-            r"|child_process|\bnohup\b|crontab|launchctl load",
+            r"\beval\s?\(|\bexec\s?\(|base64 (?:-d|--decode|-D)\b|\bsudo\b|rm -rf? [/~]|chmod \+x|os\.system\("
+            r"|subprocess\.|child_process|\bnohup\b|crontab|launchctl load",
         ),
     ),
     (
         "network",
         re.compile(
-            r"\bcurl\b|\bwget\b|\bfetch\(|requests\.(?:get|post|put)|urllib\.request|http\.client|\bnc -|\bscp\b|\brsync\b"
-            r"|\baiohttp\b|socket\.socket",
+            r"\bcurl\b|\bwget\b|\bfetch\(|requests\.(?:get|post|put)|urllib\.request|http\.client|\bnc -|\bscp\b"
+            r"|\brsync\b|\baiohttp\b|socket\.socket",
         ),
     ),
     (

@@ -29,6 +29,11 @@ IDLE = 600.0  # seconds after which a model that nobody asks is let go of
 LIBRARY = "xllamacpp"
 
 
+def make(home: str, clock: Clock) -> Local:
+    """For `providers.stream`."""
+    return Local(home, clock)
+
+
 class Local:
     """Implements `core.types.model.Model`. `close` ends the child."""
 

@@ -35,7 +35,7 @@ def profile(model: ModelInfo) -> Profile:
 
 def prompt(model: ModelInfo) -> Contribution:
     """What such a model needs to hear, and nothing about style."""
-    return Contribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="")
+    return Contribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="", always=True)
 
 
 def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:

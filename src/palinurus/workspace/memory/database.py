@@ -29,11 +29,8 @@ def opened(file: str, schema: str, mark: str) -> sqlite3.Connection:
         os.chmod(file, 0o600)
     conn = sqlite3.connect(file, timeout=2.0, isolation_level=None, check_same_thread=False)
     try:
-        if not conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            conn.executescript(
-                f"BEGIN IMMEDIATE; CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT); {schema} COMMIT;"
-            )
-            conn.execute("INSERT OR IGNORE INTO meta VALUES ('mark', ?)", (mark,))
+        if _empty(conn):
+            _make(conn, schema, mark)
         row = conn.execute("SELECT value FROM meta WHERE key = 'mark'").fetchone()
         if row is None or row[0] != mark:
             raise sqlite3.DatabaseError("of another version")

@@ -60,7 +60,7 @@ class Roots:
 
     def shown(self, real: str) -> str:
         """Relative to the workspace where it is below it."""
-        return os.path.relpath(real, self.workspace) if _inside(real, self.workspace) else real
+        return real[len(self.workspace) + 1 :] if real.startswith(f"{self.workspace}/") else real
 
     def scan(self) -> Iterator[Entry]:
         """Every file, each once, at most FILES. Links are left alone: what they lead to is memory or is not."""

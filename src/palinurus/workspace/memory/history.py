@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palinurus.workspace.memory.database import discard, opened, passing
 
@@ -19,12 +19,12 @@ TEXT = 512 * 1024  # bytes of a version that can be brought back
 _SCHEMA = """
 CREATE TABLE versions (
   n INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL, hash TEXT NOT NULL,
-  text BLOB, tool TEXT NOT NULL DEFAULT '', session TEXT NOT NULL DEFAULT '', run TEXT NOT NULL DEFAULT '',
+  data BLOB, tool TEXT NOT NULL DEFAULT '', session TEXT NOT NULL DEFAULT '', run TEXT NOT NULL DEFAULT '',
   call TEXT NOT NULL DEFAULT '', of INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX versions_path ON versions (path, n)
 """
-_ROW = "n, path, at, kind, hash, text, tool, session, run, call, of"
+_ROW = "n, path, at, kind, hash, data, tool, session, run, call, of"
 
 
 class Author(NamedTuple):
@@ -45,9 +45,13 @@ class Version(NamedTuple):
     at: int
     kind: str
     hash: str
-    text: str | None
+    data: bytes | None  # the whole file; None if it was gone or too large to keep
     author: Author = Author()
     of: int = 0  # undone: the version it brought back
+
+    @property
+    def text(self) -> str | None:
+        return None if self.data is None else self.data.decode("utf-8", "replace")
 
 
 class History:
@@ -56,6 +60,7 @@ class History:
     def __init__(self, file: str) -> None:
         self._file = file
         self._conn: sqlite3.Connection | None = None
+        self._begun = False
 
     def open(self, now: int) -> sqlite3.Connection:
         """The database. One that cannot be read is set aside under a name with the time."""
@@ -79,25 +84,28 @@ class History:
 
     def begun(self, now: int) -> bool:
         """Whether all files were looked at once: what is new afterwards is new."""
-        return self.open(now).execute("SELECT 1 FROM meta WHERE key = 'begun'").fetchone() is not None
+        if not self._begun:
+            self._begun = self.open(now).execute("SELECT 1 FROM meta WHERE key = 'begun'").fetchone() is not None
+        return self._begun
 
     def begin(self, now: int) -> None:
         self.open(now).execute("INSERT OR IGNORE INTO meta VALUES ('begun', ?)", (str(now),))
 
     def heads(self, now: int) -> dict[str, Version]:
         """The last version of every file, without texts."""
-        sql = f"SELECT {_ROW.replace('text', 'NULL')} FROM versions WHERE n IN (SELECT max(n) FROM versions GROUP BY path)"
+        bare = _ROW.replace("data", "NULL")
+        sql = f"SELECT {bare} FROM versions WHERE n IN (SELECT max(n) FROM versions GROUP BY path)"
         return {row[1]: _version(row) for row in self.open(now).execute(sql)}
 
     def add(self, version: Version) -> None:
         """`n` is given here. Older ones than KEPT go; the oldest that stays has nothing before it."""
         conn = self.open(version.at)
-        data = None if version.text is None else version.text.encode("utf-8", "surrogateescape")
-        packed = zlib.compress(data) if data is not None and len(data) <= TEXT else None
+        keeps = version.data is not None and len(version.data) <= TEXT
+        packed = zlib.compress(version.data) if keeps and version.data is not None else None
         with conn:
             conn.execute("BEGIN IMMEDIATE")
             conn.execute(
-                "INSERT INTO versions (path, at, kind, hash, text, tool, session, run, call, of)"
+                "INSERT INTO versions (path, at, kind, hash, data, tool, session, run, call, of)"
                 " VALUES (?,?,?,?,?,?,?,?,?,?)",
                 (version.path, version.at, version.kind, version.hash, packed, *version.author, version.of),
             )
@@ -122,11 +130,13 @@ class History:
 
     def latest(self, now: int) -> str | None:
         """The file that changed last."""
-        row = self.open(now).execute("SELECT path FROM versions WHERE kind != 'found' ORDER BY n DESC LIMIT 1").fetchone()
+        row = (
+            self.open(now).execute("SELECT path FROM versions WHERE kind != 'found' ORDER BY n DESC LIMIT 1").fetchone()
+        )
         return row[0] if row else None
 
 
-def _version(row: tuple[int, str, int, str, str, bytes | None, str, str, str, str, int]) -> Version:
+def _version(row: tuple[Any, ...]) -> Version:
     n, path, at, kind, digest, packed, *author, of = row
-    text = None if packed is None else zlib.decompress(packed).decode("utf-8", "surrogateescape")
-    return Version(n, path, at, kind, digest, text, Author(*author), of)  # type: ignore[arg-type]
+    data = None if packed is None else zlib.decompress(packed)
+    return Version(n, path, at, kind, digest, data, Author(*author), of)

@@ -6,6 +6,7 @@ truth: files are.
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 
@@ -17,6 +18,7 @@ from palinurus.workspace.memory.database import discard, opened, passing
 VERSION = 1
 TITLE = 4.0  # what a word in the title counts, one in the text being 1
 CANDIDATES = 4  # for each result asked for
+RANKED = 600  # matches compared with each other
 _SCHEMA = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE chunks (
@@ -26,9 +28,7 @@ CREATE TABLE chunks (
 CREATE INDEX chunks_path ON chunks (path);
 CREATE VIRTUAL TABLE words USING fts5 (title, text, content='', tokenize='porter unicode61 remove_diacritics 2');
 """
-_BEST = f"""
-SELECT rowid, -bm25(words, {TITLE}, 1.0) FROM words WHERE words MATCH ? ORDER BY bm25(words, {TITLE}, 1.0) LIMIT ?
-"""
+_STRENGTH = f"SELECT rowid, -bm25(words, {TITLE}, 1.0) FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
 
 
 class Index:
@@ -50,27 +50,32 @@ class Index:
         return self._conn
 
     def _open(self) -> sqlite3.Connection:
-        for attempt in range(2):
-            try:
-                return opened(self._file, _SCHEMA, self._mark)
-            except sqlite3.Error as exc:
-                self.note = f"the memory index cannot be used ({exc})"
-                if attempt or passing(exc):
-                    break
-                try:
-                    discard(self._file)
-                    self.note = ""
-                except OSError:
-                    break
-            except OSError as exc:
-                self.note = f"the memory index cannot be written ({exc.strerror})"
-                break
-        return opened(":memory:", _SCHEMA, self._mark)
+        try:
+            return opened(self._file, _SCHEMA, self._mark)
+        except sqlite3.Error as exc:
+            self._give_up(exc)
+        except OSError as exc:
+            self.note = f"the memory index cannot be written ({exc.strerror})"
+        try:
+            return opened(":memory:" if self.note else self._file, _SCHEMA, self._mark)
+        except (sqlite3.Error, OSError) as exc:
+            self.note = f"the memory index cannot be used ({exc})"
+            return opened(":memory:", _SCHEMA, self._mark)
 
-    def renew(self) -> None:
-        """Start from nothing: what was there is damaged. Raises OSError."""
+    def renew(self, exc: sqlite3.Error) -> None:
+        """Start from nothing after this error: with an empty file, or without one if that would not help."""
         self.close()
-        discard(self._file)
+        self._give_up(exc)
+        if self.note:
+            self._conn = opened(":memory:", _SCHEMA, self._mark)
+
+    def _give_up(self, exc: sqlite3.Error) -> None:
+        try:
+            if not passing(exc):
+                return discard(self._file)
+            self.note = f"the memory index cannot be used ({exc})"
+        except OSError as error:
+            self.note = f"the memory index cannot be made anew ({error.strerror})"
 
     def close(self) -> None:
         if self._conn is not None:
@@ -119,39 +124,55 @@ class Index:
         stand inside others."""
         if not asked.terms:
             return []
-        wanted = max(limit, 1) * CANDIDATES
-        best: dict[int, float] = dict(self.conn.execute(_BEST, (asked.every(), wanted)).fetchall())
-        counts = dict.fromkeys(best, len(asked.terms))
-        if len(asked.terms) > 1 and len(best) < limit:
-            more: dict[int, float] = dict(self.conn.execute(_BEST, (asked.some(), wanted)).fetchall())
-            counts = {**self._counts(asked, [n for n in more if n not in best]), **counts}
-            best = {**more, **best}
-        return self._matches(best, counts) if best else self._inside(asked, wanted)
+        every = self._best(asked.every())
+        if len(every) >= limit or (every and len(asked.terms) == 1):
+            return self._matches(every, dict.fromkeys(every, 1.0), limit)
+        if len(asked.terms) == 1:
+            return self._inside(asked, limit)
+        shares, some = self._shares(asked)
+        found = {**(self._best(some) if some else {}), **every}
+        return self._matches(found, shares, limit) if found else self._inside(asked, limit)
 
-    def _counts(self, asked: Query, rows: list[int]) -> dict[int, int]:
-        """How many of the terms each row has."""
-        counts = dict.fromkeys(rows, 0)
-        marks = ",".join("?" * len(rows))
-        for term in asked.terms if rows else ():
-            for (n,) in self.conn.execute(
-                f"SELECT rowid FROM words WHERE words MATCH ? AND rowid IN ({marks})", (term, *rows)
-            ):
-                counts[n] += 1
-        return counts
+    def _best(self, expression: str) -> dict[int, float]:
+        """Row -> strength. Of what matches more than RANKED pieces, those indexed last are compared."""
+        return dict(self.conn.execute(_STRENGTH, (expression, RANKED)).fetchall())
 
-    def _matches(self, best: dict[int, float], counts: dict[int, int]) -> list[Match]:
-        marks = ",".join("?" * len(best))
-        rows = self.conn.execute(f"SELECT n, path, first, last, text FROM chunks WHERE n IN ({marks})", tuple(best))
-        return [Match(path, first, last, text, counts[n], best[n]) for n, path, first, last, text in rows]
+    def _shares(self, asked: Query) -> tuple[dict[int, float], str]:
+        """How much of the question each row has, rare terms weighing more; and the expression for rows with one of
+        the rare ones."""
+        have = {term: self._rows(term) for term in asked.terms}
+        rare = [term for term in asked.terms if 0 < len(have[term]) < RANKED]
+        some = " OR ".join(rare or [term for term in asked.terms if have[term]])
+        if rare:  # rows of the others matter only where a rare one is too
+            for term in asked.terms:
+                if len(have[term]) >= RANKED:
+                    have[term] = self._rows(f"{term} AND ({some})")
+        count = self.size()[1]
+        weights = {term: math.log(2 + count / (1 + len(rows))) for term, rows in have.items()}
+        whole = sum(weights.values())
+        shares: dict[int, float] = {}
+        for term, rows in have.items():
+            for row in rows:
+                shares[row] = shares.get(row, 0.0) + weights[term] / whole
+        return shares, some
 
-    def _inside(self, asked: Query, wanted: int) -> list[Match]:
-        """No word of the index fits: look through the texts."""
+    def _rows(self, expression: str) -> list[int]:
+        sql = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
+        return [row for (row,) in self.conn.execute(sql, (expression, RANKED))]
+
+    def _matches(self, found: dict[int, float], shares: dict[int, float], limit: int) -> list[Match]:
+        first = sorted(found, key=lambda n: (-shares.get(n, 0.0), -found[n]))[: limit * CANDIDATES]
+        marks = ",".join("?" * len(first))
+        rows = self.conn.execute(f"SELECT n, path, first, last, text FROM chunks WHERE n IN ({marks})", first)
+        return [Match(path, start, end, text, shares.get(n, 0.0), found[n]) for n, path, start, end, text in rows]
+
+    def _inside(self, asked: Query, limit: int) -> list[Match]:
+        """No word of the index fits: look through the texts. Such a match has no strength."""
         tests = [f"%{word.replace('!', '!!').replace('%', '!%').replace('_', '!_')}%" for word in asked.words]
-        share = " + ".join(["(text LIKE ? ESCAPE '!')"] * len(tests))
-        sql = f"SELECT * FROM (SELECT path, first, last, text, {share} AS had FROM chunks) WHERE had > 0"
-        rows = self.conn.execute(f"{sql} ORDER BY had DESC LIMIT ?", (*tests, wanted))
-        # no strength: a word that stands as such counts more than one inside another
-        return [Match(path, first, last, text, had, 0.0) for path, first, last, text, had in rows]
+        had = " + ".join(["(text LIKE ? ESCAPE '!')"] * len(tests))
+        sql = f"SELECT * FROM (SELECT path, first, last, text, {had} AS had FROM chunks) WHERE had > 0"
+        rows = self.conn.execute(f"{sql} ORDER BY had DESC LIMIT ?", (*tests, limit * CANDIDATES))
+        return [Match(path, first, last, text, had / len(tests), 0.0) for path, first, last, text, had in rows]
 
     def size(self) -> tuple[int, int]:
         """Files and chunks."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import sqlite3
 import threading
 import zlib
@@ -23,7 +24,6 @@ from palinurus.core.memory.query import query
 from palinurus.core.memory.rank import cited, citing, ranked
 from palinurus.core.memory.values import Excerpt, Found, Options, Refused
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
-from palinurus.workspace.memory.database import passing
 from palinurus.workspace.memory.files import Entry, Roots
 from palinurus.workspace.memory.history import Author, History, Version
 from palinurus.workspace.memory.index import Index
@@ -65,6 +65,7 @@ class Memory:
         self._index = Index(f"{home}/memory/{agent}.sqlite", str(self.roots), options.chunk, options.overlap)
         self._history = History(f"{home}/memory/{agent}.history.sqlite")
         self._lock = threading.RLock()
+        self._told = ""  # the last trouble that was logged
 
     def close(self) -> None:
         with self._lock:
@@ -87,13 +88,10 @@ class Memory:
                     matches = self._index.matches(asked, most)
                     break
                 except sqlite3.Error as exc:
-                    if attempt or passing(exc):
+                    if attempt:
                         return Found(disabled=f"the memory index cannot be used: {exc}")
-                    try:
-                        self._index.renew()
-                    except OSError as error:
-                        return Found(disabled=f"the memory index cannot be made anew: {error.strerror}")
-        hits = ranked(matches, len(asked.terms), asked.words, most, score)
+                    self._index.renew(exc)
+        hits = ranked(matches, asked.words, most, score)
         if citing(self.options.citations, session):
             hits = [msgspec.structs.replace(hit, citation=cited(hit)) for hit in hits]
         return Found(tuple(hits), note=note)
@@ -102,7 +100,7 @@ class Memory:
         """A window of a memory file."""
         real = self.roots.real(path)
         if real is None:
-            return Refused("only MEMORY.md, memory/**/*.md and the configured extra paths are memory; use read for others")
+            return Refused("only MEMORY.md, memory/**/*.md and configured extra paths are memory; use read for others")
         shown = self.roots.shown(real)
         try:
             data = self.roots.read(real)
@@ -138,7 +136,9 @@ class Memory:
                 fresh = self._remember(stale, gone, change, whole=change is None or not change.path)
             except (sqlite3.Error, zlib.error, OSError) as exc:
                 note = f"the memory's history cannot be kept ({exc})"
-                log.warning("%s", note)
+                if note != self._told:
+                    log.warning("%s", note)
+                self._told = note
                 fresh = {e.path: _read(self.roots, e) for e in stale}
             self._reindex(stale, gone, fresh, known)
             return note
@@ -161,18 +161,29 @@ class Memory:
             if data is None or (head is not None and head.hash == digest):
                 continue
             kind, author = _origin(entry, change) if begun or head is not None else ("found", Author())
-            self._history.add(Version(0, entry.real, now, kind, digest, _text(data), author))
-        for path in gone:
-            real = self.roots.real(path)
-            if real is not None and real in heads and heads[real].hash:
-                kind, author = ("changed", Author()) if change is None else _kind(change), change.author
-                self._history.add(Version(0, real, now, kind, "", None, author))
+            self._history.add(Version(0, entry.real, now, kind, digest, data, author))
+        for real in self._lost(heads, change):
+            kind, author = ("changed", Author()) if change is None else (_kind(change), change.author)
+            self._history.add(Version(0, real, now, kind, "", None, author))
         if not begun and whole:
             self._history.begin(now)
         return read
 
+    def _lost(self, heads: dict[str, Version], change: Change | None) -> list[str]:
+        """Files of the history that are there no more."""
+        only = change.path if change is not None else ""
+        return [
+            real
+            for real, head in heads.items()
+            if head.hash and only in ("", real) and self.roots.real(real) == real and not os.path.lexists(real)
+        ]
+
     def _reindex(
-        self, stale: list[Entry], gone: Iterable[str], read: dict[str, bytes | None], known: dict[str, tuple[int, int, str]]
+        self,
+        stale: list[Entry],
+        gone: Iterable[str],
+        read: dict[str, bytes | None],
+        known: dict[str, tuple[int, int, str]],
     ) -> None:
         for path in gone:
             self._index.drop(path)
@@ -225,7 +236,7 @@ class Memory:
             found = self.versions(path or self._latest())
             real, shown, head = found[0].path, self.roots.shown(found[0].path), found[-1]
             target = _target(found, to, shown)
-            if target is not None and target.hash and target.text is None:
+            if target is not None and target.hash and target.data is None:
                 raise BadRequest(f"version {target.n} of {shown} was too large to keep")
             before = (head.text or "") if head.hash else ""
             after = (target.text or "") if target is not None and target.hash else ""
@@ -243,8 +254,8 @@ class Memory:
                 self.roots.remove(real)
                 self._history.add(Version(0, real, now, "undone", "", None, of=_source(target)))
             else:
-                self.roots.replace(real, (target.text or "").encode("utf-8", "surrogateescape"))
-                self._history.add(Version(0, real, now, "undone", target.hash, target.text, of=_source(target)))
+                self.roots.replace(real, target.data or b"")
+                self._history.add(Version(0, real, now, "undone", target.hash, target.data, of=_source(target)))
             self.refresh()
         except (sqlite3.Error, OSError) as exc:
             raise StateUnwritable(f"cannot bring it back: {exc}") from None
@@ -262,7 +273,9 @@ class Memory:
     def _meant(self, path: str) -> str:
         real = self.roots.real(path)
         if real is None:
-            raise BadRequest(f"{path} is not a memory file", fix="MEMORY.md, memory/….md, or a file below an extra path")
+            raise BadRequest(
+                f"{path} is not a memory file", fix="MEMORY.md, memory/….md, or a file below an extra path"
+            )
         return real
 
 
@@ -306,7 +319,7 @@ def _read(roots: Roots, entry: Entry) -> bytes | None:
 
 
 def _text(data: bytes) -> str:
-    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    return data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
 
 
 def _hash(data: bytes | None) -> str:

@@ -1,0 +1,225 @@
+"""`pal memory`: search and read what an agent remembers, see where a line came from, take changes back.
+
+Works beside a running gateway and without one. Changes files only in `undo`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.cli.args import Parser, settings
+from palinurus.cli.render import plain
+from palinurus.clock import SystemClock
+from palinurus.core.memory.excerpt import hint
+from palinurus.core.memory.rank import cited
+from palinurus.core.memory.values import Refused
+from palinurus.core.types.inbound import Inbound
+from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.store.port import ItemRow
+from palinurus.store.sqlite.reader import open_reader
+from palinurus.workspace.memory.history import Version
+from palinurus.workspace.memory.memory import Memory
+
+_PLACE = re.compile(r"(.+?)(?:[:#]L?(\d{1,9})(?:-L?\d{1,9})?)?")
+_ITEMS = 1000  # messages of a session looked through for the one that made a change
+
+
+class Asked(NamedTuple):
+    """A command with the memory it is about."""
+
+    memory: Memory
+    home: str
+    options: argparse.Namespace
+
+
+def run(argv: list[str]) -> int:
+    """The command. Raises PalinurusError for what a person has to know."""
+    options = _parser().parse_args(argv)
+    loaded = settings(os.environ).settings
+    ident = options.agent or loaded.default_agent
+    agent = loaded.agents.get(ident)
+    if agent is None:
+        raise NotFound(f"no agent {ident}", fix=f"there is: {', '.join(loaded.agents)}")
+    memory = Memory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock())
+    try:
+        sys.stdout.write(plain(_COMMANDS[options.command](Asked(memory, loaded.home, options))) + "\n")
+    finally:
+        memory.close()
+    return 0
+
+
+def search(asked: Asked) -> str:
+    """Best first, each with its place."""
+    found = asked.memory.search(" ".join(asked.options.query), "", asked.options.limit, asked.options.min_score)
+    if asked.options.json:
+        return _json(found)
+    lines = [f"{cited(hit)}  {hit.score:.2f}\n{_indented(hit.snippet)}\n" for hit in found.hits]
+    told = [f"note: {text}" for text in (found.disabled, found.note) if text]
+    return "\n".join([*(lines or ["Nothing was found."]), *told]).rstrip()
+
+
+def get(asked: Asked) -> str:
+    """Lines of a file."""
+    path, line = place(asked.options.path)
+    found = asked.memory.get(path, asked.options.start or line or 1, asked.options.lines)
+    if isinstance(found, Refused):
+        raise BadRequest(f"{path}: {found.reason}")
+    if asked.options.json:
+        return _json(found)
+    return "\n".join(part for part in (found.text, hint(found)) if part)
+
+
+def why(asked: Asked) -> str:
+    """Where a file's versions, or one of its lines, came from."""
+    path, line = place(asked.options.path)
+    if not line:
+        versions = asked.memory.versions(path)
+        told = [{**_facts(v), **_message(asked.home, v)} for v in versions]
+        return _json(told) if asked.options.json else "\n".join(_told(one) for one in told)
+    lines = asked.memory.traced(path)
+    if line > len(lines):
+        raise BadRequest(f"{path} has {len(lines)} lines")
+    traced = lines[line - 1]
+    one = {**_facts(traced.version), **_message(asked.home, traced.version)}
+    return _json({"line": line, "text": traced.text, **one}) if asked.options.json else f"{traced.text}\n  {_told(one)}"
+
+
+def undo(asked: Asked) -> str:
+    """Bring the version before back."""
+    path = place(asked.options.path)[0] if asked.options.path else ""
+    done = asked.memory.undo(path, asked.options.to, dry=asked.options.dry_run)
+    would = "would be " if asked.options.dry_run else "is "
+    what = f"{would}as in version {done.to} again" if done.to else f"{would}removed: it did not exist before"
+    return f"{done.diff}\n\n{done.path} {what}".lstrip()
+
+
+def status(asked: Asked) -> str:
+    """What there is."""
+    files, chunks, note = asked.memory.size()
+    entries = list(asked.memory.roots.scan())
+    if asked.options.json:
+        found = [{"path": entry.path, "bytes": entry.size} for entry in entries]
+        return _json({"files": found, "indexed": files, "chunks": chunks, "vectors": False, "note": note})
+    lines = [f"{entry.size:>9,}  {entry.path}" for entry in entries]
+    head = f"{files} file{'' if files == 1 else 's'}, {chunks} pieces; full-text search, no vectors"
+    return "\n".join([head, *lines, *([f"note: {note}"] if note else [])])
+
+
+_COMMANDS: dict[str, Callable[[Asked], str]] = {
+    "search": search,
+    "get": get,
+    "why": why,
+    "undo": undo,
+    "status": status,
+}
+
+
+def place(text: str) -> tuple[str, int]:
+    """PATH, PATH:LINE or a citation (PATH#L3-L9): the path and the line, 0 if none."""
+    match = _PLACE.fullmatch(text)
+    return (match[1], int(match[2] or 0)) if match else (text, 0)
+
+
+def _facts(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.n,
+        "at": version.at,
+        "kind": version.kind if version.hash else f"{version.kind}, gone",
+        "bytes": len(version.data) if version.data is not None else None,
+        **{name: value for name, value in version.author._asdict().items() if value},
+        **({"of": version.of} if version.of else {}),
+    }
+
+
+def _message(home: str, version: Version) -> dict[str, Any]:
+    """The message whose run made the version: one runs in a session at a time."""
+    if not version.author.session:
+        return {}
+    try:
+        with open_reader(home) as reader:
+            rows = reader.items(_ITEMS, version.author.session)
+    except (NotFound, StateError):
+        return {}
+    row = next((row for row in rows if _ran(row, version.at)), None)
+    if row is None:
+        return {}
+    try:
+        inbound = msgspec.json.decode(row.body, type=Inbound)
+    except (msgspec.MsgspecError, ValueError):
+        return {"message": row.id}
+    sender = inbound.sender.name or inbound.sender.id
+    return {"message": row.id, "sender": sender, "channel": inbound.target.channel, "text": inbound.text[:200]}
+
+
+def _ran(row: ItemRow, at: int) -> bool:
+    """A change is noted a little after it is made; the run may be over by then."""
+    return bool(row.claimed) and row.claimed <= at and (not row.settled or at <= row.settled + 5000)
+
+
+_KINDS = {
+    "found": "was there before changes were watched",
+    "written": "written by {tool} in {session}",
+    "during": "changed while {tool} ran in {session}",
+    "changed": "changed by nobody known: by hand, or while nothing was watching",
+    "undone": "brought back from version {of} by `pal memory undo`",
+}
+
+
+def _told(one: dict[str, Any]) -> str:
+    when = datetime.fromtimestamp(one["at"] / 1000).astimezone().isoformat(" ", "seconds")
+    kind, _, gone = one["kind"].partition(", ")
+    words = _KINDS.get(kind, kind).format_map({"tool": "a tool", "session": "?", "of": "none", **one})
+    lines = [f"version {one['version']}  {when}  {words}{'; the file was gone' if gone else ''}"]
+    if "message" in one:
+        sender = f" from {one['sender']} on {one['channel']}" if "sender" in one else ""
+        lines.append(
+            f"    message {one['message']}{sender}{': ' + ' '.join(one['text'].split()) if one.get('text') else ''}"
+        )
+    return "\n".join(lines)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def _json(value: Any) -> str:
+    return str(msgspec.json.format(msgspec.json.encode(value), indent=2), "utf-8")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("memory", "What the agent remembers: MEMORY.md and memory/.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Sub)
+    told = {name: (_COMMANDS[name].__doc__ or "").rstrip(".").lower() for name in _COMMANDS}
+    parts = {name: commands.add_parser(name, help=text, description=text) for name, text in told.items()}
+    for part in parts.values():
+        part.add_argument("--agent", metavar="ID", help="whose memory (default: the default agent's)")
+        part.add_argument("--json", action="store_true", help="for programs")
+    parts["search"].add_argument("query", nargs="+", metavar="WORD", help='words; "in quotes" as they stand')
+    parts["search"].add_argument("--limit", type=int, metavar="N", help="at most N results (6)")
+    parts["search"].add_argument("--min-score", type=float, metavar="S", help="leave out what scores lower (0 to 1)")
+    parts["get"].add_argument("path", metavar="PATH[:LINE]")
+    parts["get"].add_argument("--from", dest="start", type=int, metavar="LINE", help="first line")
+    parts["get"].add_argument("--lines", type=int, metavar="N", help="how many lines (120)")
+    parts["why"].add_argument("path", metavar="PATH[:LINE]")
+    parts["undo"].add_argument("path", nargs="?", default="", metavar="PATH", help="the file changed last if left out")
+    parts["undo"].add_argument("--to", type=int, default=0, metavar="N", help="that version, as `why` lists them")
+    parts["undo"].add_argument("--dry-run", action="store_true", help="only show what would change")
+    return parser
+
+
+class _Sub(argparse.ArgumentParser):
+    """argparse, but a wrong line raises instead of exiting with 2."""
+
+    def __init__(self, **words: Any) -> None:
+        super().__init__(**words, allow_abbrev=False)
+
+    def error(self, message: str) -> Any:
+        raise BadRequest(message, fix=f"`{self.prog} --help`")

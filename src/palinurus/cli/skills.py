@@ -1,0 +1,233 @@
+"""`pal skills`: what skills there are and why one is not used; installing and removing. Asks before it changes
+anything, and runs nothing of a skill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.args import Parser, settings
+from palinurus.cli.render import plain
+from palinurus.clock import SystemClock
+from palinurus.config.load import Loaded
+from palinurus.config.settings import AgentSettings
+from palinurus.core.skills.danger import grave
+from palinurus.core.skills.offer import commands, shown
+from palinurus.core.skills.skill import Broken, Skill
+from palinurus.errors import BadRequest, NotFound
+from palinurus.workspace.install.parcel import Change, Parcel, asks, change, parcel
+from palinurus.workspace.install.place import Pin, Place
+from palinurus.workspace.install.source import Fetched, fetched
+from palinurus.workspace.roots import managed
+from palinurus.workspace.shelf import Shelf, Stock
+
+FINDINGS = 25  # shown before an installation
+
+
+def run(argv: list[str]) -> int:
+    """0; for `check` 1 if something is wrong. Raises BadRequest, NotFound, ConfigError, StateError."""
+    asked = _parser().parse_args(argv)
+    loaded = settings(os.environ)
+    place = Place(managed(loaded.settings.home))
+    if asked.what == "install":
+        return _install(asked, loaded, place)
+    if asked.what == "remove":
+        return _remove(asked, place)
+    agent = _agent(loaded, asked.agent)
+    stock = Shelf(loaded.settings, os.environ, loaded.raw).stock(agent)
+    if asked.what == "info":
+        return _info(asked, stock, place)
+    if asked.json:
+        print(msgspec.json.encode(everything(stock, place)).decode())
+    elif asked.what == "list":
+        print(listed(stock))
+    else:
+        print(checked(stock, place))
+    return 1 if asked.what == "check" and (stock.found.broken or place.drift()) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("skills", "Skills: folders of instructions the agent reads when it needs them.")
+    verbs = parser.add_subparsers(dest="what", required=True, metavar="list|check|info|install|remove")
+    for name, text in (("list", "all skills, and why some are not used"), ("check", "what is wrong with any")):
+        verb = verbs.add_parser(name, help=text, description=text)
+        _common(verb)
+    info = verbs.add_parser("info", help="all about one skill", description="All about one skill.")
+    info.add_argument("name")
+    _common(info)
+    install = verbs.add_parser("install", help="install from a folder, a .zip or a git address")
+    install.add_argument("source", metavar="PATH|ZIP|GIT-URL")
+    install.add_argument("--skill", default="", metavar="NAME", help="which, if the source holds several")
+    install.add_argument("--yes", action="store_true", help="do not ask")
+    remove = verbs.add_parser("remove", help="remove an installed skill")
+    remove.add_argument("name")
+    remove.add_argument("--yes", action="store_true", help="do not ask")
+    return parser
+
+
+def _common(verb: argparse.ArgumentParser) -> None:
+    verb.add_argument("--agent", default="", help="default: the default agent")
+    verb.add_argument("--json", action="store_true", help="print JSON")
+
+
+def _agent(loaded: Loaded, name: str) -> AgentSettings:
+    found = loaded.settings.agents.get(name or loaded.settings.default_agent)
+    if found is None:
+        raise NotFound(f"there is no agent {name!r}", fix=f"there are: {', '.join(loaded.settings.agents)}")
+    return found
+
+
+def listed(stock: Stock) -> str:
+    """A line for each skill; those that cannot be used with the reason."""
+    rows = [(skill, "") for skill in stock.ready]
+    rows += [(skill, "; ".join(why)) for skill, why in stock.waiting]
+    width = max((len(skill.name) for skill, _ in rows), default=0)
+    lines = []
+    for skill, why in sorted(rows, key=lambda row: row[0].name):
+        state = f"not used: {why}" if why else skill.description
+        lines.append(plain(f"{'-' if why else '+'} {skill.name:<{width}}  {skill.source:<10}  {state}"))
+    lines += [_broken(one) for one in stock.found.broken]
+    left = f", {stock.offer.left} of them not listed for want of room" if stock.offer.left else ""
+    lines.append(f"{len(stock.ready)} of {len(rows)} can be used{left}")
+    return "\n".join(lines)
+
+
+def _broken(one: Broken) -> str:
+    return plain(f"! {one.name}  {one.source}  invalid: {one.reason} ({one.path})").replace("\n", " ")
+
+
+def checked(stock: Stock, place: Place) -> str:
+    """What is wrong, a line each, and the sums."""
+    drift = place.drift()
+    lines = [_broken(one) for one in stock.found.broken]
+    lines += [plain(f"! {name}  {what}") for name, what in drift.items()]
+    lines += [plain(f"? {s.name}  {w}") for s in (*stock.ready, *(s for s, _ in stock.waiting)) for w in s.warnings]
+    lines += [
+        plain(f"? {s.name}  {s.path} is not used: another of that name goes before") for s in stock.found.shadowed
+    ]
+    lines += [plain(f"- {skill.name}  {'; '.join(why)}") for skill, why in stock.waiting]
+    lines.append(
+        f"{len(stock.ready)} can be used, {len(stock.waiting)} lack something, {len(stock.found.broken)} are invalid, "
+        f"{len(drift)} are not as installed"
+    )
+    return "\n".join(lines)
+
+
+def everything(stock: Stock, place: Place) -> dict[str, Any]:
+    """All of it, for programs."""
+    rows = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
+    return {
+        "skills": [{**msgspec.to_builtins(skill), "eligible": not why, "reasons": list(why)} for skill, why in rows],
+        "invalid": [one._asdict() for one in stock.found.broken],
+        "shadowed": [{"name": one.name, "path": one.path, "source": one.source} for one in stock.found.shadowed],
+        "drift": place.drift(),
+        "listed": len(stock.offer.skills),
+        "leftOut": stock.offer.left,
+    }
+
+
+def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
+    reasons: dict[str, tuple[Skill, tuple[str, ...]]] = {s.name: (s, ()) for s in stock.ready}
+    reasons |= {skill.name: (skill, why) for skill, why in stock.waiting}
+    if asked.name not in reasons:
+        broken = next((one for one in stock.found.broken if one.name == asked.name), None)
+        if broken is None:
+            raise NotFound(f"there is no skill {asked.name!r}", fix="`pal skills list`")
+        print(_broken(broken))
+        return 1
+    skill, why = reasons[asked.name]
+    pin = place.pins().get(skill.name) if skill.source == "installed" else None
+    if asked.json:
+        told = {**msgspec.to_builtins(skill), "eligible": not why, "reasons": why, "pin": msgspec.to_builtins(pin)}
+        print(msgspec.json.encode(told).decode())
+        return 0
+    command = next((c.name for c in commands(stock.ready) if c.skill == skill.name), "")
+    rows = [
+        ("name", skill.name),
+        ("description", skill.description),
+        ("file", shown(skill.path, os.path.expanduser("~"))),
+        ("from", skill.source),
+        ("homepage", skill.homepage),
+        ("usable", "; ".join(why) if why else "yes"),
+        ("command", f"/{command}" if command else ""),
+        *(("asks for", line) for line in asks(skill)),
+        *(("odd", line) for line in skill.warnings),
+        ("pinned", f"{pin.sha256[:16]} from {pin.origin} {pin.commit[:12]}".rstrip() if pin else ""),
+        ("changed", place.drift().get(skill.name, "") if pin else ""),
+    ]
+    print("\n".join(plain(f"{label:<12} {text}") for label, text in rows if text))
+    return 0
+
+
+# install, remove
+
+
+def _install(asked: argparse.Namespace, loaded: Loaded, place: Place) -> int:
+    got = fetched(asked.source, os.environ)
+    new = parcel(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
+    old = place.installed(new.skill.name)
+    print(summary(new, old, got, place.pins()))
+    if old is not None and old.digest == new.digest and new.skill.name in place.pins():
+        print("it is installed already")
+        return 0
+    if not _agreed(asked.yes, "install it?"):
+        return 1
+    where = place.put(new, Pin(new.digest, got.origin, SystemClock().now(), got.commit))
+    print(f"installed  {where}")
+    return 0
+
+
+def summary(new: Parcel, old: Parcel | None, got: Fetched, pins: Mapping[str, Pin]) -> str:
+    """What is about to be installed, in words for the person who decides."""
+    size = sum(len(part.data) for part in new.parts)
+    lines = [
+        f"skill        {new.skill.name}",
+        f"description  {new.skill.description}",
+        f"from         {got.origin}" + (f" at {got.commit[:12]}" if got.commit else ""),
+        f"files        {len(new.parts)}, {size} bytes, sha256 {new.digest[:16]}",
+        *(f"asks for     {line}" for line in asks(new.skill)),
+        *(f"odd          {line}" for line in new.skill.warnings),
+    ]
+    if old is not None:
+        lines += _changes(change(old, new))
+        if new.skill.name not in pins:
+            lines.append("replaces     a skill of that name that was put there by hand")
+    lines += [f"{'LOOK' if grave(one) else 'note':<12} {one}" for one in new.findings[:FINDINGS]]
+    if len(new.findings) > FINDINGS:
+        lines.append(f"             … and {len(new.findings) - FINDINGS} more")
+    return "\n".join(plain(line) for line in lines)
+
+
+def _changes(found: Change) -> list[str]:
+    rows = (("added", found.added), ("removed", found.removed), ("changed", found.changed))
+    made = [f"{label:<12} {', '.join(names)}" for label, names in rows if names]
+    return made + [f"newly asks   {line}" for line in found.asks]
+
+
+def _remove(asked: argparse.Namespace, place: Place) -> int:
+    pinned = asked.name in place.pins()
+    there = os.path.isdir(os.path.join(place.root, asked.name)) if "/" not in asked.name else False
+    if there and not pinned:
+        print(plain(f"{asked.name} was put there by hand: there is no other copy that Palinurus knows of"))
+    if (there or pinned) and not _agreed(asked.yes, f"remove {plain(asked.name)}?"):
+        return 1
+    place.remove(asked.name)
+    print(f"removed  {plain(asked.name)}")
+    return 0
+
+
+def _agreed(yes: bool, question: str) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise BadRequest("nobody is there to be asked", fix="look at the summary above, then add --yes")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False

@@ -1,0 +1,129 @@
+"""memory_search and memory_get: finding and reading what was remembered. Made for a `Recall`; know no index.
+
+Both only read. Writing memory is done with the ordinary file tools.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from palinurus.core.memory.excerpt import hint
+from palinurus.core.memory.values import Excerpt, Found, Refused
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.tools.paths import brief
+
+
+class Recall(Protocol):
+    """Where memory is. `workspace.memory.shelf.Shelf` is one."""
+
+    async def search(
+        self, agent: str, session: str, text: str, limit: int | None = None, least: float | None = None
+    ) -> Found: ...
+
+    async def get(self, agent: str, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused: ...
+
+
+def make(recall: Recall) -> dict[str, Tool]:
+    """The two tools, by name."""
+    search = msgspec.structs.replace(_SEARCH, run=partial(_search, recall))
+    get = msgspec.structs.replace(_GET, run=partial(_get, recall))
+    return {search.name: search, get.name: get}
+
+
+async def _search(
+    recall: Recall, ctx: ToolContext, query: str, maxResults: int | None = None, minScore: float | None = None
+) -> Output:
+    """Raises ToolFailure."""
+    if not query.strip():
+        raise ToolFailure("query is empty")
+    found = await recall.search(ctx.agent, ctx.session, query, maxResults, minScore)
+    hits: list[dict[str, Any]] = [_plain(hit) for hit in found.hits]
+    body: dict[str, Any] = {"results": hits}
+    if found.disabled:
+        body |= {"disabled": True, "reason": found.disabled}
+    if found.note:
+        body["note"] = found.note
+    room = ctx.settings.result_chars - 200
+    text = _json(body)
+    while len(text) > room and hits:  # a cut in the middle would be no JSON any more
+        hits.pop()
+        text = _json({**body, "leftOut": len(found.hits) - len(hits)})
+    return said(text, body)
+
+
+async def _get(recall: Recall, ctx: ToolContext, path: str, **window: Any) -> Output:
+    """Raises ToolFailure."""
+    found = await recall.get(ctx.agent, path, window.get("from") or 1, window.get("lines"))
+    if isinstance(found, Refused):
+        raise ToolFailure(f"{brief(path)}: {found.reason}")
+    told = hint(found)
+    gap = "\n\n" if found.text and told else ""
+    return said(f"{found.text}{gap}{told}", msgspec.to_builtins(found))
+
+
+def _plain(hit: Any) -> dict[str, Any]:
+    made: dict[str, Any] = msgspec.to_builtins(hit)
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _json(body: dict[str, Any]) -> str:
+    return msgspec.json.encode(body).decode()
+
+
+async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+    raise ToolFailure("there is no memory here")
+
+
+def _asked(args: dict[str, Any]) -> str:
+    return brief(str(args.get("query") or args.get("path") or ""))
+
+
+_SEARCH = Tool(
+    name="memory_search",
+    description=(
+        "Search MEMORY.md and memory/*.md for what was noted earlier (work, decisions, dates, people, preferences, "
+        "tasks). Returns the best pieces with path and lines; read more with memory_get."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": 'Words to look for; "in quotes" they must stand together'},
+            "maxResults": {"type": "integer", "minimum": 1, "description": "At most this many results (6)"},
+            "minScore": {"type": "number", "minimum": 0, "maximum": 1, "description": "Leave out what scores lower"},
+        },
+        "required": ["query"],
+    },
+    run=_nobody,
+    effect="pure",
+    summary=_asked,
+    aliases={
+        "q": "query",
+        "text": "query",
+        "limit": "maxResults",
+        "max_results": "maxResults",
+        "min_score": "minScore",
+    },
+)
+_GET = Tool(
+    name="memory_get",
+    description=(
+        "Read lines of a memory file (MEMORY.md or memory/*.md), best after memory_search. Long files come in parts, "
+        "with the line to continue from; a file that does not exist is empty, not an error."
+    ),
+    parameters={
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "As memory_search gave it, e.g. memory/2026-01-31.md"},
+            "from": {"type": "integer", "minimum": 1, "description": "First line, counted from 1"},
+            "lines": {"type": "integer", "minimum": 1, "description": "How many lines at most"},
+        },
+        "required": ["path"],
+    },
+    run=_nobody,
+    effect="pure",
+    summary=_asked,
+    aliases={"file_path": "path", "file": "path", "offset": "from", "start": "from", "limit": "lines"},
+)

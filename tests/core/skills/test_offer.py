@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.core.prompt.facts import Facts
+from palinurus.core.prompt.render import render
+from palinurus.core.prompt.skills import listing
+from palinurus.core.skills.offer import commands, offer
+from palinurus.core.skills.skill import Skill
+
+
+def made(count: int, text: str = "about it") -> list[Skill]:
+    return [Skill(name=f"s{n:02}", description=text, path=f"/h/k/s{n:02}/SKILL.md") for n in range(count)]
+
+
+@pytest.mark.seed(390, 391)
+def test_the_prompt_lists_name_description_and_place() -> None:
+    shown = offer(made(1), "/h", 18_000, 150)
+    text = render(Facts(skills=shown.skills, skills_left=shown.left)).text
+    assert "<available_skills>" in text
+    assert re.search(r"<name>s00</name>\s*<description>about it</description>\s*<location>~/k/s00/SKILL.md<", text)
+    assert re.search(r"read its SKILL.md at <location> with the `read` tool", text)
+
+
+@pytest.mark.seed(392)
+def test_no_skill_no_section() -> None:
+    hidden = Skill(name="a", description="d", model_invocable=False)
+    shown = offer([hidden], "/h", 18_000, 150)
+    assert shown == ((), 0)
+    assert "skills" not in render(Facts(skills=shown.skills)).text.lower().split("## safety")[0]
+
+
+@pytest.mark.seed(395)
+@given(st.integers(0, 30), st.integers(0, 4000), st.integers(1, 40))
+def test_the_budget_holds_whatever_it_is(count: int, chars: int, most: int) -> None:
+    shown = offer(made(count), "", chars, most)
+    assert len(shown.skills) + shown.left == count
+    assert len(shown.skills) <= most
+    assert not shown.skills or len(listing(shown.skills)) <= chars
+    assert [s.name for s in shown.skills] == [s.name for s in made(count)[: len(shown.skills)]]
+
+
+@pytest.mark.seed(395)
+def test_descriptions_go_before_skills_go() -> None:
+    full = offer(made(10, "x" * 200), "", 18_000, 150)
+    short = offer(made(10, "x" * 200), "", len(listing(full.skills)) - 1, 150)
+    assert all(s.description for s in full.skills)
+    assert (len(short.skills), short.left) == (10, 0)
+    assert not any(s.description for s in short.skills)
+    assert offer(made(10), "", 300, 150).left > 0
+
+
+def test_commands_have_plain_unique_names() -> None:
+    names = ["Über Tool!", "a-b", "a_b", "status", "x" * 60, "x" * 61, "…"]
+    skills = [Skill(name=name, description="d") for name in names] + [
+        Skill(name="no", description="d", user_invocable=False)
+    ]
+    found = {command.skill: command.name for command in commands(skills, ["status"])}
+    assert found["a-b"] == "a_b"
+    assert found["a_b"] == "a_b_2"
+    assert found["status"] == "status_2"
+    assert "no" not in found
+    assert len(set(found.values())) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9_]{1,32}", name) for name in found.values())
