@@ -18,7 +18,8 @@ def test_a_new_workspace_gets_every_file_and_the_first_conversation(tmp_path: Pa
         assert ensure(str(where)) == [*NAMES, FIRST]
     finally:
         os.umask(old)
-    assert sorted(os.listdir(where)) == sorted([*NAMES, FIRST])
+    assert sorted(os.listdir(where)) == sorted([*NAMES, FIRST, "memory"])
+    assert stat.S_IMODE((where / "memory").stat().st_mode) == 0o700
     assert stat.S_IMODE(where.stat().st_mode) == 0o700
     assert all(stat.S_IMODE((where / name).stat().st_mode) == 0o600 for name in NAMES)
     assert all((where / name).read_bytes() == template(name) != b"" for name in NAMES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 
 import msgspec
 
@@ -43,8 +43,8 @@ def hours(form: str, locale: str) -> int:
 
 def time_line(now: int, zone: tzinfo | None, name: str, form: int) -> str:
     """`Time: Saturday, 2026-01-31 14:05 (Europe/Berlin, UTC+01:00)`"""
-    at = datetime.fromtimestamp(now / 1000, zone or timezone.utc)
-    clock = f"{at:%I:%M %p}".lstrip("0") if form == 12 else f"{at:%H:%M}"
+    at = datetime.fromtimestamp(now / 1000, zone or UTC)
+    clock = f"{at.hour % 12 or 12}:{at:%M} {'PM' if at.hour >= 12 else 'AM'}" if form == 12 else f"{at:%H:%M}"
     offset = f"{at:%z}" or "+0000"
     shift = f"UTC{offset[:3]}:{offset[3:5]}"
     return f"Time: {_DAYS[at.weekday()]}, {at:%Y-%m-%d} {clock} ({f'{name}, ' if name else ''}{shift})"

@@ -70,3 +70,9 @@ def test_cut_calls_say_so() -> None:
 def test_a_closed_call_is_not_cut() -> None:
     form = function("<function=ls><parameter=path>/a</parameter></function>", 0, OFFER)
     assert form is not None and not form.calls[0].cut
+
+
+@pytest.mark.parametrize("wrap", ["{}", "<tool_call>{}</tool_call>", "```json\n{}\n```"])
+def test_doubled_braces_as_small_models_copy_them(wrap: str) -> None:
+    shown, calls = told(wrap.replace("{}", '{{"name": "ls", "arguments": {"path": "."}}}'))
+    assert shown.strip() == "" and [(c.name, c.arguments) for c in calls] == [("ls", {"path": "."})]

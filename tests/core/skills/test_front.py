@@ -34,17 +34,13 @@ def fields(header: str) -> object:
         ("a:\n  b:\n    c: d\n  e: f", {"b": {"c": "d"}, "e": "f"}),
         ('a: {\n"b": {"c": [1, true,],},\n}', {"b": {"c": ["1", True]}}),
         ('a:\n  {\n    "b": "c", # said\n  }', {"b": "c"}),
-        ("a: {b: c d, e: }", None),
+        ("a: {b: c d, e: }", {"b": "c d", "e": None}),
         ('"a": b', "b"),
         ('a: "\\ud800x"', "\ufffdx"),
     ],
 )
 def test_values(header: str, value: object) -> None:
-    found = fields(header)
-    if header == "a: {b: c d, e: }":
-        assert isinstance(found, Unreadable)
-    else:
-        assert found == {"a": value}
+    assert fields(header) == {"a": value}
 
 
 def test_the_body_is_what_comes_after() -> None:

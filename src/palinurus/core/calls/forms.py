@@ -297,6 +297,10 @@ def _list_end(text: str, at: int) -> int:
 
 
 def _value(text: str, at: int, offer: Offer, *, marked: bool) -> Form | None:
+    if text.startswith("{{", at):  # Qwen copies the doubled braces of its template
+        inner = _value(text, at + 1, offer, marked=marked)
+        if inner is not None and (text.startswith("}", inner.end) or inner.end == len(text)):
+            return Form(inner.calls, min(inner.end + 1, len(text)))
     found = read(text, at, offer.keys())
     if found is None:
         return None

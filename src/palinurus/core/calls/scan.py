@@ -177,7 +177,7 @@ def _begins(text: str, names: Collection[str]) -> bool | None:
         if len(word) == len(inner):
             return None if any(name.startswith(word) for name in names) else False
         return word in names and inner[len(word)] == "("
-    if text[0] == "[":
+    if text[0] == "[" or (text.startswith("{{") and not text.startswith("{{{")):
         return _begins(inner, names) if inner else None
     if not inner:
         return None

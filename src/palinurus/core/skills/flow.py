@@ -12,7 +12,6 @@ DEPTH = 20  # brackets in brackets
 _WORDS: dict[str, bool | None] = {
     "": None, "~": None, "null": None, "true": True, "false": False, "True": True, "False": False,
 }  # fmt: skip
-_SINGLE = {"''": "'"}
 
 
 class Fault(Exception):
@@ -102,8 +101,10 @@ def _map(text: str, at: int, depth: int) -> Read:
         at = skip(text, key.end)
         item: Any = None
         if text[at : at + 1] == ":":
-            item, at = value(text, at + 1, depth + 1)
-            at = skip(text, at)
+            at = skip(text, at + 1)
+            if text[at : at + 1] not in (",", "}"):
+                item, at = value(text, at, depth + 1)
+                at = skip(text, at)
         made[key.value if isinstance(key.value, str) else json.dumps(key.value)] = item
         at = _next(text, at, "}", opened)
     return Read(made, at + 1)

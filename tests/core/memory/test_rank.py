@@ -1,0 +1,57 @@
+"""Scores, snippets, citations."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.core.memory.rank import SNIPPET, Match, cited, citing, ranked, snippet
+from palinurus.core.memory.values import Hit
+
+
+def test_more_of_the_question_beats_more_strength() -> None:
+    some, every = Match("a", 1, 2, "t", 0.5, 9.0), Match("b", 1, 2, "t", 1.0, 1.0)
+    hits = ranked([some, every], (), 6, 0.0)
+    assert [hit.path for hit in hits] == ["b", "a"]
+    assert all(0 <= hit.score <= 1 for hit in hits)
+
+
+def test_what_scores_low_is_left_out_and_there_is_an_end() -> None:
+    matches = [Match(f"{n}", 1, 1, "t", n / 10, 1.0) for n in range(11)]
+    assert [hit.path for hit in ranked(matches, (), 3, 0.0)] == ["10", "9", "8"]
+    assert min(hit.score for hit in ranked(matches, (), 50, 0.35)) >= 0.35
+
+
+def test_a_snippet_shows_what_was_found() -> None:
+    text = "\n".join(f"line {n} of padding words" for n in range(100)) + "\nthe needle is here\nand after"
+    shown = snippet(text, ("needle",))
+    assert "needle is here" in shown and len(shown) <= SNIPPET and shown.startswith("…")
+
+
+@given(st.text(max_size=2000), st.text(min_size=1, max_size=8), st.integers(10, 700))
+def test_a_snippet_is_never_too_long_and_always_of_the_text(text: str, word: str, room: int) -> None:
+    shown = snippet(text, (word,), room)
+    assert len(shown) <= room
+    assert shown.removeprefix("…").removesuffix("…") in text or shown in text
+
+
+@pytest.mark.parametrize(
+    ("mode", "session", "expected"),
+    [
+        ("auto", "agent:main:main", True),
+        ("auto", "agent:main:telegram:direct:1", True),
+        ("auto", "agent:main:telegram:group:1", False),
+        ("auto", "agent:main:discord:channel:1:thread:2", False),
+        ("auto", "", True),
+        ("on", "agent:main:telegram:group:1", True),
+        ("off", "agent:main:main", False),
+    ],
+)
+def test_citations(mode: str, session: str, expected: bool) -> None:
+    assert citing(mode, session) is expected
+
+
+def test_a_citation() -> None:
+    assert cited(Hit("memory/a.md", 3, 9, 1.0, "")) == "memory/a.md#L3-L9"
+    assert cited(Hit("MEMORY.md", 3, 3, 1.0, "")) == "MEMORY.md#L3"
