@@ -19,13 +19,14 @@ from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.model import Model
-from palinurus.core.types.outbound import Channel, Reply
+from palinurus.core.types.outbound import Channel, Reply, Show
 from palinurus.errors import NotFound
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
+from palinurus.inbox.route import route
 from palinurus.outbox.blocks import Blocks
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
@@ -132,7 +133,9 @@ class App:
             self.hooks,
             self.gatherer,
         )
-        services = Services(Preparer(parts), self.store, model, self.hooks, self.clock, Blocks, self._replied, switched)
+        services = Services(
+            Preparer(parts), self.store, model, self.hooks, self.clock, self._speaker, self._replied, switched
+        )
         desk = Desk(
             self.settings,
             self._environ,
@@ -156,6 +159,25 @@ class App:
         controller = Controller(desk, self._replied, changed)
         turns = Turns(services)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
+
+    def _speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Blocks:
+        """Who speaks for a run: in blocks where the channel wants them, with files of the agent's workspace only."""
+        settings = self.settings
+        where = route(inbound, settings)
+        agent = settings.agents.get(where.agent if isinstance(where, Route) else settings.default_agent)
+        wanted = settings.channels.get(inbound.target.channel, {}).get("blockStreaming")
+        # Telegram follows the default; any other channel must ask for blocks itself.
+        telegram = inbound.target.channel == "telegram"
+        on = bool(wanted) if wanted is not None else telegram and settings.blocks_on
+        session = str(where.key) if isinstance(where, Route) else ""
+        return Blocks(
+            inbound,
+            item,
+            show,
+            settings.blocks if on else None,
+            roots=(agent.workspace,) if agent else (),
+            trace=lambda: self.hooks.traced(session),
+        )
 
     def _replied(self, replies: tuple[Reply, ...]) -> None:
         for name in {reply.target.channel for reply in replies}:

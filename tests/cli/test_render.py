@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.cli.render import View, plain, took
-from palinurus.core.types.events import Event, MessageStart, MessageUpdate, ToolEnd, ToolStart
-from palinurus.core.types.messages import Text, ToolResult
+from palinurus.core.types.events import (
+    AgentStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
+from palinurus.core.types.messages import Assistant, Text, Thinking, ToolResult
 
 
 class Screen(io.StringIO):
@@ -87,3 +95,21 @@ def test_a_long_summary_fits_the_line() -> None:
 
 def test_durations() -> None:
     assert (took(12), took(1250)) == ("12 ms", "1.2 s")
+
+
+@pytest.mark.seed(116)
+@pytest.mark.parametrize(("level", "shows"), [("stream", True), ("on", True), ("off", False)])
+def test_reasoning_is_shown_while_it_comes_and_the_answer_stands_alone(level: str, shows: bool) -> None:
+    out = io.StringIO()
+    view = View(out, {})
+    view.begin()
+    view.show(AgentStart("r", "s", "m", 0, level))
+    view.show(MessageStart())
+    view.show(MessageUpdate("first ", "thinking"))
+    seen = out.getvalue()
+    view.show(MessageUpdate("this", "thinking"))
+    view.show(MessageUpdate("The answer."))
+    view.show(MessageEnd(Assistant((Thinking("first this"), Text("The answer.")))))
+    assert ("first" in seen) is shows
+    assert ("Thinking\nfirst this\nThe answer." in out.getvalue()) is shows
+    assert view.said == "The answer."

@@ -8,11 +8,12 @@ import pytest
 
 from palinurus.workspace.images import ImageLimits, found
 
-PNG = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 LIMITS = ImageLimits()
 
 
-@pytest.mark.seed(153)
 async def test_named_images_are_loaded_for_models_that_see(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(PNG)
     (tmp_path / "b.jpg").write_bytes(b"\xff\xd8\xff\xe0rest")
@@ -63,7 +64,6 @@ async def test_counts_and_sums(tmp_path: Path) -> None:
     assert (len(small.images), len(small.notes)) == (2, 2)
 
 
-@pytest.mark.seed(153)
 async def test_inline_data(tmp_path: Path) -> None:
     encoded = base64.b64encode(PNG).decode()
     got = await found(f"see data:image/jpeg;base64,{encoded} here", str(tmp_path), LIMITS)

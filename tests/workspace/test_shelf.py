@@ -112,7 +112,9 @@ def test_configured_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.seed(250)
-@pytest.mark.parametrize(("word", "told"), [(None, [1, 1, 1]), ("always", [1, 1, 1]), ("off", [0, 0, 0]), ("once", [1, 0, 0])])
+@pytest.mark.parametrize(
+    ("word", "told"), [(None, [1, 1, 1]), ("always", [1, 1, 1]), ("off", [0, 0, 0]), ("once", [1, 0, 0])]
+)
 async def test_the_warning(tmp_path: Path, word: str | None, told: list[int]) -> None:
     defaults = {"bootstrapPromptTruncationWarning": word} if word else {}
     bench = Bench(tmp_path, {"agents": {"defaults": defaults}})
@@ -129,7 +131,6 @@ async def test_the_warning(tmp_path: Path, word: str | None, told: list[int]) ->
     assert seen == told
 
 
-@pytest.mark.seed(251)
 def test_sizes_are_in_the_report_and_not_in_the_prompt(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.fill()

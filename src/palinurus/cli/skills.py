@@ -28,11 +28,18 @@ from palinurus.workspace.roots import managed
 from palinurus.workspace.shelf import Shelf, Stock
 
 FINDINGS = 25  # shown before an installation
+VERBS = {
+    "list": "all skills, and why some are not used",
+    "check": "what is wrong with any",
+    "info": "all about one",
+    "install": "from a folder, a .zip file or a git address; asks first, runs nothing",
+    "remove": "an installed one",
+}
 
 
 def run(argv: list[str]) -> int:
     """0; for `check` 1 if something is wrong. Raises BadRequest, NotFound, ConfigError, StateError."""
-    asked = _parser().parse_args(argv)
+    asked = _asked(argv)
     loaded = settings(os.environ)
     place = Place(managed(loaded.settings.home))
     if asked.what == "install":
@@ -52,28 +59,25 @@ def run(argv: list[str]) -> int:
     return 1 if asked.what == "check" and (stock.found.broken or place.drift()) else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser("skills", "Skills: folders of instructions the agent reads when it needs them.")
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="list|check|info|install|remove")
-    for name, text in (("list", "all skills, and why some are not used"), ("check", "what is wrong with any")):
-        verb = verbs.add_parser(name, help=text, description=text)
-        _common(verb)
-    info = verbs.add_parser("info", help="all about one skill", description="All about one skill.")
-    info.add_argument("name")
-    _common(info)
-    install = verbs.add_parser("install", help="install from a folder, a .zip or a git address")
-    install.add_argument("source", metavar="PATH|ZIP|GIT-URL")
-    install.add_argument("--skill", default="", metavar="NAME", help="which, if the source holds several")
-    install.add_argument("--yes", action="store_true", help="do not ask")
-    remove = verbs.add_parser("remove", help="remove an installed skill")
-    remove.add_argument("name")
-    remove.add_argument("--yes", action="store_true", help="do not ask")
-    return parser
-
-
-def _common(verb: argparse.ArgumentParser) -> None:
-    verb.add_argument("--agent", default="", help="default: the default agent")
-    verb.add_argument("--json", action="store_true", help="print JSON")
+def _asked(argv: list[str]) -> argparse.Namespace:
+    """The verb in `what`, its arguments beside it. Raises BadRequest."""
+    what = argv[0] if argv and argv[0] in VERBS else ""
+    if not what:
+        parser = Parser("skills", "Skills: folders of instructions the agent reads when it needs them.")
+        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
+        return parser.parse_args(argv[:1])
+    parser = Parser(f"skills {what}", VERBS[what])
+    if what in ("info", "remove"):
+        parser.add_argument("name")
+    if what == "install":
+        parser.add_argument("source", metavar="PATH|ZIP|GIT-URL")
+        parser.add_argument("--skill", default="", metavar="NAME", help="which, if the source holds several")
+    if what in ("install", "remove"):
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+    else:
+        parser.add_argument("--agent", default="", help="default: the default agent")
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
 
 
 def _agent(loaded: Loaded, name: str) -> AgentSettings:

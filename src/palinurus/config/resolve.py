@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import access, bindings, credentials, durations, paths, supply, upkeep
+from palinurus.config.blocks import blocks
 from palinurus.config.check import Finding
 from palinurus.config.keypath import Path
 from palinurus.config.prompts import prompted
@@ -64,7 +65,10 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
     channels = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
+    blocks_on, block = blocks(config.agents.defaults if config.agents else None)
     return Settings(
+        blocks_on=blocks_on,
+        blocks=block,
         home=home,
         agents=agents,
         default_agent=default,

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.core.memory.values import Options
+from palinurus.core.stream.chunk import BlockSettings
 
 
 class Secret(msgspec.Struct, frozen=True):
@@ -291,6 +292,8 @@ class Settings(msgspec.Struct, frozen=True):
     budgets: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
+    blocks_on: bool = False  # agents.defaults.blockStreamingDefault
+    blocks: BlockSettings = BlockSettings()
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does

@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from palinurus.plugins.points import POINTS
+
+TRACED = 256  # sessions whose trace lines are kept
+LINES = 20  # of each
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +29,7 @@ class Hooks:
     def __init__(self) -> None:
         self._handlers: dict[str, list[Handler]] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._traces: dict[str, deque[str]] = {}
 
     def on(self, point: str, call: Callable[[dict[str, Any]], Any], *, priority: int = 0, owner: str = "") -> None:
         """Register. Raises KeyError for a point that does not exist."""
@@ -72,6 +77,16 @@ class Hooks:
                 await asyncio.wait_for(result, POINTS[point].deadline)
         except Exception as exc:  # noqa: BLE001 - border
             log.warning("hook %s of %s failed: %s", point, handler.owner or "?", exc)
+
+    def trace(self, session: str, owner: str, line: str) -> None:
+        """A plugin's word on what it did, for people who switched /trace on. The newest few are kept, in memory."""
+        if session not in self._traces and len(self._traces) >= TRACED:
+            self._traces.pop(next(iter(self._traces)))
+        self._traces.setdefault(session, deque(maxlen=LINES)).append(f"{owner}: {line}")
+
+    def traced(self, session: str) -> tuple[str, ...]:
+        """The lines of plugins for this session, oldest first."""
+        return tuple(self._traces.get(session, ()))
 
     async def drain(self) -> None:
         """Wait for observers that are still running (each has its deadline)."""

@@ -43,7 +43,9 @@ def test_a_long_file_keeps_both_ends_and_points_at_itself() -> None:
 
 @pytest.mark.seed(249, 268)
 def test_a_missing_file_is_one_line() -> None:
-    made = inject([Raw("SOUL.md", "/odd\ndir/SOUL.md", None), raw("MEMORY.md", None), raw("BOOTSTRAP.md", None)], 99, 999)
+    made = inject(
+        [Raw("SOUL.md", "/odd\ndir/SOUL.md", None), raw("MEMORY.md", None), raw("BOOTSTRAP.md", None)], 99, 999
+    )
     assert [(f.name, f.missing) for f in made.files] == [("SOUL.md", True)]
     assert made.files[0].text == "[MISSING] Expected at: /odd dir/SOUL.md"
     assert [w.state for w in made.weights] == ["missing", "absent", "absent"]
@@ -66,7 +68,11 @@ def test_a_first_conversation_is_pending_while_its_file_is_there() -> None:
 
 def test_files_are_filled_in_the_order_of_the_prompt() -> None:
     made = inject([raw("HEARTBEAT.md", "h" * 90), raw("x.md", "x" * 90), raw("AGENTS.md", "a" * 90)], 99, 190)
-    assert [(f.name, bool(f.text)) for f in made.files] == [("AGENTS.md", True), ("HEARTBEAT.md", True), ("x.md", False)]
+    assert [(f.name, bool(f.text)) for f in made.files] == [
+        ("AGENTS.md", True),
+        ("HEARTBEAT.md", True),
+        ("x.md", False),
+    ]
     assert made.files[2].truncated  # so that the notice names it
     assert made.weights[2].state == "left out"
 

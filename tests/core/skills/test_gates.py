@@ -8,7 +8,9 @@ from palinurus.core.skills.skill import Requires, Skill
 WORLD = World("linux", {"git", "jq"}.__contains__, {"HAVE"}.__contains__, {"a.b"}.__contains__)
 
 
-def one(source: str = "workspace", *, always: bool = False, os: tuple[str, ...] = (), **needs: tuple[str, ...]) -> Skill:
+def one(
+    source: str = "workspace", *, always: bool = False, os: tuple[str, ...] = (), **needs: tuple[str, ...]
+) -> Skill:
     return Skill(
         name="s", description="d", key="k", source=source, always=always, os=os, primary_env="KEY",
         requires=Requires(**needs),

@@ -36,6 +36,8 @@ def card(call: Call) -> str:
         f"Session: {call.key} · {record.sessionId if call.stored else 'not begun'} · {state}",
         f"Queue: {queue}",
     ]
+    if shown("trace", now) == "on":
+        lines += [f"Trace: {line}" for line in call.desk.hooks.traced(str(call.key))]
     return "\n".join(lines)
 
 

@@ -1,0 +1,94 @@
+"""`pal memory`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palinurus.cli.memory import place, run
+from palinurus.clock import SystemClock
+from palinurus.core.memory.values import Options
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.errors import BadRequest, NotFound
+from palinurus.store.port import Item, Settlement
+from palinurus.store.sqlite import open_store
+from palinurus.workspace.memory.history import Author
+from palinurus.workspace.memory.memory import Change, Memory
+
+SESSION = "agent:main:main"
+
+
+@pytest.fixture
+def workspace(demo: Path) -> Path:
+    folder = demo / "workspace"
+    (folder / "memory").mkdir(parents=True)
+    (folder / "MEMORY.md").write_text("# Tea\nAnna likes green tea.\n")
+    return folder
+
+
+def out(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert run(list(argv)) == 0
+    return capsys.readouterr().out
+
+
+def test_search_get_and_status(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "MEMORY.md#L1-L3" in out(capsys, "search", "green", "tea")
+    assert json.loads(out(capsys, "search", "--json", "tea"))["hits"][0]["path"] == "MEMORY.md"
+    assert out(capsys, "search", "zebra") == "Nothing was found.\n"
+    assert out(capsys, "get", "MEMORY.md:2") == "Anna likes green tea.\n"
+    assert "does not exist yet" in out(capsys, "get", "memory/x.md")
+    assert "1 file, 1 pieces" in out(capsys, "status") and json.loads(out(capsys, "status", "--json"))["chunks"] == 1
+    with pytest.raises(BadRequest):
+        run(["get", "AGENTS.md"])
+    with pytest.raises(BadRequest):
+        run(["dance"])
+    with pytest.raises(NotFound):
+        run(["status", "--agent", "nobody"])
+
+
+def test_places() -> None:
+    assert place("memory/a.md") == ("memory/a.md", 0)
+    assert place("memory/a.md:7") == place("memory/a.md#L7-L9") == ("memory/a.md", 7)
+
+
+async def test_why_names_the_message_and_its_sender(
+    demo: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = SystemClock()
+    memory = Memory(str(demo), "main", str(workspace), Options(), clock)
+    memory.refresh()
+    store = await open_store(str(demo), clock)
+    inbound = Inbound(Target("telegram"), Sender("42", "Ann\x1b[2Ja"), "e", "remember: black tea", clock.now())
+    body = msgspec.json.encode(inbound)
+    accepted = await store.accept(Item("msg-1", "d", SESSION, "main", body, clock.now()), claim=True)
+    (workspace / "MEMORY.md").write_text("# Tea\nAnna likes black tea.\n")
+    author = Author("edit", SESSION, "r", "c")
+    memory.note(Change(author, clock.now() - 100, memory.roots.real("MEMORY.md") or ""))
+    assert accepted.claim is not None
+    await store.settle(accepted.claim, Settlement("answered"))
+    await store.close()
+    memory.close()
+    told = out(capsys, "why", "MEMORY.md:2")
+    assert "Anna likes black tea." in told and f"written by edit in {SESSION}" in told
+    assert "message msg-1 from Ann" in told and "on telegram: remember: black tea" in told and "\x1b" not in told
+    assert "was there before" in out(capsys, "why", "MEMORY.md:1")
+    assert [one["kind"] for one in json.loads(out(capsys, "why", "--json", "MEMORY.md"))] == ["found", "written"]
+    with pytest.raises(BadRequest):
+        run(["why", "MEMORY.md:99"])
+
+
+def test_undo(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (workspace / "MEMORY.md").read_text()
+    out(capsys, "status")
+    (workspace / "MEMORY.md").write_text("wrong\n")
+    told = out(capsys, "undo", "--dry-run")
+    assert "-wrong" in told and "would be as in version 1 again" in told
+    assert (workspace / "MEMORY.md").read_text() == "wrong\n"
+    assert "MEMORY.md is as in version 1 again" in out(capsys, "undo")
+    assert (workspace / "MEMORY.md").read_text() == before
+    assert "MEMORY.md is as in version 2 again" in out(capsys, "undo", "MEMORY.md", "--to", "2")
+    assert (workspace / "MEMORY.md").read_text() == "wrong\n"
+    assert "brought back from version 2" in out(capsys, "why", "MEMORY.md")

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from palinurus.errors import BadRequest, NotFound
+from palinurus.workspace.install.source import fetched
+
+TEXT = "---\nname: s\ndescription: d\n---\n"
+
+
+def test_a_skill_file_stands_for_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "SKILL.md").write_text(TEXT)
+    (tmp_path / "more.md").write_text("x")
+    got = fetched(str(tmp_path / "SKILL.md"), {})
+    assert [part.name for part in got.parts] == ["SKILL.md", "more.md"]
+    assert got.origin == str(tmp_path)
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git here")
+def test_a_repository_without_its_hooks(tmp_path: Path) -> None:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "SKILL.md").write_text(TEXT)
+    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "HOME": str(tmp_path)}
+    for args in (["init", "-q"], ["add", "."], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "x"]):
+        subprocess.run(["git", *args], cwd=repo, check=True, env=env)
+    mark = tmp_path / "ran"
+    hooks = tmp_path / "template" / "hooks"
+    hooks.mkdir(parents=True)
+    (hooks / "post-checkout").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    (hooks / "post-checkout").chmod(0o700)
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_TEMPLATE_DIR": str(tmp_path / "template")}
+    got = fetched(f"file://{repo}", environ)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, env=env).stdout
+    assert [part.name for part in got.parts] == ["SKILL.md"]
+    assert got.commit == head.strip()
+    assert not mark.exists()
+    with pytest.raises(BadRequest, match="git cannot fetch"):
+        fetched(f"file://{tmp_path}/none", environ)
+
+
+@pytest.mark.parametrize(
+    "source", ["http://x.example/a", "ext::sh -c touch% x", "git://x.example/a", "ftp://x.example/a"]
+)
+def test_addresses_that_are_refused(source: str) -> None:
+    with pytest.raises(BadRequest, match="not fetched"):
+        fetched(source, {})
+
+
+@pytest.mark.parametrize("source", ["nowhere", "--upload-pack=x", "-h"])
+def test_what_is_not_there(source: str) -> None:
+    with pytest.raises(NotFound):
+        fetched(source, {})

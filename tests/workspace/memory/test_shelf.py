@@ -1,0 +1,59 @@
+"""The memories of all agents, told of tool calls by hooks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from palinurus.clock import SystemClock
+from palinurus.config.settings import AgentSettings
+from palinurus.core.memory.values import Excerpt, Options, Refused
+from palinurus.plugins.hooks import Hooks
+from palinurus.workspace.memory.memory import Memory
+from palinurus.workspace.memory.shelf import Shelf
+
+SESSION = "agent:main:main"
+
+
+def agents(tmp_path: Path) -> dict[str, AgentSettings]:
+    made = {}
+    for name in ("main", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "MEMORY.md").write_text(f"I belong to {name}\n")
+        made[name] = AgentSettings(name, name, str(tmp_path / name))
+    return made
+
+
+async def test_each_agent_has_its_own(tmp_path: Path) -> None:
+    shelf = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock())
+    for name in ("main", "other"):
+        (hit,) = (await shelf.search(name, SESSION, "belong")).hits
+        assert name in hit.snippet
+    got = await shelf.get("other", "MEMORY.md")
+    assert isinstance(got, Excerpt) and got.text == "I belong to other"
+    assert (await shelf.search("nobody", SESSION, "belong")).disabled
+    assert isinstance(await shelf.get("nobody", "MEMORY.md"), Refused)
+    await shelf.close()
+
+
+async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
+    shelf, hooks = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
+    shelf.attach(hooks)
+    hooks.observe("gateway_start", {})
+    await hooks.drain()
+    payload = {"agentId": "main", "sessionKey": SESSION, "runId": "r", "toolCallId": "c", "durationMs": 5}
+    (tmp_path / "main" / "MEMORY.md").write_text("I belong to main\nnoted\n")
+    hooks.observe("after_tool_call", {**payload, "toolName": "write", "params": {"path": "MEMORY.md"}})
+    await hooks.drain()
+    (tmp_path / "main" / "memory").mkdir()
+    (tmp_path / "main" / "memory" / "a.md").write_text("by a command\n")
+    hooks.observe("after_tool_call", {**payload, "toolName": "read", "params": {"path": "MEMORY.md"}})
+    hooks.observe("after_tool_call", {**payload, "toolName": "write", "params": {"path": "AGENTS.md"}})
+    await hooks.drain()
+    hooks.observe("after_tool_call", {**payload, "toolName": "exec", "params": {"command": "x"}, "error": "exit 1"})
+    await hooks.drain()
+    await shelf.close()
+    memory = Memory(str(tmp_path / "home"), "main", str(tmp_path / "main"), Options(), SystemClock())
+    last = memory.versions("MEMORY.md")[-1]
+    assert (last.kind, *last.author) == ("written", "write", SESSION, "r", "c")
+    assert memory.versions("memory/a.md")[-1].kind == "during"
+    memory.close()
