@@ -9,8 +9,9 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from palinurus.agent.facts import Gatherer
+from palinurus.agent.facts import Gatherer, Supply
 from palinurus.agent.prepare import Parts, Preparer
 from palinurus.agent.turn import Services, Turns
 from palinurus.agent.watch import Watch, Watched
@@ -22,11 +23,13 @@ from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Channel, Reply, Show
+from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.route import route
+from palinurus.inbox.standing import Standing
 from palinurus.outbox.blocks import Blocks
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
@@ -42,8 +45,10 @@ from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Accepted, ItemRow, Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.collect import builtin
-from palinurus.tools.environ import child_env
+from palinurus.tools.collect import every
+from palinurus.tools.environ import PATH, child_env
+from palinurus.workspace.memory.shelf import Shelf as Memories
+from palinurus.workspace.shelf import Shelf
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +72,7 @@ class App:
         *,
         model: Model | None = None,
         channels: Mapping[str, Channel] | None = None,
+        raw: dict[str, Any] | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -77,6 +83,7 @@ class App:
         self.channels: dict[str, Channel] = dict(channels or {})
         self._environ = environ
         self._given = model
+        self._raw = raw
         self._models: Models | None = None
         self._receivers: list[asyncio.Task[None]] = []
         self._upkeep: asyncio.Task[None] | None = None
@@ -110,6 +117,20 @@ class App:
             else:
                 self.channels.setdefault(name, made)
 
+    def _tools(self) -> dict[str, Tool]:
+        """Those that need nothing, and those that see a part of the program through a port."""
+        self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
+        self._memory.attach(self.hooks)
+        standing = Standing(
+            self.settings,
+            self.store,
+            self.catalog,
+            self.clock,
+            self._environ,
+            lambda key: self.dispatcher.running(key),
+        )
+        return every(self._memory, standing)
+
     def _wire(self) -> None:
         """Who plugs into whom."""
         model = self._given
@@ -120,8 +141,9 @@ class App:
         zone = self.settings.agents[self.settings.default_agent].user_timezone
         model = Metered(model, Budgets(self.settings.budgets, self.store, self.clock, zone))
         model = Watched(model, Watch(self.settings.home), self.clock)
-        transcripts, tools, switched = Transcripts(self.settings.home), builtin(), dict[str, Record]()
-        self.gatherer = Gatherer(self.settings, self.catalog)
+        transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
+        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, PATH)
+        self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
         parts = Parts(
             self.settings,
             self.catalog,
@@ -132,6 +154,7 @@ class App:
             child_env(self._environ, {}),
             self.hooks,
             self.gatherer,
+            shelf,
         )
         services = Services(
             Preparer(parts), self.store, model, self.hooks, self.clock, self._speaker, self._replied, switched
@@ -252,6 +275,7 @@ class App:
             await self.deliverer.stop()
             self.hooks.observe("gateway_stop", {"reason": reason})
             await self.hooks.drain()
+            await self._memory.close()
         if self._models is not None:
             await self._models.close()
         if hasattr(self, "store"):
@@ -260,4 +284,4 @@ class App:
 
 def build(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> App:
     """The App for a loaded configuration; nothing is opened before `start`."""
-    return App(loaded.settings, environ, clock)
+    return App(loaded.settings, environ, clock, raw=loaded.raw)

@@ -215,3 +215,13 @@ async def test_a_channel_that_is_not_telegram_must_ask_for_blocks(
         await until(lambda: len(channel.seen) >= blocks)
     assert len(channel.seen) == blocks
     assert "".join("".join(shown(channel)).split()) == "".join(text.split())
+
+
+async def test_exec_denied_for_a_session_is_not_offered_and_not_run(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("exec", {"command": "touch ran"})), say("could not")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        assert await tell(app, "/exec security=deny") == "Exec defaults set (security=deny)."
+        await tell(app, "do it")
+    assert "exec" not in {tool.name for tool in model.requests[0].tools}
+    assert not (tmp_path / "h" / "workspace" / "ran").exists()
+    assert "not found" in model.requests[1].messages[-1].text

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.tool import ToolFailure
+from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools import files
 from palinurus.tools.paths import inside, resolve
 
@@ -239,3 +239,19 @@ def test_what_no_path_can_be(ctx: Any, path: str) -> None:
 def test_inside() -> None:
     assert inside("/a/b", "/a") and inside("/a", "/a") and inside("/a", "/")
     assert not inside("/ab", "/a") and not inside("/", "/a")
+
+
+async def test_installed_skills_may_be_read_and_not_written(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "skills" / "one").mkdir(parents=True)
+    (home / "skills" / "one" / "SKILL.md").write_text("do this")
+    (home / "secret").write_text("no")
+    (home / "skills" / "out").symlink_to(home / "secret")
+    (tmp_path / "ws").mkdir()
+    settings = ToolSettings(protected=(str(home),), readable=(str(home / "skills"),))
+    ctx = type("Ctx", (), {"workspace": str(tmp_path / "ws"), "settings": settings})()
+    skill = str(home / "skills" / "one" / "SKILL.md")
+    assert resolve(skill, ctx, reading=True).real == skill
+    for path, reading in ((skill, False), (str(home / "secret"), True), (str(home / "skills" / "out"), True)):
+        with pytest.raises(ToolFailure):
+            resolve(path, ctx, reading=reading)

@@ -4,8 +4,6 @@ import base64
 import os
 from pathlib import Path
 
-import pytest
-
 from palinurus.workspace.images import ImageLimits, found
 
 PNG = base64.b64decode(

@@ -6,6 +6,7 @@ kept in `Bench`; per message only the session, the history and the message itsel
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Mapping
 from datetime import tzinfo
@@ -19,6 +20,7 @@ from palinurus.agent.plan import Choice, Limits, RunPlan
 from palinurus.agent.show import defaults, show
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.history.images import fade
 from palinurus.core.history.repair import repair
 from palinurus.core.levels.parse import inline as inline_directives
 from palinurus.core.levels.parse import parse
@@ -37,6 +39,8 @@ from palinurus.sessions.record import Record as SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.ids import new_id
 from palinurus.store.port import Claim, Store
+from palinurus.workspace.images import ImageLimits, found
+from palinurus.workspace.shelf import Shelf
 
 
 class Bench(NamedTuple):
@@ -77,6 +81,7 @@ class Parts(NamedTuple):
     env: dict[str, str]  # of the children of tools
     hooks: Hooks
     gatherer: Gatherer
+    shelf: Shelf  # workspace files and skills
 
 
 class Preparer:
@@ -100,6 +105,8 @@ class Preparer:
         if isinstance(model, Failure):
             return Unprepared(model)
         choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
+        if model.vision:
+            inbound = await self._pictured(inbound, bench.agent)
         transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
@@ -107,8 +114,9 @@ class Preparer:
         opening, history, finished = _opening(inbound, history, resumed=resumed, now=now)
         base = defaults(bench.agent)
         levels = show(inline, session, base)
+        await self._parts.shelf.ready(bench.agent, route.key)
         now_seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning)
-        tools, specs = _narrowed(bench, choices[0].model)
+        tools, specs = _narrowed(bench, choices[0].model, session)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -119,11 +127,11 @@ class Preparer:
             choices=choices,
             sampling=_sampling(inbound.options),
             prompt=self._parts.gatherer.prompt(route.agent, tools.values(), now_seen),
-            history=history,
+            history=fade(history) if model.vision else history,
             opening=opening,
             tools=tools,
             specs=specs,
-            settings=bench.settings,
+            settings=self._settings(bench),
             limits=bench.limits,
             workspace=bench.agent.workspace,
             show=levels,
@@ -134,6 +142,21 @@ class Preparer:
             profile=session.authProfileOverride or "",
         )
         return Prepared(plan, transcript, session, found.stored, finished)
+
+    async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
+        """With the images its text names, for models that see."""
+        seen = await found(inbound.text, agent.workspace, ImageLimits())
+        if not seen.images and not seen.notes:
+            return inbound
+        text = "\n".join([seen.text, *seen.notes])
+        return msgspec.structs.replace(inbound, text=text, images=(*inbound.images, *seen.images))
+
+    def _settings(self, bench: Bench) -> ToolSettings:
+        """With the variables that skills of the agent declare; what the program sets itself goes before them."""
+        given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
+        if not given:
+            return bench.settings
+        return msgspec.structs.replace(bench.settings, exec_env={**given, **bench.settings.exec_env})
 
     async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
         """The session as it stands, or the one that begins because the last one's time is over.
@@ -200,12 +223,15 @@ def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
     return tuple(m for m in said if isinstance(m, Assistant) and not m.failed)
 
 
-def _narrowed(bench: Bench, model: ModelInfo) -> tuple[dict[str, Tool], tuple[ToolSpec, ...]]:
-    """The tools of the run. A small model reads slowly: it may be given only some (compat.toolNames)."""
+def _narrowed(bench: Bench, model: ModelInfo, session: SessionRecord) -> tuple[dict[str, Tool], tuple[ToolSpec, ...]]:
+    """The tools of the run. A small model reads slowly: it may be given only some (compat.toolNames). In a session
+    whose owner said `/exec security=deny` there is no exec."""
     names = model.compat.get("toolNames")
-    if not isinstance(names, list):
+    denied = session.extra.get("execSecurity") == "deny"
+    if not isinstance(names, list) and not denied:
         return bench.tools, bench.specs
-    tools = {name: tool for name, tool in bench.tools.items() if name in names}
+    chosen = names if isinstance(names, list) else list(bench.tools)
+    tools = {n: tool for n, tool in bench.tools.items() if n in chosen and not (denied and n == "exec")}
     return tools, tuple(tool.spec for tool in tools.values())
 
 
@@ -224,6 +250,7 @@ def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], 
         exec_timeout=settings.tools.exec.timeout,
         exec_env={**env, **settings.tools.exec.env},
         protected=(settings.home,),
+        readable=(os.path.join(settings.home, "skills"),),
     )
     limits = Limits(
         timeout=agent.timeout,

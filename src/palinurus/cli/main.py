@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "prompt": ("palinurus.cli.prompt:run", "show the system prompt a run would send"),
     "why": ("palinurus.cli.why:run", "explain what happened: `pal why cache`"),
     "usage": ("palinurus.cli.usage:run", "what was used, and what it cost"),
+    "skills": ("palinurus.cli.skills:run", "list, check, install and remove skills"),
+    "memory": ("palinurus.cli.memory:run", "search what the agent remembers, see where it came from, undo"),
     "config": ("palinurus.cli.config:run", "get, set, explain and validate settings"),
     "trace": ("palinurus.cli.trace:run", "follow one message from arrival to receipt"),
 }

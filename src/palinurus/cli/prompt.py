@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import msgspec
 
-from palinurus.agent.facts import Gatherer
+from palinurus.agent.facts import Gatherer, Supply
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.prepare import Parts, Preparer, Unprepared
 from palinurus.cli.args import Parser, settings
@@ -31,8 +31,11 @@ from palinurus.providers.probe import probe_ollama
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Claim, SessionRow, Store
 from palinurus.store.sqlite.reader import open_reader
-from palinurus.tools.collect import builtin
-from palinurus.tools.environ import child_env
+from palinurus.tools.collect import every
+from palinurus.tools.environ import PATH, child_env
+from palinurus.tools.memory import Recall
+from palinurus.tools.status import Status
+from palinurus.workspace.shelf import Shelf
 
 CHARS = 4  # to a token, roughly
 
@@ -41,7 +44,7 @@ def run(argv: list[str]) -> int:
     """The prompt on standard output, the sizes on standard error. Raises BadRequest, ConfigError."""
     asked = _parser().parse_args(argv)
     loaded = settings(os.environ)
-    plan = asyncio.run(preview(loaded.settings, os.environ, message(loaded.settings, asked)))
+    plan = asyncio.run(preview(loaded.settings, os.environ, message(loaded.settings, asked), loaded.raw))
     if asked.json:
         print(msgspec.json.encode(facts(plan)).decode())
         return 0
@@ -85,7 +88,9 @@ def message(settings: Settings, asked: argparse.Namespace) -> Inbound:
     )
 
 
-async def preview(settings: Settings, environ: Mapping[str, str], inbound: Inbound) -> RunPlan:
+async def preview(
+    settings: Settings, environ: Mapping[str, str], inbound: Inbound, raw: dict[str, Any] | None = None
+) -> RunPlan:
     """The plan a run of this message would have, prepared as runs are. Raises BadRequest with the reason if none."""
     environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
     catalog = Catalog(settings, environ)
@@ -96,16 +101,18 @@ async def preview(settings: Settings, environ: Mapping[str, str], inbound: Inbou
         raise BadRequest(str(where), fix="`pal prompt show --help`")
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
+    shelf = Shelf(settings, environ, raw, path=PATH)
     parts = Parts(
         settings,
         catalog,
-        builtin(),
+        every(cast(Recall, None), cast(Status, None)),  # a preview runs none of them
         store,
         Transcripts(settings.home),
         clock,
         child_env(environ, {}),
         Hooks(),
-        Gatherer(settings, catalog),
+        Gatherer(settings, catalog, lambda a, k: Supply(*shelf(a, k))),
+        shelf,
     )
     claim = Claim("preview", str(where.key), where.lane, b"", clock.now(), 1)
     prepared = await Preparer(parts).prepare(claim, inbound, where)

@@ -14,7 +14,7 @@ from palinurus.config.patch import set_key
 from palinurus.config.settings import Settings
 from palinurus.errors import StateUnwritable
 from palinurus.gateway import token
-from palinurus.workspace import files
+from palinurus.workspace import files, git
 
 CONFIG = """// Palinurus reads this file as JSON5. `pal config explain KEY` tells what a key does.
 {
@@ -95,6 +95,8 @@ def _files(settings: Settings) -> list[str]:
         names = files.ensure(agent.workspace, agent.skip_bootstrap)
         made += [agent.workspace] if not there else []
         made += [os.path.join(agent.workspace, name) for name in names]
+        if not agent.skip_bootstrap:
+            made += git.begin(agent.workspace)
     return made
 
 

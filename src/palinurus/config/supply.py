@@ -19,6 +19,7 @@ from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.schema.rest import Skills
 from palinurus.config.schema.words import SecretRef
 from palinurus.config.settings import AgentSettings, Secret, SkillEntry, SkillSettings
+from palinurus.core.memory.values import options
 from palinurus.core.types.keys import agent_id
 
 
@@ -41,6 +42,12 @@ def _agent(agent: AgentSettings, own: AgentEntry, shared: AgentDefaults) -> Agen
         bootstrap_total=own.bootstrap_total_max_chars or shared.bootstrap_total_max_chars or agent.bootstrap_total,
         skills=None if listed is None else tuple(listed),
         skills_chars=limit or None,
+        memory=options(
+            (shared.memory_search or {}, own.memory_search or {}),
+            (shared.context_limits or {}, own.context_limits or {}),
+            agent.prompt.citations,
+        ),
+        time_format=shared.time_format or agent.time_format,
     )
 
 

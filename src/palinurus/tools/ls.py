@@ -16,7 +16,7 @@ _SCAN = 200_000  # entries looked at; a folder with more is listed unsorted in p
 
 async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> Output:
     """Raises ToolFailure."""
-    place = resolve(path or ".", ctx)
+    place = resolve(path or ".", ctx, reading=True)
     names: list[str] = []
     with files.listing(place) as handle, os.scandir(handle) as entries:
         for entry in entries:

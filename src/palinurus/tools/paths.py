@@ -31,8 +31,11 @@ class Place(NamedTuple):
         return tuple(p for p in self.real[len(self.root) :].split("/") if p)
 
 
-def resolve(raw: str, ctx: ToolContext) -> Place:
-    """The place `raw` means, seen from the workspace. Raises ToolFailure when it cannot be or may not be used."""
+def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
+    """The place `raw` means, seen from the workspace. Raises ToolFailure when it cannot be or may not be used.
+
+    `reading`: it will only be looked at, so folders that are open for that (installed skills) may be meant.
+    """
     given = raw
     if not given.strip():
         raise ToolFailure("path is empty")
@@ -46,6 +49,10 @@ def resolve(raw: str, ctx: ToolContext) -> Place:
         raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
     workspace = os.path.realpath(ctx.workspace)
     real = os.path.realpath(os.path.join(workspace, _at_home(given, ctx)))
+    if reading:
+        for folder in map(os.path.realpath, ctx.settings.readable):
+            if inside(real, folder):
+                return Place(given, real, folder)
     _judge(given, real, workspace, ctx)
     return Place(given, real, workspace if ctx.settings.workspace_only else "/")
 

@@ -53,7 +53,7 @@ class Window(NamedTuple):
 
 async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> Output:
     """Raises ToolFailure."""
-    place = resolve(path, ctx)
+    place = resolve(path, ctx, reading=True)
     room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
     first, count = max(offset, 1), min(max(limit, 1), LINES)
     with files.reading(place) as (handle, status):

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 GROUPS: dict[str, tuple[str, ...]] = {
     "group:fs": ("read", "write", "edit", "apply_patch"),
     "group:runtime": ("exec", "process"),
+    "group:memory": ("memory_search", "memory_get"),
 }
 
 

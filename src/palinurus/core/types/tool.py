@@ -83,6 +83,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     exec_env: dict[str, str] = {}  # the whole environment of children: built from an allowlist, never inherited
     shell: str = "/bin/sh"
     result_chars: int = 16_000
+    readable: tuple[str, ...] = ()  # folders of the protected ones that may be read: installed skills
     protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
 
 

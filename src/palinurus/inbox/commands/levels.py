@@ -17,7 +17,7 @@ from palinurus.core.levels.parse import Directive
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.commands.desk import ADMIN, admin, internal
 from palinurus.inbox.commands.facts import Facts
-from palinurus.inbox.commands.places import execution, queue
+from palinurus.inbox.commands.places import LATER, execution, queue
 
 
 class Scene(NamedTuple):
@@ -112,9 +112,9 @@ PLAIN: dict[str, Plain] = {
         words.elevated,
         {
             "off": "Elevated mode disabled.",
-            "on": "Elevated mode set to ask (approvals may still apply).",
-            "ask": "Elevated mode set to ask (approvals may still apply).",
-            "full": "Elevated mode set to full (auto-approve).",
+            "on": "Elevated mode set to ask (approvals may still apply)." + LATER,
+            "ask": "Elevated mode set to ask (approvals may still apply)." + LATER,
+            "full": "Elevated mode set to full (auto-approve)." + LATER,
         },
         "Elevated level reset to default.",
         "off, on, ask, full, default",

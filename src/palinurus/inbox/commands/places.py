@@ -76,6 +76,10 @@ def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
     return f"mode={mode}, debounce={wait}ms, cap={cap}, drop={record.queueDrop or settings.drop}"
 
 
+# security=deny acts: the run gets no exec. The rest says so itself until it does.
+LATER = " Kept, but without effect in this version: there are no approvals and no sandbox yet."
+
+
 def execution(directive: Directive, record: Record) -> Said:
     """Ask, set or clear the session's exec options."""
     raw = directive.raw
@@ -92,7 +96,8 @@ def execution(directive: Directive, record: Record) -> Said:
         changes[field] = value.lower() if allowed else value
     if not directive.options:
         return "Exec defaults reset.", changes, False
-    return f"Exec defaults set ({', '.join(f'{n}={v.lower()}' for n, v in directive.options)}).", changes, False
+    later = LATER if any((n, v.lower()) != ("security", "deny") for n, v in directive.options) else ""
+    return f"Exec defaults set ({', '.join(f'{n}={v.lower()}' for n, v in directive.options)}).{later}", changes, False
 
 
 def _exec_options() -> str:

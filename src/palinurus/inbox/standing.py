@@ -1,0 +1,130 @@
+"""What a session's card says, and choosing its model, for the session_status tool. Implements `tools.status.Status`.
+
+A session sees itself and those it started; the rest does not exist for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from palinurus.clock import Clock
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.levels.resolve import Asked, level
+from palinurus.core.status import Card, hours
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import StateBroken
+from palinurus.inbox.commands.facts import changed, chosen
+from palinurus.inbox.commands.models import meant
+from palinurus.inbox.control import zone
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+from palinurus.store.port import Store
+
+_DEPTH = 8  # sessions that started each other
+
+
+class Seen(NamedTuple):
+    key: SessionKey
+    record: Record
+    agent: AgentSettings
+
+
+class Standing:
+    """Reads the store; `set_model` writes the session's row, as /model does."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        clock: Clock,
+        environ: Mapping[str, str],
+        running: Callable[[str], bool],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._catalog = catalog
+        self._clock = clock
+        self._locale = environ.get("LC_ALL") or environ.get("LC_TIME") or environ.get("LANG") or ""
+        self._running = running
+
+    async def card(self, caller: str, session: str) -> Card | None:
+        """None if there is no such session, or the caller may not see it."""
+        seen = await self._seen(caller, session)
+        if seen is None:
+            return None
+        record, agent = seen.record, seen.agent
+        model = chosen(self._catalog, agent, record)
+        asked = Asked(
+            None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
+        )
+        spent = await self._store.spent(0, str(seen.key))
+        priced = [entry.cost for entry in spent if entry.cost is not None]
+        tz = zone(agent.user_timezone)
+        return Card(
+            session=str(seen.key),
+            model=str(model.ref),
+            now=self._clock.now(),
+            zone=tz or datetime.fromtimestamp(self._clock.now() / 1000).astimezone().tzinfo,
+            zone_name=agent.user_timezone if tz else "",
+            hours=hours(agent.time_format, self._locale),
+            chosen=record.modelOverride is not None,
+            thinking=level(model, asked, self._catalog.vendor(model.ref.provider)).level,
+            used=record.totalTokens,
+            window=agent.context_tokens or model.context_window,
+            input=sum(entry.input for entry in spent),
+            output=sum(entry.output for entry in spent),
+            cache_read=sum(entry.cache_read for entry in spent),
+            cache_write=sum(entry.cache_write for entry in spent),
+            calls=len(spent),
+            cost=sum(priced) if priced else None,
+            unpriced=len(spent) - len(priced),
+            state="running" if self._running(str(seen.key)) else "idle",
+        )
+
+    async def set_model(self, caller: str, session: str, model: str | None) -> str:
+        """Raises ToolFailure."""
+        seen = await self._seen(caller, session)
+        if seen is None:
+            raise ToolFailure("no such session")
+        found = meant(self._catalog, seen.agent, model or "default")
+        if isinstance(found, str):
+            raise ToolFailure(found)
+        own = model is not None
+        changes = {
+            "providerOverride": found.ref.provider if own else None,
+            "modelOverride": found.ref.model if own else None,
+            "modelOverrideSource": "user" if own else None,
+            "authProfileOverride": None,
+            "authProfileOverrideSource": None,
+        }
+        await self._store.save_session(changed(seen.record, changes, self._clock.now()).row(seen.key))
+        return str(found.ref)
+
+    async def _seen(self, caller: str, session: str) -> Seen | None:
+        start = session_key(caller)
+        key = session_key(session, start.agent if start else self._settings.default_agent)
+        agent = self._settings.agents.get(key.agent) if key else None
+        record = await self._record(str(key)) if key else None
+        if key is None or agent is None or record is None:
+            return None
+        above, at = record, str(key)
+        for _ in range(_DEPTH):
+            if at == caller:
+                return Seen(key, record, agent)
+            at = above.spawnedBy or ""
+            parent = await self._record(at) if at else None
+            if parent is None:
+                return None
+            above = parent
+        return None
+
+    async def _record(self, key: str) -> Record | None:
+        row = await self._store.session(key)
+        try:
+            return Record.decode(row.data) if row else None
+        except StateBroken:
+            return None
