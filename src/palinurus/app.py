@@ -54,6 +54,7 @@ log = logging.getLogger(__name__)
 
 UPKEEP_FIRST = 60.0  # seconds after the start
 UPKEEP = 86_400.0
+LATER = 1.0
 
 Sink = Callable[[Event], None]
 
@@ -140,7 +141,8 @@ class App:
             model = wrap(self._models, self._environ.get("PALINURUS_CASSETTE", ""))
         zone = self.settings.agents[self.settings.default_agent].user_timezone
         model = Metered(model, Budgets(self.settings.budgets, self.store, self.clock, zone))
-        model = Watched(model, Watch(self.settings.home), self.clock)
+        self._watch = Watch(self.settings.home, defer=self._later)
+        model = Watched(model, self._watch, self.clock)
         transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, PATH)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
@@ -182,6 +184,11 @@ class App:
         controller = Controller(desk, self._replied, changed)
         turns = Turns(services)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
+
+    def _later(self, write: Callable[[], None]) -> None:
+        """Have files that are only for diagnosis written in a moment, off the path of messages."""
+        loop = asyncio.get_running_loop()
+        loop.call_later(LATER, lambda: loop.run_in_executor(None, write))
 
     def _speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Blocks:
         """Who speaks for a run: in blocks where the channel wants them, with files of the agent's workspace only."""
@@ -276,6 +283,7 @@ class App:
             self.hooks.observe("gateway_stop", {"reason": reason})
             await self.hooks.drain()
             await self._memory.close()
+            self._watch.flush()
         if self._models is not None:
             await self._models.close()
         if hasattr(self, "store"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -64,11 +64,16 @@ class Watched:
 
 
 class Watch:
-    """One per program. `look` at each request before it is sent."""
+    """One per program. `look` at each request before it is sent.
 
-    def __init__(self, home: str, most: int = 64) -> None:
+    `defer` takes the writing of files and has it done a moment later, elsewhere; without it files are written at once.
+    """
+
+    def __init__(self, home: str, most: int = 64, defer: Callable[[Callable[[], None]], object] | None = None) -> None:
         self._folder = os.path.join(home, FOLDER)
         self._most = most
+        self._defer = defer
+        self._dirty: dict[str, tuple[Look, bytes | None]] = {}
         self._sessions: OrderedDict[str, tuple[Known, Look | None]] = OrderedDict()
 
     def look(self, request: Request, now: int) -> Break | None:
@@ -97,7 +102,7 @@ class Watch:
     def _seen(self, session: str) -> tuple[Known, Look | None]:
         seen = self._sessions.get(session)
         if seen is None:
-            look = load(self._folder, session)
+            look = self._dirty[session][0] if session in self._dirty else load(self._folder, session)
             known = Known(look.model, look.pieces, _stored(self._folder, session, look.pieces)) if look else Known()
             seen = self._sessions[session] = (known, look)
         self._sessions.move_to_end(session)
@@ -106,15 +111,28 @@ class Watch:
         return seen
 
     def _save(self, session: str, look: Look, prompt: bytes | None) -> None:
+        idle = not self._dirty
+        waiting = self._dirty.get(session)
+        if prompt is None and waiting is not None:
+            prompt = waiting[1]
+        self._dirty[session] = (look, prompt)
+        if self._defer is None:
+            self.flush()
+        elif idle:
+            self._defer(self.flush)
+
+    def flush(self) -> None:
+        """Write what waits. May run in another thread."""
+        dirty, self._dirty = self._dirty, {}
         try:
-            if not os.path.exists(_path(self._folder, session, "json")):
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)
-                _thin(self._folder)
-            if prompt is not None:
-                _replace(_path(self._folder, session, "txt"), prompt)
-            _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            for session, (look, prompt) in dirty.items():
+                if prompt is not None:
+                    _replace(_path(self._folder, session, "txt"), prompt)
+                _replace(_path(self._folder, session, "json"), msgspec.json.encode(look))
+            _thin(self._folder)
         except OSError as exc:
-            log.warning("the cache diagnosis of session %s was not written: %s", session, exc.strerror)
+            log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)
 
 
 def load(folder: str, session: str) -> Look | None:
@@ -187,7 +205,7 @@ def _thin(folder: str) -> None:
     """Forget the sessions that were looked at longest ago."""
     with os.scandir(folder) as entries:
         ages = sorted((entry.stat().st_mtime, entry.path) for entry in entries if entry.name.endswith(".json"))
-    for _, path in ages[: max(0, len(ages) - FILES + 1)]:
+    for _, path in ages[: max(0, len(ages) - FILES)]:
         for name in (path, path.removesuffix("json") + "txt"):
             if os.path.exists(name):
                 os.unlink(name)

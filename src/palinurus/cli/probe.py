@@ -11,7 +11,8 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.model import Failure
 from palinurus.errors import NotFound
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.local.ability import Capabilities, probe, remember
+from palinurus.providers.local.ability import Capabilities, remember
+from palinurus.providers.local.ask import probe
 from palinurus.providers.stream import Models
 
 

@@ -25,6 +25,11 @@ MODELS: dict[str, str] = {
     "local": "palinurus.providers.local.model:make",
 }
 
+# What reads an answer besides its wire's decoder. Loaded for models that need it.
+READERS: dict[str, str] = {
+    "calls": "palinurus.core.calls.events:TextCalls",
+}
+
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.
 VENDORS: dict[str, str] = {
     "anthropic": "palinurus.providers.vendors.anthropic:VENDOR",

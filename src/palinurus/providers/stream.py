@@ -11,18 +11,17 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from itertools import count
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
-from palinurus.core.calls.events import TextCalls
 from palinurus.core.types.messages import Assistant, ToolCall
 from palinurus.core.types.model import Decoder, Done, Failed, Failure, Model, ModelEvent, ModelInfo, Request, Retrying
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import MODELS, RULES, WIRES, auth, load
+from palinurus.providers import MODELS, READERS, RULES, WIRES, auth, load
 from palinurus.providers.address import host_of, is_local
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.errors import clip, refused, retry_after
@@ -34,6 +33,9 @@ from palinurus.providers.rotation import Rotation
 from palinurus.providers.wire import Wire
 from palinurus.providers.wire.arguments import encoded
 from palinurus.providers.wire.body import composed
+
+if TYPE_CHECKING:
+    from palinurus.core.calls.events import TextCalls
 
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
@@ -148,7 +150,10 @@ class Models:
         if self._abilities is None:
             self._abilities = remembered(self._catalog.settings.home)
         known = self._abilities.get(str(request.model.ref))
-        return TextCalls(request) if writes_calls(request.model, is_local(request.model.base_url), known) else None
+        if not writes_calls(request.model, is_local(request.model.base_url), known):
+            return None
+        made: TextCalls = load(READERS, "calls")(request)
+        return made
 
     def _stamped(self, event: ModelEvent) -> ModelEvent:
         if isinstance(event, Done | Failed) and not event.message.timestamp:

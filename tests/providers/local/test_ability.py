@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from palinurus.core.types.model import ModelInfo
-from palinurus.providers.local.ability import Capabilities, probe, remember, remembered, writes_calls
+from palinurus.providers.local.ability import Capabilities, remember, remembered, writes_calls
+from palinurus.providers.local.ask import probe
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
 
 TEXT = '```json\n{"name": "open_box", "arguments": {"code": 4711}}\n```'

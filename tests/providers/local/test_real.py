@@ -15,7 +15,7 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import User
 from palinurus.core.types.model import Done, Failed, ModelInfo, Prompt, Request, TextDelta
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.local.ability import probe
+from palinurus.providers.local.ask import probe
 from palinurus.providers.local.model import Local
 from palinurus.providers.local.weights import file
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from xml.sax.saxutils import escape
+from html import escape
 
 from palinurus.core.prompt.facts import Fixed, SkillFact
 from palinurus.core.prompt.tooling import names
-
-_QUOTES = {'"': "&quot;", "'": "&apos;"}
 
 
 def skills(facts: Fixed) -> str:
@@ -52,4 +50,4 @@ def workshop(facts: Fixed) -> str:
 
 
 def _text(raw: str) -> str:
-    return escape(" ".join(raw.split()), _QUOTES)
+    return escape(" ".join(raw.split())).replace("&#x27;", "&apos;")
