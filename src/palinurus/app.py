@@ -144,7 +144,7 @@ class App:
         self._watch = Watch(self.settings.home, defer=self._later)
         model = Watched(model, self._watch, self.clock)
         transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
-        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, PATH)
+        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, PATH, self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
         parts = Parts(
             self.settings,

@@ -75,14 +75,19 @@ class Known:
         self._messages: tuple[Message, ...] = ()
         self._counts = (0, 0, 0)  # pieces of each
 
-    def after(self, request: Request) -> Known:
-        """The next request of the same conversation. Work grows with what is new in it."""
+    def after(self, request: Request, other: Known | None = None) -> Known:
+        """The next request of the same conversation. Work grows with what is new in it; tools and prompt that
+        another conversation sent just so (`other`) are not hashed again."""
         tools, prompt, _ = self._counts
         old = self.print.pieces if self._counts != (0, 0, 0) else ()
         tooled, prompted, said = old[:tools], old[tools : tools + prompt], old[tools + prompt :]
-        if request.tools is not self._tools and request.tools != self._tools:
+        if other is not None and request.tools is other._tools:
+            tooled = other.print.pieces[: other._counts[0]]
+        elif request.tools is not self._tools and request.tools != self._tools:
             tooled = tuple(_piece("tool", tool.name, tool_bytes(tool)) for tool in request.tools)
-        if request.prompt != self._prompt:
+        if other is not None and request.prompt == other._prompt:
+            prompted = other.print.pieces[other._counts[0] : sum(other._counts[:2])]
+        elif request.prompt != self._prompt:
             prompted = tuple(_piece(group, name, text) for group, name, text in sections(request.prompt))
         same = _same(self._messages, request.messages)
         fresh = enumerate(request.messages[same:], same + 1)

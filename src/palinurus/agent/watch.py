@@ -73,13 +73,14 @@ class Watch:
         self._folder = os.path.join(home, FOLDER)
         self._most = most
         self._defer = defer
+        self._latest: Known | None = None
         self._dirty: dict[str, tuple[Look, bytes | None]] = {}
         self._sessions: OrderedDict[str, tuple[Known, Look | None]] = OrderedDict()
 
     def look(self, request: Request, now: int) -> Break | None:
         """Remember the request as its session's last. Returns what it broke of the one before."""
         old, last = self._seen(request.session)
-        new = old.after(request)
+        new = self._latest = old.after(request, self._latest)
         found = broken(old, new) if last is not None else None
         breaks = last.breaks if last else ()
         look = Look(

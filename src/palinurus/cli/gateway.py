@@ -6,6 +6,7 @@ Order: config, lock and store, app, then the port. On SIGTERM or SIGINT backward
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -63,6 +64,10 @@ async def serve(loaded: Loaded, environ: Mapping[str, str], secret: str) -> int:
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
         token.announce(settings.home, token.Place(token.reach(settings.gateway.bind), port, os.getpid(), clock.now()))
         _welcome(app, settings, port)
+        # What start-up made lives as long as the process: the collector need not look at it again and again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         log.info("%s received", signal.Signals(await stop.get()).name)
         log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
     finally:

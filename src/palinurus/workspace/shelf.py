@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from palinurus.config import paths
@@ -26,6 +26,7 @@ from palinurus.workspace.texts import Text, Texts
 from palinurus.workspace.world import Machine
 
 POINT = "agent:bootstrap"
+LOOK = 0.5  # seconds between two looks at the folders of skills
 KEPT = 256  # sessions whose hooks' files and warnings are remembered
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 # Variables that make programs load or run something: no skill gets to set them.
@@ -65,7 +66,10 @@ class Report(NamedTuple):
 
 
 class Shelf:
-    """One per configuration. `raw` is the config as written (gates ask for its keys), `path` the PATH of tools."""
+    """One per configuration. `raw` is the config as written (gates ask for its keys), `path` the PATH of tools.
+
+    With a clock (`seconds`) the folders of skills are looked at twice a second at most, however many runs begin.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,10 @@ class Shelf:
         raw: Mapping[str, Any] | None = None,
         hooks: Hooks | None = None,
         path: str = "",
+        seconds: Callable[[], float] | None = None,
     ) -> None:
+        self._seconds = seconds
+        self._looked: dict[str, float] = {}
         self._settings = settings
         self._environ = environ
         self._hooks = hooks
@@ -178,6 +185,11 @@ class Shelf:
 
     def _stale(self, agent: AgentSettings) -> bool:
         stock = self._stocks.get(agent.id)
+        if self._seconds is not None and stock is not None:
+            now = self._seconds()
+            if now - self._looked.get(agent.id, -LOOK) < LOOK:
+                return False
+            self._looked[agent.id] = now
         return stock is None or stock.generation != self._machine.generation() or not same(stock.found)
 
     def _take(self, agent: AgentSettings) -> Stock:
