@@ -158,9 +158,8 @@ class App:
             self.gatherer,
             shelf,
         )
-        services = Services(
-            Preparer(parts), self.store, model, self.hooks, self.clock, self._speaker, self._replied, switched
-        )
+        preparer = Preparer(parts)
+        services = Services(preparer, self.store, model, self.hooks, self.clock, self._speaker, self._replied, switched)
         desk = Desk(
             self.settings,
             self._environ,
@@ -175,6 +174,8 @@ class App:
             wait=self.wait,
             tools=tools,
             clear=lambda key: self.dispatcher.clear(key),
+            prompt_report=lambda key: preparer.preview(key),
+            files=lambda key: shelf.report(self.settings.agents[key.agent], key).files,
         )
 
         def changed(key: str, record: Record) -> None:

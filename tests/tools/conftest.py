@@ -24,6 +24,7 @@ class FakeContext:
     session = "agent:main:main"
     run = "run-1"
     call = "call-1"
+    trusted = True
 
     def __init__(self, workspace: Path, **settings: Any) -> None:
         self.workspace = str(workspace)

@@ -42,6 +42,10 @@ class Context:
         return self._call.id
 
     @property
+    def trusted(self) -> bool:
+        return self._plan.inbound.sender.trusted
+
+    @property
     def settings(self) -> ToolSettings:
         return self._plan.settings
 

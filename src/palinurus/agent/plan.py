@@ -54,6 +54,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     show: Show
     started: int
     earlier: tuple[Assistant, ...] = ()  # what this very turn said before a crash; it is part of its answer
+    startup: bool = False  # the notes of the last days were put before its message
     inline: dict[str, str] = {}  # directives of this message
     quiet: Show = Show()  # the agent's defaults for `show`
     profile: str = ""  # the auth profile the person chose for this session

@@ -18,6 +18,7 @@ import msgspec
 from palinurus.agent.facts import Gatherer, occasion
 from palinurus.agent.plan import Choice, Limits, RunPlan
 from palinurus.agent.show import defaults, show
+from palinurus.agent.startup import due, notes
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.history.images import fade
@@ -27,9 +28,11 @@ from palinurus.core.levels.parse import parse
 from palinurus.core.levels.resolve import Asked, fast, level
 from palinurus.core.levels.thinking import ids, policy
 from palinurus.core.policy.offer import offered
-from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.prompt.render import around, changed
+from palinurus.core.types.inbound import Inbound, Route, Sender, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolResult, User
+from palinurus.core.types.model import Failure, ModelInfo, Prompt
 from palinurus.core.types.tool import Tool, ToolSettings, ToolSpec
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -112,6 +115,9 @@ class Preparer:
         resumed = bool(transcript.entries_of(claim.id))
         history = _context(inbound) + transcript.messages()
         opening, history, finished = _opening(inbound, history, resumed=resumed, now=now)
+        remembered = due(session) and not resumed
+        if remembered:
+            opening = _reminded(opening, notes(bench.agent.workspace, now, self._zones[route.agent]))
         base = defaults(bench.agent)
         levels = show(inline, session, base)
         await self._parts.shelf.ready(bench.agent, route.key)
@@ -137,11 +143,42 @@ class Preparer:
             show=levels,
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
+            startup=remembered,
             inline=inline,
             quiet=base,
             profile=session.authProfileOverride or "",
         )
-        return Prepared(plan, transcript, session, found.stored, finished)
+        return Prepared(await self._hooked(plan), transcript, session, found.stored, finished)
+
+    async def preview(self, key: SessionKey) -> Prompt:
+        """The prompt the session's next run would get, hooks aside."""
+        bench = self._benches[key.agent]
+        row = await self._parts.store.session(str(key))
+        session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
+        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender(""), "", "", 0)
+        model = self._model({}, nobody, session, bench.agent)
+        if isinstance(model, Failure):
+            model = self._parts.catalog.default(bench.agent)
+        choice = self._choice(model, {}, session, bench.agent)
+        tools, _ = _narrowed(bench, model, session)
+        return self._parts.gatherer.prompt(key.agent, tools.values(), occasion(nobody, key, choice, session))
+
+    async def _hooked(self, plan: RunPlan) -> RunPlan:
+        """What plugins add to or change of the prompt and the message. The legacy point first, then its successor."""
+        hooks = self._parts.hooks
+        for point in ("before_agent_start", "before_prompt_build"):
+            if not hooks.has(point) or not plan.opening:
+                continue
+            text = plan.opening[-1].text
+            payload = {"prompt": text, "runId": plan.id, "sessionKey": str(plan.route.key), "agentId": plan.route.agent}
+            changes = await hooks.modify(point, payload)
+            opening = plan.opening
+            if isinstance(opening[-1], User) and (told := around(text, changes)) != text:
+                images = tuple(b for b in opening[-1].blocks if isinstance(b, Image))
+                message = User((Text(told), *images) if images else told, opening[-1].timestamp)
+                opening = (*opening[:-1], message)
+            plan = msgspec.structs.replace(plan, prompt=changed(plan.prompt, changes), opening=opening)
+        return plan
 
     async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
         """With the images its text names, for models that see."""
@@ -216,6 +253,14 @@ def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     parsed = parse(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
+
+
+def _reminded(opening: tuple[User | ToolResult, ...], text: str) -> tuple[User | ToolResult, ...]:
+    """The opening message with the notes before it."""
+    last = opening[-1] if opening else None
+    if not text or not isinstance(last, User):
+        return opening
+    return (*opening[:-1], User((Text(text + "\n\n"), *last.blocks), last.timestamp))
 
 
 def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from palinurus.agent.plan import RunPlan
+from palinurus.agent.startup import FLAG
 from palinurus.core.stream.answer import spoken
 from palinurus.core.types.events import AgentEnd, End
 from palinurus.core.types.messages import Assistant
@@ -73,7 +76,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     target = plan.inbound.target
     last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
     context = last.usage.input + last.usage.cacheRead + last.usage.cacheWrite + last.usage.output if last else 0
-    fields = {
+    fields: dict[str, Any] = {
         "sessionId": before.sessionId,
         "updatedAt": end.ended,
         "modelProvider": plan.model.ref.provider,
@@ -92,6 +95,8 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     }
     if context:
         fields["totalTokens"] = context
+    if plan.startup:
+        fields[FLAG] = None
     if plan.route.lane == "main":
         fields["lastInteractionAt"] = end.ended
     data = msgspec.json.encode(fields)

@@ -17,6 +17,7 @@ class Point(NamedTuple):
 POINTS: dict[str, Point] = {
     "before_agent_start": Point("modify", 15),
     "agent:bootstrap": Point("modify", 15),
+    "before_prompt_build": Point("modify", 15),
     "agent_end": Point("observe", 30),
     "before_compaction": Point("observe", 30),
     "after_compaction": Point("observe", 30),

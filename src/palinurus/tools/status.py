@@ -41,6 +41,8 @@ async def _status(status: Status, ctx: ToolContext, sessionKey: str = "", model:
     if before is None:
         raise ToolFailure(f"no session {brief(session)} that can be seen from here")
     wanted, done = model.strip(), ""
+    if wanted and not ctx.trusted:
+        raise ToolFailure("the model of a session is chosen by people who are trusted; the sender of this turn is not")
     if wanted:
         now = await status.set_model(ctx.session, session, None if wanted.lower() == CLEAR else wanted)
         cleared = wanted.lower() == CLEAR

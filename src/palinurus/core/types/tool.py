@@ -64,6 +64,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def trusted(self) -> bool:
+        """Was the turn asked for by somebody whose directives act?"""
+        ...
+
+    @property
     def settings(self) -> ToolSettings: ...
 
     def now(self) -> int:

@@ -28,6 +28,7 @@ async def run(call: Call) -> Answer:
     lines += [f"  {part['name']}: {_size(part)}" for part in report["prompt"]]
     if not report["prompt"]:
         lines.append("  system prompt: measured with the next run")
+    lines += [f"  file {file['name']}: {_weight(file)}" for file in report["files"]]
     total = {"chars": sum(t["chars"] for t in report["tools"])}
     lines.append(f"  tools: {len(report['tools'])}, {_size(total)}")
     if form == "detail":
@@ -49,8 +50,19 @@ async def _report(call: Call) -> dict[str, Any]:
         "used": context(messages, transcript.kept),
         "messages": len(messages),
         "prompt": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts] if prompt else [],
+        "files": [
+            {"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state}
+            for f in (desk.files(call.key) if desk.files is not None else ())
+        ],
         "tools": [{"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in desk.tools.values()],
     }
+
+
+def _weight(file: dict[str, Any]) -> str:
+    """Characters on disk and in the prompt; the prompt itself does not say them."""
+    if file["state"] == "whole":
+        return f"{file['raw']} characters"
+    return f"{file['raw']} characters on disk, {file['injected']} in the prompt ({file['state']})"
 
 
 def _size(part: dict[str, Any]) -> str:

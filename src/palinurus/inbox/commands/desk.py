@@ -13,6 +13,7 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.prompt.bootstrap import Weighed
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
@@ -52,6 +53,7 @@ class Desk(NamedTuple):
     tools: Mapping[str, Tool] = {}
     clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
+    files: Callable[[SessionKey], tuple[Weighed, ...]] | None = None  # workspace files, on disk and in that prompt
 
 
 class Call(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.agent.startup import FLAG
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelInfo
 from palinurus.inbox.commands.desk import Answer, Call
@@ -36,7 +37,8 @@ async def run(call: Call) -> Answer:
     said = "✅ New session started" if call.name == "new" else "✅ Session reset"
     said += f" · model: {chosen(call.desk.catalog, call.agent, record).ref}"
     if not text and not call.inbound.images:
-        return Answer(said, record)
+        # Bare: its first turn may begin with the notes of the last days.
+        return Answer(said, msgspec.structs.replace(record, extra={**record.extra, FLAG: True}))
     return Answer(said, record, follow(call, text))
 
 

@@ -1,0 +1,32 @@
+"""The first turn after a bare /new or /reset may begin with the notes of the last days. Reads memory/, once."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, tzinfo
+
+from palinurus.sessions.record import Record
+from palinurus.sessions.startup import DEFAULT, prelude, wanted
+
+FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
+
+
+def due(session: Record) -> bool:
+    """Does the session still wait for its first turn after such a command?"""
+    return session.extra.get(FLAG) is True
+
+
+def notes(workspace: str, now: int, zone: tzinfo | None) -> str:
+    """What stands before the first message; "" if there are no notes of the last days."""
+    folder = os.path.join(workspace, "memory")
+    today = datetime.fromtimestamp(now / 1000, zone or UTC).date()
+    texts: dict[str, str] = {}
+    try:
+        for name in wanted(os.listdir(folder), today):
+            path = os.path.join(folder, name)
+            if os.path.realpath(path) == os.path.join(os.path.realpath(folder), name):  # no links out
+                with open(path, encoding="utf-8", errors="replace") as file:
+                    texts[name] = file.read(DEFAULT.file_bytes)
+    except OSError:
+        return ""
+    return prelude(texts)

@@ -1,0 +1,139 @@
+"""The workspace through the whole App: files in the prompt, images, hooks around it, what /context says."""
+
+from __future__ import annotations
+
+import base64
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import running
+from flow.test_directives import tell
+from palinurus.core.types.messages import Image
+from palinurus.testing.channel import FakeChannel
+from palinurus.testing.model import ScriptedModel, calls, say
+from support import inbound
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+def workspace(home: Path, **files: str) -> Path:
+    folder = home / "workspace"
+    folder.mkdir(parents=True)
+    for name, text in files.items():
+        (folder / f"{name}.md").write_text(text)
+    return folder
+
+
+@pytest.mark.seed(260, 263, 265)
+async def test_files_are_in_the_prompt_from_the_first_turn_and_tools_work_beside_them(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "h", AGENTS="Be kind to lobsters.", SOUL="A helmsman.")
+    model = ScriptedModel([calls(("exec", {"command": "pwd"})), say("one"), say("two")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        await tell(app, "hi")
+        (folder / "AGENTS.md").write_text("Be kind to crabs.")
+        await tell(app, "again")
+    first, second, third = model.requests
+    assert "Be kind to lobsters." in first.prompt.stable and "A helmsman." in first.prompt.stable
+    assert second.prompt.stable == first.prompt.stable
+    assert "Be kind to crabs." in third.prompt.stable
+    assert second.messages[-1].text.strip() == str(folder)
+    assert str(folder) in first.prompt.stable
+
+
+@pytest.mark.seed(251, 255)
+async def test_context_shows_what_is_on_disk_and_what_is_sent(tmp_path: Path) -> None:
+    workspace(tmp_path / "h", AGENTS="x" * 20_000, SOUL="short")
+    model = ScriptedModel([say("one")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        await tell(app, "hi")
+        listed, detail = await tell(app, "/context list"), await tell(app, "/context detail")
+    assert "file AGENTS.md: 20000 characters on disk, " in listed and "(shortened)" in listed
+    assert "file SOUL.md: 5 characters" in listed and "tools: 10," in listed
+    assert "exec: " in detail and "exec: " not in listed
+    assert "20000" not in model.requests[0].prompt.text
+
+
+@pytest.mark.seed(153)
+@pytest.mark.parametrize("sees", [True, False])
+async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path: Path, sees: bool) -> None:
+    folder = workspace(tmp_path / "h")
+    (folder / "dot.png").write_bytes(PNG)
+    kinds = ["text", "image"] if sees else ["text"]
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m", "input": kinds}]}
+    model = ScriptedModel([say("a dot")])
+    async with running(tmp_path / "h", model, FakeChannel(), models={"providers": {"fake": provider}}) as app:
+        await app.wait((await app.submit(inbound("what is in ./dot.png ?"))).id)
+    blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
+    images = [block for block in blocks if isinstance(block, Image)]
+    assert bool(images) is sees
+    if sees:
+        assert base64.b64decode(images[0].data) == PNG and images[0].mimeType == "image/png"
+
+
+@pytest.mark.seed(152, 197)
+@pytest.mark.parametrize("point", ["before_agent_start", "before_prompt_build"])
+async def test_hooks_go_around_the_prompt_and_the_message(tmp_path: Path, point: str) -> None:
+    model = ScriptedModel([say("one"), say("two")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        changes = {"prependContext": "It is raining.", "appendSystemContext": "Speak softly."}
+        app.hooks.on(point, lambda payload: changes if payload["prompt"] == "hi" else None)
+        await tell(app, "hi")
+        await tell(app, "there")
+    assert model.requests[0].messages[-1].text == "It is raining.\n\nhi"
+    assert "Speak softly." in model.requests[0].prompt.volatile
+    assert "Speak softly." not in model.requests[1].prompt.text
+    assert model.requests[1].messages[-1].text == "there"
+
+
+@pytest.mark.seed(256, 259)
+@pytest.mark.parametrize(("form", "time"), [("24", "15:04"), ("12", "3:04 PM")])
+async def test_the_time_zone_is_in_the_prompt_and_the_clock_only_in_session_status(
+    tmp_path: Path, form: str, time: str
+) -> None:
+    defaults = {"model": "fake/m", "userTimezone": "Asia/Kolkata", "timeFormat": form}
+    model = ScriptedModel([calls(("session_status", {})), say("it is late")])
+    async with running(tmp_path / "h", model, FakeChannel(), agents={"defaults": defaults}) as app:
+        app.clock.now = lambda: 1_767_346_440_000  # type: ignore[method-assign] # 2026-01-02 09:34 UTC
+        await tell(app, "what time is it?")
+    assert "Asia/Kolkata" in model.requests[0].prompt.stable and "2026" not in model.requests[0].prompt.text
+    assert time in model.requests[1].messages[-1].text
+
+
+@pytest.mark.seed(258)
+async def test_only_a_trusted_turn_may_choose_the_model_by_tool(tmp_path: Path) -> None:
+    provider: dict[str, Any] = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k"}
+    provider["models"] = [{"id": "m"}, {"id": "other"}]
+    switch = calls(("session_status", {"model": "fake/other"}))
+    clear = calls(("session_status", {"model": "default"}))
+    model = ScriptedModel([switch, say("no"), switch, say("yes"), say("there"), clear, say("ok"), say("back")])
+    async with running(tmp_path / "h", model, FakeChannel(), models={"providers": {"fake": provider}}) as app:
+        await app.wait((await app.submit(inbound("switch"))).id)  # a stranger
+        for text in ("switch", "hello", "clear", "hello"):
+            await tell(app, text)
+    used = [request.model.ref.model for request in model.requests]
+    assert used == ["m", "m", "m", "m", "other", "other", "other", "m"]
+    assert "not" in model.requests[1].messages[-1].text
+
+
+@pytest.mark.seed(245)
+async def test_a_bare_new_begins_once_with_the_notes_of_the_last_days(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "h") / "memory"
+    folder.mkdir()
+    model = ScriptedModel([say("one"), say("two"), say("three"), say("four")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        today = datetime.fromtimestamp(app.clock.now() / 1000, UTC).date()
+        (folder / f"{today}.md").write_text("The lobster likes jazz.")
+        (folder / "2001-01-01.md").write_text("ancient")
+        await tell(app, "hello")
+        await tell(app, "/new")
+        await tell(app, "hi")
+        await tell(app, "again")
+        await tell(app, "/new straight on")
+    texts = [request.messages[-1].text for request in model.requests]
+    assert texts[0] == "hello" and texts[2] == "again" and texts[3] == "straight on"
+    assert "The lobster likes jazz." in texts[1] and texts[1].endswith("hi") and "ancient" not in texts[1]
