@@ -46,7 +46,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Accepted, ItemRow, Store
 from palinurus.store.sqlite import open_store
 from palinurus.tools.collect import every
-from palinurus.tools.environ import PATH, child_env
+from palinurus.tools.environ import child_env, search_path
 from palinurus.workspace.memory.shelf import Shelf as Memories
 from palinurus.workspace.shelf import Shelf
 
@@ -144,7 +144,7 @@ class App:
         self._watch = Watch(self.settings.home, defer=self._later)
         model = Watched(model, self._watch, self.clock)
         transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
-        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, PATH, self.clock.monotonic)
+        shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
         parts = Parts(
             self.settings,
@@ -175,6 +175,7 @@ class App:
             tools=tools,
             clear=lambda key: self.dispatcher.clear(key),
             prompt_report=lambda key: preparer.preview(key),
+            skills=lambda key: shelf.stock(self.settings.agents[key.agent]).ready,
             files=lambda key: shelf.report(self.settings.agents[key.agent], key).files,
         )
 

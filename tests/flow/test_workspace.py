@@ -137,3 +137,18 @@ async def test_a_bare_new_begins_once_with_the_notes_of_the_last_days(tmp_path: 
     texts = [request.messages[-1].text for request in model.requests]
     assert texts[0] == "hello" and texts[2] == "again" and texts[3] == "straight on"
     assert "The lobster likes jazz." in texts[1] and texts[1].endswith("hi") and "ancient" not in texts[1]
+
+
+async def test_a_skill_is_used_by_name(tmp_path: Path) -> None:
+    folder = workspace(tmp_path / "h") / "skills" / "tides"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: tides\ndescription: Tells the tides.\n---\nLook at the moon.\n")
+    model = ScriptedModel([calls(("read", {"path": str(folder / "SKILL.md")})), say("high at noon")])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        assert "tides - Tells the tides." in await tell(app, "/skill")
+        assert 'no skill "wind"' in await tell(app, "/skill wind")
+        assert await tell(app, "/skill tides in Brest?", push=False) == "high at noon"
+    asked = model.requests[0].messages[-1].text
+    assert str(folder / "SKILL.md") in asked and asked.endswith("in Brest?")
+    assert "Look at the moon." in model.requests[1].messages[-1].text
+    assert "<name>tides</name>" in model.requests[0].prompt.stable

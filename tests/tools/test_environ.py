@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.tools.environ import PATH, child_env, refused
+from palinurus.tools.environ import child_env, refused, search_path
 
 CODE = (
     "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "PYTHONPATH",
@@ -58,7 +58,7 @@ def test_the_allowlist() -> None:
         "LC_evil()": "x",
     }
     assert child_env(ours, {"DECLARED": "yes", "bad name": "x", "NUL": "a\x00"}) == {
-        "PATH": PATH,
+        "PATH": search_path(),
         "TERM": "dumb",
         "HOME": "/home/me",
         "LANG": "C.UTF-8",

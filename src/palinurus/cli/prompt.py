@@ -32,7 +32,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Claim, SessionRow, Store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools.collect import every
-from palinurus.tools.environ import PATH, child_env
+from palinurus.tools.environ import child_env, search_path
 from palinurus.tools.memory import Recall
 from palinurus.tools.status import Status
 from palinurus.workspace.shelf import Shelf
@@ -101,7 +101,7 @@ async def preview(
         raise BadRequest(str(where), fix="`pal prompt show --help`")
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
-    shelf = Shelf(settings, environ, raw, path=PATH)
+    shelf = Shelf(settings, environ, raw, path=search_path())
     parts = Parts(
         settings,
         catalog,

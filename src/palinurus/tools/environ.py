@@ -6,7 +6,9 @@ be code (LD_PRELOAD, BASH_ENV, GIT_SSH_COMMAND …), so what is not known to be 
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/homebrew/bin"
@@ -42,12 +44,17 @@ _EXACT = frozenset(
 _HARMLESS = frozenset({"NODE_ENV", "RUST_LOG", "RUST_BACKTRACE"})
 
 
+def search_path() -> str:
+    """The PATH of tools. Our own commands come last: `pal` is found wherever it was installed, and shadows nothing."""
+    return f"{PATH}:{os.path.dirname(sys.executable)}"
+
+
 def child_env(environ: Mapping[str, str], extra: Mapping[str, str]) -> dict[str, str]:
     """The whole environment of tool processes: a fixed PATH, the harmless part of ours, and what the owner declared."""
     kept = {name: environ[name] for name in _KEPT if environ.get(name)}
     kept |= {name: value for name, value in environ.items() if re.fullmatch(r"LC_[A-Z]+", name)}
     declared = {name: value for name, value in extra.items() if _NAME.fullmatch(name) and "\x00" not in value}
-    return {"PATH": PATH, "TERM": "dumb", **kept, **declared}
+    return {"PATH": search_path(), "TERM": "dumb", **kept, **declared}
 
 
 def refused(name: str, value: str) -> str:

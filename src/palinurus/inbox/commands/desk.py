@@ -6,7 +6,7 @@ of the session's record goes to disk together with the outcome, so a command cut
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.bootstrap import Weighed
+from palinurus.core.skills.skill import Skill
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
@@ -53,6 +54,7 @@ class Desk(NamedTuple):
     tools: Mapping[str, Tool] = {}
     clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
+    skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
     files: Callable[[SessionKey], tuple[Weighed, ...]] | None = None  # workspace files, on disk and in that prompt
 
 

@@ -18,6 +18,7 @@ from palinurus.inbox.commands import (
     help,
     models,
     reset,
+    skill,
     status,
     steer,
     stop,
@@ -51,6 +52,7 @@ _ROWS: tuple[Command, ...] = (
     Command("models", "which models there are", models.run, "[TEXT]", group="models"),
     Command("agents", "which agents there are", agents.run, group="models"),
     Command("tools", "which tools the agent has, and why", tools.run, "[why NAME]", group="tools"),
+    Command("skill", "have the agent follow a skill", skill.run, "[NAME [TEXT]]", group="tools"),
     Command("config", "read or change the configuration", config.run, "show|get|set|unset KEY …", (), "owner", "tools"),
 )
 TABLE: dict[str, Command] = {row.name: row for row in _ROWS}
