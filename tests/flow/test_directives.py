@@ -225,3 +225,20 @@ async def test_exec_denied_for_a_session_is_not_offered_and_not_run(tmp_path: Pa
     assert "exec" not in {tool.name for tool in model.requests[0].tools}
     assert not (tmp_path / "h" / "workspace" / "ran").exists()
     assert "not found" in model.requests[1].messages[-1].text
+
+
+@pytest.mark.parametrize("push", [True, False])
+async def test_btw_is_asked_beside_the_conversation(tmp_path: Path, push: bool) -> None:
+    model, channel = ScriptedModel([say("Tom."), say("Four legs."), say("Yes.")]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        await tell(app, "my cat's name?")
+        said = await tell(app, "/btw how many legs?", push=push)
+        await until(lambda: len(model.requests) == 2)
+        await tell(app, "sure?")
+        await until(lambda: "Yes." in shown(channel))
+    if push:
+        assert shown(channel) == ["Tom.", "Four legs.", "Yes."]
+    else:
+        assert said == "Four legs."
+    assert [m.text for m in model.requests[1].messages] == ["my cat's name?", "Tom.", "how many legs?"]
+    assert [m.text for m in model.requests[2].messages] == ["my cat's name?", "Tom.", "sure?"]

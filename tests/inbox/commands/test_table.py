@@ -13,7 +13,7 @@ from palinurus.inbox.commands.table import NAMES, TABLE, menu, near, typed
 BUILT = {
     "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
     "skill", "model", "models", "agents", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace",
-    "elevated", "exec",
+    "elevated", "exec", "btw",
 }  # fmt: skip
 
 

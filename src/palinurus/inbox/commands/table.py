@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from palinurus.core.levels.forms import BY_NAME
 from palinurus.inbox.commands import (
     agents,
+    btw,
     config,
     context,
     export,
@@ -39,6 +40,7 @@ _ROWS: tuple[Command, ...] = (
     Command("reset", "begin a new session", reset.run, "[MODEL] [TEXT]"),
     Command("stop", "stop what is running", stop.run, aliases=("abort",)),
     Command("steer", "tell the running agent something now", steer.run, "TEXT"),
+    Command("btw", "ask something beside the conversation", btw.run, "QUESTION"),
     Command("export", "write the conversation to a file in the workspace", export.run, scope="owner"),
     Command("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
     Command("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),

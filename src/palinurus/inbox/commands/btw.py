@@ -1,0 +1,28 @@
+"""/btw QUESTION: asked beside the conversation: the model sees it, but neither question nor answer joins it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.core.types.messages import Assistant, User
+from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.follow import follow
+
+SEEN = 40  # messages of the conversation that go along
+CHARS = 2_000  # of each
+
+
+async def run(call: Call) -> Answer:
+    """A session of its own, made from the command's id, with the end of the conversation as context."""
+    text = call.args.strip()
+    if not text:
+        return Answer("Ask something beside the conversation: /btw QUESTION.")
+    transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+    said = [m for m in transcript.messages() if isinstance(m, User | Assistant) and m.text.strip()]
+    context = [
+        {"role": "user" if isinstance(m, User) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
+    ]
+    beside = msgspec.structs.replace(
+        follow(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
+    )
+    return Answer("", follow=beside)
