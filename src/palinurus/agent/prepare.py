@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping
-from datetime import tzinfo
 from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
@@ -21,6 +19,7 @@ from palinurus.agent.show import defaults, show
 from palinurus.agent.startup import due, notes
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.config.zones import zone
 from palinurus.core.history.images import fade
 from palinurus.core.history.repair import repair
 from palinurus.core.levels.parse import inline as inline_directives
@@ -94,7 +93,7 @@ class Preparer:
         self._parts = parts
         settings = parts.settings
         self._benches = {ident: _bench(a, settings, parts.tools, parts.env) for ident, a in settings.agents.items()}
-        self._zones = {ident: _zone(a.user_timezone) for ident, a in settings.agents.items()}
+        self._zones = {ident: zone(a.user_timezone) for ident, a in settings.agents.items()}
 
     async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> Prepared | Unprepared:
         """The plan for one claimed message, or why there is none."""
@@ -278,13 +277,6 @@ def _narrowed(bench: Bench, model: ModelInfo, session: SessionRecord) -> tuple[d
     chosen = names if isinstance(names, list) else list(bench.tools)
     tools = {n: tool for n, tool in bench.tools.items() if n in chosen and not (denied and n == "exec")}
     return tools, tuple(tool.spec for tool in tools.values())
-
-
-def _zone(name: str) -> tzinfo | None:
-    try:
-        return ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None
 
 
 def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], env: dict[str, str]) -> Bench:

@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from palinurus.abort import Abort
+from palinurus.agent.ending import settled
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
@@ -33,7 +34,7 @@ from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.sessions.record import Record as SessionRecord
-from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, StaleClaim, Store
+from palinurus.store.port import Claim, Outcome, SessionRow, Settlement, Store
 
 log = logging.getLogger(__name__)
 
@@ -124,8 +125,8 @@ class Turns:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
-        settled = settlement(plan, end, prepared.session, replies, record.rest())
-        if not await self._settle(claim, settled, abort, record):
+        made = settlement(plan, end, prepared.session, replies, record.rest())
+        if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
         s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
@@ -142,25 +143,16 @@ class Turns:
         self._s.replied(replies)
 
     async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: Record | None = None) -> bool:
-        """Try until it is on disk: a full disk may be emptied. False: the gateway stops first, and the next start
-        knows; or somebody else has ended the message."""
-        wait = 0.5
-        while True:
-            try:
-                if record is not None and record.absorbing:  # a steered message whose line is not on disk yet
-                    await record.flush()
-                    end = msgspec.structs.replace(end, lines=record.rest())
-                await self._s.store.settle(claim, end)
-            except StaleClaim:
-                return False
-            except StateError as exc:
-                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
-                if abort.reason == "drain":
-                    return False
-                await self._s.clock.sleep(wait)
-                wait = min(wait * 2, 30)
-            else:
-                return True
+        """See `ending.settled`; a turn that drains gives up after one try."""
+
+        async def write() -> None:
+            nonlocal end
+            if record is not None and record.absorbing:  # a steered message whose line is not on disk yet
+                await record.flush()
+                end = msgspec.structs.replace(end, lines=record.rest())
+            await self._s.store.settle(claim, end)
+
+        return await settled(claim, write, self._s.clock, lambda: abort.reason == "drain")
 
     async def _explain(
         self, claim: Claim, inbound: Inbound, audience: Audience, failure: Failure, outcome: Outcome

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import tzinfo
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from palinurus.abort import Abort, Aborted
+from palinurus.agent.ending import settled as on_disk
 from palinurus.agent.settle import outgoing
 from palinurus.agent.turn import Audience
+from palinurus.config.zones import zone
 from palinurus.core.levels.parse import Parsed, parse
 from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
 from palinurus.core.types.inbound import Inbound
@@ -22,7 +22,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import Assistant, Text
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import Usage
-from palinurus.errors import PalinurusError, StateError
+from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import stop
 from palinurus.inbox.commands.desk import Answer, Call, Desk, admin
 from palinurus.inbox.commands.facts import changed, facts
@@ -33,7 +33,7 @@ from palinurus.inbox.commands.status import card
 from palinurus.inbox.commands.table import TABLE, typed, unknown
 from palinurus.sessions.fresh import Moment, current, end_payload, start_payload
 from palinurus.sessions.record import Record
-from palinurus.store.port import Claim, Outcome, Outgoing, Settlement, StaleClaim
+from palinurus.store.port import Claim, Outcome, Outgoing, Settlement
 
 log = logging.getLogger(__name__)
 
@@ -173,17 +173,9 @@ class Controller:
 
     async def _end(self, claim: Claim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
         """Try until it is on disk: a full disk may be emptied. False if the claim is no longer ours."""
-        wait = 0.5
-        while True:
-            try:
-                await self.desk.store.settle(claim, settled)
-                break
-            except StaleClaim:
-                return False
-            except StateError as exc:
-                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
-                await self.desk.clock.sleep(wait)
-                wait = min(wait * 2, 30)
+        desk = self.desk
+        if not await on_disk(claim, lambda: desk.store.settle(claim, settled), desk.clock):
+            return False
         if end is not None:
             audience.show(end)
         return True
@@ -243,11 +235,3 @@ def _directives(call: Call, parsed: Parsed) -> Answer:
         now = call if record is None else call._replace(record=record)
         text = "\n".join(part for part in (text, card(now)) if part)
     return Answer(text, record)
-
-
-def zone(name: str) -> tzinfo | None:
-    """The agent's time zone; None, the machine's, if it says none or one nobody knows."""
-    try:
-        return ZoneInfo(name) if name else None
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return None

@@ -5,9 +5,9 @@ Its outcome is on disk when `end` returns; who asked is told through the outbox 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 
+from palinurus.agent.ending import settled
 from palinurus.agent.settle import outgoing
 from palinurus.clock import Clock
 from palinurus.core.types.events import AgentEnd
@@ -15,10 +15,7 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Failure, FailureKind
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import Usage
-from palinurus.errors import StateError
-from palinurus.store.port import Claim, Outcome, Settlement, StaleClaim, Store
-
-log = logging.getLogger(__name__)
+from palinurus.store.port import Claim, Outcome, Settlement, Store
 
 Replied = Callable[[tuple[Reply, ...]], None]
 
@@ -38,24 +35,12 @@ class Finisher:
             text = f"⚠️ {note[:1].upper()}{note[1:]}."
             replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
         rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
-        if not await self._settle(claim, Settlement(outcome, note, (), rows)):
+        settlement = Settlement(outcome, note, (), rows)
+        if self.stopped or not await settled(
+            claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
+        ):
             return None
         if replies:
             self._replied(replies)
         kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
         return AgentEnd((), "aborted" if outcome == "aborted" else "error", Usage(), Failure(kind, note), now)
-
-    async def _settle(self, claim: Claim, end: Settlement) -> bool:
-        wait = 0.5
-        while not self.stopped:
-            try:
-                await self._store.settle(claim, end)
-            except StaleClaim:
-                return False
-            except StateError as exc:
-                log.error("message %s: cannot settle (%s); trying again in %g s", claim.id, exc.message, wait)
-                await self._clock.sleep(wait)
-                wait = min(wait * 2, 30)
-            else:
-                return True
-        return False

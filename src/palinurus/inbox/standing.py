@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.config.zones import zone
 from palinurus.core.levels.resolve import Asked, level
 from palinurus.core.status import Card, hours
 from palinurus.core.types.keys import SessionKey, session_key
@@ -18,7 +19,6 @@ from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateBroken
 from palinurus.inbox.commands.facts import changed, chosen
 from palinurus.inbox.commands.models import meant
-from palinurus.inbox.control import zone
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from palinurus.store.port import Store

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -16,6 +15,7 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import BudgetSettings, LimitSettings
+from palinurus.config.zones import zone
 from palinurus.core.history import tokens
 from palinurus.core.types.keys import session_key
 from palinurus.core.types.model import Failure, ModelInfo, Price, Request
@@ -75,7 +75,7 @@ class Budgets:
         self._settings = settings
         self._ledger = ledger
         self._clock = clock
-        self._zone = _zone(timezone)
+        self._zone = zone(timezone)
         self._pairs: dict[Scope, Pair] = {}
         self._family: dict[str, tuple[tuple[str, str], ...]] = {}  # session id -> (key, session id), own first
         self._loaded = False
@@ -267,14 +267,6 @@ def _kin(data: bytes) -> _Kin:
         return msgspec.json.decode(data, type=_Kin)
     except msgspec.DecodeError:
         return _Kin()
-
-
-def _zone(name: str) -> datetime.tzinfo | None:
-    """None: the machine's own."""
-    try:
-        return zoneinfo.ZoneInfo(name) if name else None
-    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
-        return None
 
 
 def agent_of(key: str) -> str:
