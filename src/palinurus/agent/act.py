@@ -66,7 +66,7 @@ class Acting:
             summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
-            ctx = Context(self._plan, asked, self._ports.clock, self._show)
+            ctx = Context(self._plan, asked, self._ports.clock, self._show, self._ports.approver)
             result = await call(asked, self._plan.tools, ctx, self._ports.hooks)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 

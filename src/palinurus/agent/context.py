@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 from palinurus.agent.plan import RunPlan
 from palinurus.clock import Clock
+from palinurus.core.types.approval import Approver, Ask, Told
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ToolCall
 from palinurus.core.types.tool import ToolSettings
 
@@ -13,13 +15,21 @@ from palinurus.core.types.tool import ToolSettings
 class Context:
     """Implements `core.types.tool.ToolContext`."""
 
-    __slots__ = ("_call", "_clock", "_plan", "_show")
+    __slots__ = ("_approver", "_call", "_clock", "_plan", "_show")
 
-    def __init__(self, plan: RunPlan, call: ToolCall, clock: Clock, show: Callable[[ToolCall, str], None]) -> None:
+    def __init__(
+        self,
+        plan: RunPlan,
+        call: ToolCall,
+        clock: Clock,
+        show: Callable[[ToolCall, str], None],
+        approver: Approver | None = None,
+    ) -> None:
         self._plan = plan
         self._call = call
         self._clock = clock
         self._show = show
+        self._approver = approver
 
     @property
     def workspace(self) -> str:
@@ -46,8 +56,21 @@ class Context:
         return self._plan.inbound.sender.trusted
 
     @property
+    def inbound(self) -> Inbound:
+        return self._plan.inbound
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def settings(self) -> ToolSettings:
         return self._plan.settings
+
+    async def ask(self, ask: Ask) -> Told:
+        if self._approver is None:
+            return Told(None, "nobody can be asked here")
+        return await self._approver.ask(ask)
 
     def now(self) -> int:
         return self._clock.now()

@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol
 
 from palinurus.abort import Abort
 from palinurus.clock import Clock
+from palinurus.core.types.approval import Approver
 from palinurus.core.types.messages import Message, User
 from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
@@ -43,3 +44,4 @@ class Ports(NamedTuple):
     clock: Clock
     record: Recorder
     steering: Steering
+    approver: Approver | None = None

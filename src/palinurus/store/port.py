@@ -21,6 +21,9 @@ Outcome: TypeAlias = Literal["answered", "silent", "failed", "refused", "aborted
 State: TypeAlias = Literal["queued", "running", "absorbed", "done"]
 
 
+ANY = b"\x00any"  # `Store.keep`: whatever the record holds
+
+
 class StaleClaim(StateError):
     """The claim, message or reply is no longer in the state this change needs. Nothing was changed."""
 
@@ -108,6 +111,16 @@ class SessionRow(msgspec.Struct, frozen=True):
     session_id: str
     updated: int
     data: bytes
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A small durable record of some part of the program: an approval, a paired device, a job. `kind` is the part's
+    name, `data` its own encoding; `at` is when it was last written."""
+
+    kind: str
+    key: str
+    data: bytes
+    at: int
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -227,6 +240,19 @@ class Store(Protocol):
     async def save_session(self, row: SessionRow) -> None: ...
 
     async def drop_session(self, key: str) -> None: ...
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+        """Write a record (None: remove it). With `expect` only if that is what it holds now (None: it does not exist).
+
+        False, with nothing changed, if it holds something else: of several who change a record, one wins.
+        """
+        ...
+
+    async def kept(self, kind: str, key: str) -> Kept | None: ...
+
+    async def all_kept(self, kind: str) -> list[Kept]:
+        """Every record of a kind, by key."""
+        ...
 
     async def slot(self, job: str, due: int) -> bool:
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""

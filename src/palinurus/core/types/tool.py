@@ -7,6 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.core.types.approval import Ask, Told
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Image, Text
 
 # What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
@@ -28,6 +30,7 @@ class Output(msgspec.Struct, frozen=True):
     details: Any = None
     is_error: bool = False
     terminate: bool = False
+    source: str = ""  # where untrusted content in it came from ("web", "file", "memory", …); "" = our own words
 
 
 def said(text: str, details: Any = None, *, error: bool = False) -> Output:
@@ -69,7 +72,21 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def inbound(self) -> Inbound:
+        """The message this turn answers: who sent it, and where."""
+        ...
+
+    @property
+    def taint(self) -> tuple[str, ...]:
+        """Where untrusted content that the model has seen in this turn came from; () = none so far."""
+        ...
+
+    @property
     def settings(self) -> ToolSettings: ...
+
+    async def ask(self, ask: Ask) -> Told:
+        """Put a question to a person and wait. Where nobody can be asked, the answer says so at once."""
+        ...
 
     def now(self) -> int:
         """Wall clock, milliseconds since the epoch: the time stamp of the result."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from palinurus.errors import NotFound, StateBroken
-from palinurus.store.port import ItemRow, Outgoing, SessionRow, Spent, Step
-from palinurus.store.sqlite import file, rows, schema
+from palinurus.store.port import ItemRow, Kept, Outgoing, SessionRow, Spent, Step
+from palinurus.store.sqlite import file, kept, rows, schema
 from palinurus.store.sqlite.faults import fault
 
 P = ParamSpec("P")
@@ -55,6 +55,10 @@ class Reader:
     def trace(self, ident: str) -> list[Step]:
         """Everything recorded about one message, oldest first."""
         return self._read(rows.trace, ident)
+
+    def all_kept(self, kind: str) -> list[Kept]:
+        """Small records of a part of the program, by key."""
+        return self._read(kept.every, kind)
 
     def integrity(self) -> list[str]:
         """What a whole check of the file finds; empty if it is sound. Slow on large files."""

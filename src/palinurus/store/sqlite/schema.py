@@ -102,7 +102,17 @@ CREATE TABLE journal (
 CREATE INDEX journal_path ON journal (path, seq);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+_KEPT = """
+CREATE TABLE kept (
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  data BLOB NOT NULL,
+  at INTEGER NOT NULL,
+  PRIMARY KEY (kind, key)
+) WITHOUT ROWID;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _KEPT)
 
 DAY = 86_400_000
 KEEP = 30 * DAY  # finished rows; dedupe needs 7 days at least

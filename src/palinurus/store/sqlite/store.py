@@ -9,8 +9,21 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from palinurus.clock import Clock
 from palinurus.errors import StateError
-from palinurus.store.port import Accepted, Claim, Item, ItemRow, Line, Outgoing, SessionRow, Settlement, Spent, Step
-from palinurus.store.sqlite import file, inbox, outbox, rows
+from palinurus.store.port import (
+    ANY,
+    Accepted,
+    Claim,
+    Item,
+    ItemRow,
+    Kept,
+    Line,
+    Outgoing,
+    SessionRow,
+    Settlement,
+    Spent,
+    Step,
+)
+from palinurus.store.sqlite import file, inbox, kept, outbox, rows
 from palinurus.store.sqlite.faults import fault
 from palinurus.store.sqlite.journal import Journal
 from palinurus.store.sqlite.lock import Lock
@@ -81,6 +94,15 @@ class SqliteStore:
 
     async def drop_session(self, key: str) -> None:
         await self._change(inbox.drop_session, key)
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+        return await self._change(kept.keep, kind, key, data, expect)
+
+    async def kept(self, kind: str, key: str) -> Kept | None:
+        return self._read(kept.one, kind, key)
+
+    async def all_kept(self, kind: str) -> list[Kept]:
+        return self._read(kept.every, kind)
 
     async def slot(self, job: str, due: int) -> bool:
         return await self._change(inbox.slot, job, due)

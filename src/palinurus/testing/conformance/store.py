@@ -55,6 +55,24 @@ class StoreSuite(InboxSuite):
             with pytest.raises(StaleClaim):
                 await late
 
+    async def test_small_records_are_replaced_only_by_who_knows_them(
+        self, store: Store, tmp_path: Path, clock: FakeClock
+    ) -> None:
+        assert await store.keep("job", "b", b"1", expect=None)
+        assert await store.keep("job", "a", b"2")
+        assert await store.keep("other", "b", b"9")
+        assert not await store.keep("job", "b", b"3", expect=None)
+        won = await asyncio.gather(*(store.keep("job", "b", b"new%d" % n, expect=b"1") for n in range(5)))
+        assert won.count(True) == 1
+        assert [(k.key, k.data) for k in await store.all_kept("job")] == [("a", b"2"), ("b", b"new0")]
+        assert await store.keep("job", "b", None, expect=b"new0")
+        assert await store.kept("job", "b") is None
+        assert not await store.keep("job", "b", b"x", expect=b"new0")
+        again = await self.again(store, tmp_path, clock)
+        found = await again.kept("job", "a")
+        assert found is not None and found.data == b"2"
+        await again.close()
+
     async def test_what_was_being_sent_is_uncertain_after_a_restart(
         self, store: Store, tmp_path: Path, clock: FakeClock
     ) -> None:

@@ -1,0 +1,33 @@
+"""Small durable records of parts of the program: written, replaced and removed whole, with a compare before."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from palinurus.store.port import ANY, Kept
+from palinurus.store.sqlite.writer import Tx
+
+
+def keep(tx: Tx, kind: str, key: str, data: bytes | None, expect: bytes | None) -> bool:
+    """See the port."""
+    if expect is not ANY and expect != ANY:
+        found = one(tx.conn, kind, key)
+        if (found.data if found else None) != expect:
+            return False
+    if data is None:
+        tx.conn.execute("DELETE FROM kept WHERE kind = ? AND key = ?", (kind, key))
+    else:
+        tx.conn.execute(
+            "INSERT OR REPLACE INTO kept (kind, key, data, at) VALUES (?, ?, ?, ?)", (kind, key, data, tx.now)
+        )
+    return True
+
+
+def one(conn: sqlite3.Connection, kind: str, key: str) -> Kept | None:
+    found = conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? AND key = ?", (kind, key)).fetchone()
+    return Kept(*found) if found else None
+
+
+def every(conn: sqlite3.Connection, kind: str) -> list[Kept]:
+    """By key."""
+    return [Kept(*r) for r in conn.execute("SELECT kind, key, data, at FROM kept WHERE kind = ? ORDER BY key", (kind,))]
