@@ -1,7 +1,5 @@
-"""The composition root: settings in, a wired App out. The only module that knows who plugs into whom.
-
-Start order is the list in `App.start`; stopping goes through it backwards.
-"""
+"""The App. Start order is the list in `App.start`, stopping goes through it backwards; `_wire` says who plugs into
+whom."""
 
 from __future__ import annotations
 
@@ -14,38 +12,32 @@ from typing import Any
 from palinurus.agent.facts import Gatherer, Supply
 from palinurus.agent.prepare import Parts, Preparer
 from palinurus.agent.turn import Services, Turns
-from palinurus.agent.watch import Watch, Watched
+from palinurus.app import models
+from palinurus.app.speech import speaker
+from palinurus.app.tools import Views, toolbox
 from palinurus.channels import channel
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound, Route
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
-from palinurus.core.types.outbound import Channel, Reply, Show
+from palinurus.core.types.outbound import Channel, Reply
 from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
-from palinurus.inbox.route import route
-from palinurus.inbox.standing import Standing
-from palinurus.outbox.blocks import Blocks
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
-from palinurus.providers.budget import Budgets
-from palinurus.providers.cassette import wrap
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.meter import Metered
 from palinurus.providers.probe import probe_ollama
-from palinurus.providers.rotation import Rotation
 from palinurus.providers.stream import Models
 from palinurus.sessions.maintain import maintain
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Accepted, ItemRow, Store
 from palinurus.store.sqlite import open_store
-from palinurus.tools.collect import every
 from palinurus.tools.environ import child_env, search_path
 from palinurus.workspace.memory.shelf import Shelf as Memories
 from palinurus.workspace.shelf import Shelf
@@ -119,30 +111,27 @@ class App:
                 self.channels.setdefault(name, made)
 
     def _tools(self) -> dict[str, Tool]:
-        """Those that need nothing, and those that see a part of the program through a port."""
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
-        standing = Standing(
-            self.settings,
-            self.store,
-            self.catalog,
-            self.clock,
-            self._environ,
-            lambda key: self.dispatcher.running(key),
+        return toolbox(
+            Views(
+                self.settings,
+                self.store,
+                self.catalog,
+                self.clock,
+                self._environ,
+                self._memory,
+                lambda key: self.dispatcher.running(key),
+            )
         )
-        return every(self._memory, standing)
 
     def _wire(self) -> None:
         """Who plugs into whom."""
         model = self._given
         if model is None:
-            keys = Rotation(self.clock, self.settings.home)
-            self._models = Models(self.catalog, self.clock, keys=keys)
-            model = wrap(self._models, self._environ.get("PALINURUS_CASSETTE", ""))
-        zone = self.settings.agents[self.settings.default_agent].user_timezone
-        model = Metered(model, Budgets(self.settings.budgets, self.store, self.clock, zone))
-        self._watch = Watch(self.settings.home, defer=self._later)
-        model = Watched(model, self._watch, self.clock)
+            self._models = models.providers(self.settings, self.catalog, self.clock)
+            model = models.recorded(self._models, self._environ)
+        model, self._watch = models.watched(model, self.settings, self.store, self.clock, self._later)
         transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
@@ -158,8 +147,8 @@ class App:
             self.gatherer,
             shelf,
         )
-        preparer = Preparer(parts)
-        services = Services(preparer, self.store, model, self.hooks, self.clock, self._speaker, self._replied, switched)
+        preparer, speak = Preparer(parts), speaker(self.settings, self.hooks)
+        services = Services(preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched)
         desk = Desk(
             self.settings,
             self._environ,
@@ -191,25 +180,6 @@ class App:
         """Have files that are only for diagnosis written in a moment, off the path of messages."""
         loop = asyncio.get_running_loop()
         loop.call_later(LATER, lambda: loop.run_in_executor(None, write))
-
-    def _speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Blocks:
-        """Who speaks for a run: in blocks where the channel wants them, with files of the agent's workspace only."""
-        settings = self.settings
-        where = route(inbound, settings)
-        agent = settings.agents.get(where.agent if isinstance(where, Route) else settings.default_agent)
-        wanted = settings.channels.get(inbound.target.channel, {}).get("blockStreaming")
-        # Telegram follows the default; any other channel must ask for blocks itself.
-        telegram = inbound.target.channel == "telegram"
-        on = bool(wanted) if wanted is not None else telegram and settings.blocks_on
-        session = str(where.key) if isinstance(where, Route) else ""
-        return Blocks(
-            inbound,
-            item,
-            show,
-            settings.blocks if on else None,
-            roots=(agent.workspace,) if agent else (),
-            trace=lambda: self.hooks.traced(session),
-        )
 
     def _replied(self, replies: tuple[Reply, ...]) -> None:
         for name in {reply.target.channel for reply in replies}:
