@@ -15,6 +15,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
 from palinurus.errors import BadRequest, Draining, QueueFull
@@ -326,3 +327,33 @@ async def test_a_message_that_keeps_killing_the_process_is_set_aside_with_a_noti
         await until(lambda: bool(last.seen))
     assert row.outcome == "dead" and "3 times" in row.note and model.requests == []
     assert "3 times" in last.texts[0]
+
+
+async def test_a_follower_sees_each_message_come_begin_and_end(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    class Notes:
+        def came(self, item: str, session: str, inbound: Inbound) -> None:
+            seen.append(f"came {inbound.text}")
+
+        def began(self, item: str, session: str, inbound: Inbound) -> None:
+            seen.append(f"began {inbound.text} in {session}")
+
+        def shown(self, item: str, event: Event) -> None:
+            seen.append(type(event).__name__)
+
+        def merged(self, item: str, into: str) -> None:
+            seen.append("merged")
+
+        def ended(self, item: str) -> None:
+            seen.append("ended")
+
+    model, channel = ScriptedModel([say("one")]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        app.follow(Notes())
+        (ident,) = await channel.receive("hello", event="e1")
+        await app.wait(ident)
+        await channel.receive("hello", event="e1")  # a duplicate is nothing new
+    assert seen[:3] == ["came hello", "began hello in agent:main:main", "AgentStart"]
+    assert seen[-2:] == ["AgentEnd", "ended"]
+    assert seen.count("came hello") == 1

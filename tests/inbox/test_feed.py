@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from palinurus.core.types.events import Event, MessageUpdate
+from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.feed import Feeds
+from support import inbound
 
 
 async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> None:
@@ -57,3 +59,39 @@ async def test_who_waits_no_more_is_forgotten() -> None:
     feeds.ended("b")
     await asyncio.sleep(0)
     assert not one.done() and not other.done() and not feeds._ends
+
+
+async def test_a_follower_sees_everything_until_it_stops() -> None:
+    feeds, notes = Feeds(), Notes()
+    stop = feeds.follow(notes)
+    feeds.came("a", "agent:main:main", inbound("hi"))
+    feeds.began("a", "agent:main:main", inbound("hi"))
+    feeds.show("a", MessageUpdate("x"))
+    feeds.merge("b", "a")
+    feeds.ended("a", MessageUpdate("last"))
+    stop()
+    feeds.show("a", MessageUpdate("unseen"))
+    assert notes.seen == ["came a hi", "began a hi", "a x", "b into a", "a last", "ended a"]
+
+
+class Notes:
+    """A follower that writes down what it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def came(self, item: str, session: str, inbound: Inbound) -> None:
+        self.seen.append(f"came {item} {inbound.text}")
+
+    def began(self, item: str, session: str, inbound: Inbound) -> None:
+        self.seen.append(f"began {item} {inbound.text}")
+
+    def shown(self, item: str, event: Event) -> None:
+        assert isinstance(event, MessageUpdate)
+        self.seen.append(f"{item} {event.delta}")
+
+    def merged(self, item: str, into: str) -> None:
+        self.seen.append(f"{item} into {into}")
+
+    def ended(self, item: str) -> None:
+        self.seen.append(f"ended {item}")

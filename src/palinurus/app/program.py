@@ -28,6 +28,7 @@ from palinurus.errors import NotFound
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
+from palinurus.inbox.feed import Follower
 from palinurus.outbox.deliver import Deliverer
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -226,6 +227,10 @@ class App:
     def watch(self, item: str, sink: Sink) -> Callable[[], None]:
         """See a message's run events from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.watch(item, sink)
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """See every message of every session from now on. Returns the function that ends it."""
+        return self.dispatcher.feeds.follow(follower)
 
     async def wait(self, item: str) -> ItemRow:
         """The message once its outcome is on disk. Raises NotFound."""

@@ -100,6 +100,8 @@ class Dispatcher:
                 self._pump.kick(lane)
             if unwatch is not None and (accepted is None or accepted.duplicate):
                 unwatch()
+        if not accepted.duplicate:
+            self.feeds.came(item.id, session, inbound)
         self._accepted(accepted, item, inbound, rules, sink)
         return accepted
 
@@ -216,6 +218,7 @@ class Dispatcher:
             self._spawn(self._unrun(claim, inbound, effect.verdict))
             return
         assert isinstance(effect, queue.Begin)
+        self.feeds.began(claim.id, session, inbound)
         mailbox = Mailbox(lambda ids: self._taken(run, ids))
         run = Running(claim, inbound, effect, mailbox)
         self._running[session] = run

@@ -1,14 +1,41 @@
-"""Who is watching which message: live events while it runs, and its end. In memory; the truth is in the store."""
+"""Who is watching which message: live events while it runs, and its end. In memory; the truth is in the store.
+
+A sink watches one message; a follower watches them all (the gateway, which shows every session to its clients).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound
 from palinurus.store.port import ItemRow, Store
 
 Sink = Callable[[Event], None]
+
+
+class Follower(Protocol):
+    """Sees every message. Called inline: must be quick and must not raise."""
+
+    def came(self, item: str, session: str, inbound: Inbound) -> None:
+        """On disk; it runs now or waits. `session` is its lane: for commands "control:" and the key."""
+        ...
+
+    def began(self, item: str, session: str, inbound: Inbound) -> None:
+        """Its turn begins (again, after a restart)."""
+        ...
+
+    def shown(self, item: str, event: Event) -> None: ...
+
+    def merged(self, item: str, into: str) -> None:
+        """A waiting message became part of the run of `into`."""
+        ...
+
+    def ended(self, item: str) -> None:
+        """Its outcome is on disk."""
+        ...
 
 
 class Feeds:
@@ -17,6 +44,22 @@ class Feeds:
     def __init__(self) -> None:
         self._sinks: dict[str, list[Sink]] = {}
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
+        self._followers: list[Follower] = []
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """Show everything to `follower` from now on. Returns the function that ends it."""
+        self._followers.append(follower)
+        return lambda: self._followers.remove(follower)
+
+    def came(self, item: str, session: str, inbound: Inbound) -> None:
+        """A new message is on disk."""
+        for follower in self._followers:
+            follower.came(item, session, inbound)
+
+    def began(self, item: str, session: str, inbound: Inbound) -> None:
+        """A message's turn begins."""
+        for follower in self._followers:
+            follower.began(item, session, inbound)
 
     def watch(self, item: str, sink: Sink) -> Callable[[], None]:
         """Show the item's run events to `sink`. Returns the function that ends it."""
@@ -34,9 +77,13 @@ class Feeds:
         """To all who watch now."""
         for sink in tuple(self._sinks.get(item, ())):
             sink(event)
+        for follower in self._followers:
+            follower.shown(item, event)
 
     def merge(self, item: str, into: str) -> None:
         """`item` became part of the run of `into`: its watchers watch that run now."""
+        for follower in self._followers:
+            follower.merged(item, into)
         moved = self._sinks.pop(item, [])
         if moved:
             self._sinks.setdefault(into, []).extend(moved)
@@ -49,6 +96,8 @@ class Feeds:
         if last is not None:
             self.show(item, last)
         self._sinks.pop(item, None)
+        for follower in self._followers:
+            follower.ended(item)
         for future in self._ends.pop(item, ()):
             if not future.done():
                 future.set_result(None)
