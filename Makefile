@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
-.PHONY: run test check seeds bench torture clean
+.PHONY: web screenshots run test check seeds bench torture compat clean
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -16,11 +16,18 @@ $(VENV)/.dev: $(VENV)/.core
 	@echo "installing what the tests need …"; $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+$(VENV)/.web: $(VENV)/.core $(shell find web -path web/node_modules -prune -o -path web/.node -prune -o -type f -print 2>/dev/null)
+	@echo "building the web page …"; $(BIN)/python web/build.py && touch $@
+
+web: $(VENV)/.web  ## build the web page (npm, or the Node that the package index carries)
+
 run: $(VENV)/.core  ## set up and start the gateway
+	@$(MAKE) -s web || true
 	@$(BIN)/pal setup --non-interactive
 	@exec $(BIN)/pal gateway
 
 test: $(VENV)/.dev  ## the whole suite
+	@$(MAKE) -s web || true
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types, architecture
@@ -33,11 +40,17 @@ seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
 	@$(BIN)/python -m pytest -n 2 -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
+screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md, with this machine's chromium
+	@PYTHONPATH=tests $(BIN)/python tests/web/screenshots.py docs/web
+
 bench: $(VENV)/.dev  ## measured figures next to their targets
 	@$(BIN)/python bench/run.py $(ARGS)
 
 torture: $(VENV)/.dev  ## the crash sweep and other long ones
 	@$(BIN)/python -m pytest -n 2 --torture -m torture $(ARGS)
 
+compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
+	@$(BIN)/python compat/run.py $(ARGS)
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis web/node_modules web/.node src/palinurus/gateway/static

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 
 import client
 import procs
-from system import Mock, System, checked, mark, pal
+import sockets
+from system import TOKEN, Mock, System, checked, mark, pal
 
 MS = 1e6
 
@@ -94,6 +96,28 @@ async def request(bench: Bench) -> list[Row]:
         rows.append(Row(f"message in to model request out, {count:,} messages of history", out, "ms", target))
         rows.append(Row("… processor time of the whole turn", cpu, "ms"))
     return rows
+
+
+async def large(bench: Bench) -> list[Row]:
+    """Message in to model request out in a session of 50 MB, and what its turns do to memory."""
+    bench.system.down()
+    bench.system.seed_large("large", 50)
+    await bench.system.up()
+    first, out, memory = [], [], []
+    for n in range(bench.many(40) + 2):
+        ident, text = mark()
+        turn = checked(await bench.system.turn("large", text), 20)
+        call = await answered(bench, ident, 1)
+        took = (call[0]["arrived"] - turn.sent) / MS
+        (out if n >= 2 else first).append(took)
+        if n >= 2:
+            memory.append(procs.rss(bench.system.pid))
+    return [
+        Row("message in to model request out, session of 50 MB", out, "ms", 30.0),
+        Row("… the first one after a start, which reads the file", first[:1], "ms"),
+        Row("… memory with that session loaded (RSS)", memory, "MB"),
+        Row("… and its growth over the measured turns", [max(memory[-1] - memory[0], 0.0)], "MB", 4.0),
+    ]
 
 
 async def stream(bench: Bench) -> list[Row]:
@@ -217,9 +241,65 @@ async def store(bench: Bench) -> list[Row]:
     return [Row("store: durable accepts, 64 at a time", [rate], "/s"), Row("… one alone", alone, "ms")]
 
 
-async def answered(bench: Bench, ident: str, count: int) -> list[dict[str, Any]]:
+async def rpc(bench: Bench) -> list[Row]:
+    """Round trips over one WebSocket, and what clients that only listen cost."""
+    system, total = bench.system, 2000 if bench.quick else 10_000
+    rates, cpu, single = [], [], []
+    for _ in range(3):
+        before = procs.cpu(system.pid)
+        took = await sockets.round_trips(system.port, TOKEN, total)
+        rates.append(total / took)
+        cpu.append((procs.cpu(system.pid) - before) * 1e6 / total)
+        single.append(total / await sockets.round_trips(system.port, TOKEN, total, window=1))
+    acks = await sockets.acknowledged(system.port, TOKEN, [mark()[1] for _ in range(bench.many(200))])
+    links = await sockets.crowd(system.port, TOKEN, 500)
+    memory = procs.rss(system.pid)
+    await asyncio.gather(*(link.close() for link in links))
+    return [
+        Row("RPC round trips, `health`, one client, 32 under way", rates, "/s", 5000.0, floor=True),
+        Row("… processor time of the gateway for one", cpu, "us"),
+        Row("… one at a time (waits for the client's turn too)", single, "/s"),
+        Row("chat.send, until it is on disk and acknowledged", acks, "ms"),
+        Row("… 95 of 100 are faster than", [sorted(acks)[int(0.95 * len(acks))]], "ms", 5.0),
+        Row("500 connected clients, memory (RSS)", [memory], "MB", 120.0),
+    ]
+
+
+async def children(bench: Bench) -> list[Row]:
+    """A person's messages while 50 sub-agents work and report, against the same in quiet just before and after.
+
+    Quiet on both sides, so that a machine that gets busier meanwhile does not look like us; and no figure unless all
+    50 worked, and some still did at the last message.
+    """
+
+    async def took() -> float:
+        ident, text = mark()
+        turn = checked(await bench.system.turn("person", text), 20)
+        return ((await answered(bench, ident, 1))[0]["arrived"] - turn.sent) / MS
+
+    quiet, busy, count = [], [], bench.many(20)
+    for storm in range(3):
+        quiet += [await took() for _ in range(count + 2)][2:]
+        orders = [mark(tools=5, tool="sessions_spawn", key="task", val=f"TASK+200+ms+{storm}.%d")[1] for _ in range(10)]
+        await asyncio.gather(*(bench.system.turn(f"storm{n}", text) for n, text in enumerate(orders)))
+        busy += [await took() for _ in range(count)]
+        last = time.monotonic_ns()
+        calls = await answered(bench, "", 50 * (storm + 1), seconds=120.0)
+        if calls[-1]["sent1"] <= last:
+            raise SystemExit("the sub-agents had ended before the last message was measured")
+        await asyncio.sleep(2.0)  # their reports
+        quiet += [await took() for _ in range(count)]
+    ratio = statistics.median(busy) / statistics.median(quiet)
+    return [
+        Row("message in to model request out, in quiet", quiet, "ms"),
+        Row("… while 50 sub-agents work and report", busy, "ms"),
+        Row("… the medians, one to the other", [ratio], "x", 1.5),
+    ]
+
+
+async def answered(bench: Bench, ident: str, count: int, seconds: float = 1.0) -> list[dict[str, Any]]:
     """The mock's record of a turn; its log may be a moment behind."""
-    for _ in range(500):
+    for _ in range(int(seconds * 500)):
         calls = bench.mock.calls(ident)
         if len(calls) >= count:
             return calls
@@ -232,9 +312,12 @@ ALL: dict[str, tuple[Callable[[Bench], Awaitable[list[Row]]], bool]] = {
     "version": (version, False),
     "ready": (ready, True),
     "request": (request, True),
+    "large": (large, True),
     "stream": (stream, True),
     "tool": (tool, True),
     "many": (many, True),
+    "children": (children, True),
+    "rpc": (rpc, True),
     "decode": (decode, False),
     "store": (store, False),
 }

@@ -4,6 +4,7 @@ The newest user message steers it by `BENCH key=value …;`:
     id=x       name of the turn in the log          text=200   tokens of the answer      chunk=4  tokens an event
     delay=20   milliseconds between events          tools=20   tool rounds before the answer
     tool=read key=path val=f%d.txt                  round n calls tool with {key: val % n}; + is a space
+Without a mark, `TASK 50 ms` (a sub-agent's task) puts 50 milliseconds between the events of the answer.
 One JSON line per answered request goes to --log; times are CLOCK_MONOTONIC nanoseconds, shared by all processes.
 """
 
@@ -20,6 +21,7 @@ import time
 
 NOW = time.monotonic_ns
 MARK = re.compile(rb"BENCH ([^;]{0,500});")
+SLOW = re.compile(rb"TASK (\d+) ms")
 RESULT = re.compile(rb'"role": ?"tool"')
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.I)
 HEAD = (
@@ -75,7 +77,8 @@ def answer(body: bytes) -> tuple[tuple[bytes, ...], float, dict[str, object]]:
     marks = list(MARK.finditer(body))
     found = marks[-1] if marks else None  # the newest one counts
     if found is None:
-        return spoken(1, 1), 0.0, {"id": "", "round": 0}
+        slow = SLOW.search(body)
+        return spoken(20, 1), int(slow[1]) / 1000 if slow else 0.0, {"id": "", "round": 0}
     options = dict(part.split("=", 1) for part in found[1].decode().split())
     ident, done = options.get("id", "x"), len(RESULT.findall(body, found.end()))
     record: dict[str, object] = {"id": ident, "round": done, "bytes": len(body)}

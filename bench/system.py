@@ -149,6 +149,37 @@ class System:
             entry = f"{n:08x}"
             lines.append({"type": "message", "id": entry, "parentId": parent, "timestamp": stamp, "message": message})
             parent = entry
+        self._import(session, path, lines)
+
+    def seed_large(self, session: str, megabytes: int) -> None:
+        """Give a session so much earlier work: tool results of 20 kB, compacted now and then as real ones are."""
+        path = os.path.join(self.root, "seed-large.jsonl")
+        stamp, ident = "2026-01-01T00:00:00.000Z", "00000000-0000-4000-8000-00000000ffff"
+        lines: list[dict[str, Any]] = [{"type": "session", "version": 3, "id": ident, "timestamp": stamp, "cwd": "."}]
+        usage = {"input": 10, "output": 10, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 20}
+        route = {"api": "openai-completions", "provider": "bench", "model": "bench", "usage": usage}
+
+        def put(kind: str, **body: Any) -> None:
+            parent = lines[-1]["id"] if len(lines) > 1 else None
+            lines.append({"type": kind, "id": f"{len(lines):08x}", "parentId": parent, "timestamp": stamp, **body})
+
+        for n in range(megabytes * 50):
+            put("message", message={"role": "user", "content": f"step {n}", "timestamp": n})
+            call = {"type": "toolCall", "id": f"c{n}", "name": "read", "arguments": {"path": f"f{n % 64}.txt"}}
+            asked = {"role": "assistant", "content": [call], "stopReason": "toolUse", "timestamp": n, **route}
+            put("message", message=asked)
+            text = f"line {n} of a file that somebody wanted to see\n" * 450
+            result = {"role": "toolResult", "toolCallId": f"c{n}", "toolName": "read", "isError": False, "timestamp": n}
+            put("message", message={**result, "content": [{"type": "text", "text": text}]})
+            said = [{"type": "text", "text": f"done with {n}"}]
+            put(
+                "message", message={"role": "assistant", "content": said, "stopReason": "stop", "timestamp": n, **route}
+            )
+            if n % 20 == 5:
+                put("compaction", summary=f"work up to {n}", firstKeptEntryId=lines[-4]["id"], tokensBefore=100_000)
+        self._import(session, path, lines)
+
+    def _import(self, session: str, path: str, lines: list[dict[str, Any]]) -> None:
         with open(path, "w") as handle:
             handle.writelines(json.dumps(line) + "\n" for line in lines)
         argv = [pal(), "sessions", "import", path, "--session", f"agent:main:{session}"]

@@ -31,7 +31,7 @@ RANK = {n.strip(): i for i, line in enumerate(LAYERS.strip().splitlines()) for n
 
 PURE = ("core", "providers/wire", "providers/vendors")
 IMPURE = {"os", "time", "asyncio", "pathlib", "random", "logging", "aiohttp", "socket", "subprocess", "threading", "io"}
-LAZY = {"providers/__init__.py", "channels/__init__.py", "plugins/load.py", "cli/main.py"}
+LAZY = {"__init__.py", "providers/__init__.py", "channels/__init__.py", "plugins/load.py", "cli/main.py"}
 BORDERS = {"tools/call.py", "plugins/hooks.py"}  # besides task boundaries, which say so
 CLOCKS = {"time", "monotonic", "time_ns", "monotonic_ns", "perf_counter", "sleep"}
 

@@ -38,7 +38,7 @@ def test_make_targets_exist() -> None:
     assert set(re.findall(r"`make (\w+)`", README)) <= targets
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tour.md", "docs/plugins.md", "CONTRIBUTING.md", "CHANGELOG.md"])
 def test_commands_named_in_the_docs_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     named = set(re.findall(r"`pal ([a-z]+)", text))

@@ -32,6 +32,17 @@ NAMES: tuple[str, ...] = (
     "outbox.receipt",  # the receipt is on disk
     "recover.before",  # start-up found unfinished work
     "recover.after",  # start-up has handed unfinished work back to the lanes
+    "flush.after",  # a note is in today's memory file, nothing says that the flush is done
+    "compact.before",  # the summary is made, nothing of it is on disk
+    "compact.after",  # the compaction is on disk, the run has not gone on
+    "child.recorded",  # a sub-agent is on record, its task is not in the inbox
+    "child.accepted",  # its task is in the inbox, who asked for it does not know yet
+    "child.ended",  # it has ended, its parent has not been told
+    "child.announced",  # its result is in the parent's inbox, nothing says so
+    "cron.pending",  # a job is to run, its slot is not claimed
+    "cron.slot",  # the slot is claimed, nothing is in the inbox
+    "cron.accepted",  # its message is in the inbox, the job does not know
+    "cron.ended",  # it has run, its history does not say so
     "config.before",  # a config file is about to be replaced
     "config.after",  # it has been
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import msgspec
 import pytest
 
 from palinurus.agent.facts import (
+    SETTINGS_PAGES,
     Gatherer,
     Occasion,
     Supply,
@@ -147,4 +149,8 @@ def test_small_facts_of_the_machine(tmp_path: Path) -> None:
     (tmp_path / "r" / ".git").mkdir(parents=True)
     (tmp_path / "r" / "a" / "b").mkdir(parents=True)
     assert repository(str(tmp_path / "r" / "a" / "b")) == str(tmp_path / "r")
-    assert documentation().source and documentation().hub
+    found = documentation()
+    assert found.source and found.hub
+    assert all(os.path.isfile(page) for page in found.settings)
+    there = {page for page in SETTINGS_PAGES if os.path.isfile(os.path.join(found.local, page))}
+    assert {os.path.basename(page) for page in found.settings} == there

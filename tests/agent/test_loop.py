@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +12,18 @@ from palinurus.abort import Abort
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import Choice, Limits
 from palinurus.agent.steer import Mailbox
-from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, ToolEnd, ToolStart
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
+from palinurus.core.types.events import (
+    AgentEnd,
+    CompactionEnd,
+    CompactionStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
+from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
 from palinurus.core.types.tool import Output, said
 from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, info, say
 from support import Notes, collect, kinds, plan, ports, tool
@@ -282,11 +293,50 @@ async def test_an_empty_answer_is_asked_for_once_more_then_explained() -> None:
     assert "empty answer" in end.failure.message and len(model.requests) == 2
 
 
-async def test_an_overflow_is_tried_with_fewer_turns() -> None:
-    history = tuple(m for n in range(8) for m in (User(f"q{n}"), Assistant((Text(f"a{n}"),))))
-    model = ScriptedModel([fail("overflow"), fail("overflow"), say("fits")])
-    events = await collect(loop(plan(history=history), ports(model)))
+class Halving:
+    """A compactor that drops the older half, as often as it is asked."""
+
+    def __init__(self, due: str = "") -> None:
+        self.messages: tuple[Message, ...] | None = None
+        self.notices = ["made room"]
+        self.levels: list[int] = []
+        self._due = due
+
+    def due(self, messages: Sequence[Message], *, first: bool) -> str:
+        return self._due if len(messages) > 4 else ""
+
+    async def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[Event]:
+        self.levels.append(level)
+        yield CompactionStart(reason)
+        self.messages = tuple(messages)[len(messages) // 2 :] if len(messages) > 1 else None
+        yield CompactionEnd(self.messages is not None, will_retry=True)
+
+
+LONG = tuple(m for n in range(8) for m in (User(f"q{n}"), Assistant((Text(f"a{n}"),))))
+
+
+async def test_an_overflow_is_compacted_and_tried_again() -> None:
+    model, compactor = ScriptedModel([fail("overflow"), fail("overflow"), say("fits")]), Halving()
+    events = await collect(loop(plan(history=LONG), ports(model, compactor=compactor)))
     sizes = [len(r.messages) for r in model.requests]
-    assert sizes[0] == 17 and sizes[0] > sizes[1] > sizes[2] >= 1
+    assert sizes[0] == 17 and sizes[0] > sizes[1] > sizes[2] >= 1 and compactor.levels == [0, 1]
     assert model.requests[2].messages[-1].text == "hello"
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "stop" and end.notices == ("made room",)
+    assert kinds(events).count("auto_compaction_start") == kinds(events).count("auto_compaction_end") == 2
+
+
+async def test_what_cannot_be_made_smaller_ends_the_run_with_the_reason() -> None:
+    model, compactor = ScriptedModel([fail("overflow", "too long")], repeat=True), Halving()
+    events = await collect(loop(plan(), ports(model, compactor=compactor)))
+    end = events[-1]
+    assert isinstance(end, AgentEnd) and end.end == "error" and end.failure is not None
+    assert end.failure.message == "too long" and len(model.requests) == 1
+
+
+async def test_room_that_is_due_is_made_before_the_request_and_the_run_goes_on() -> None:
+    model = ScriptedModel([calls(("read", {"x": "1"})), say("done")])
+    events = await collect(loop(plan(tool("read"), history=LONG), ports(model, compactor=Halving("threshold"))))
+    assert [len(r.messages) for r in model.requests] == [9, 6]  # and again after the tool
+    assert kinds(events)[:4] == ["agent_start", "message_start", "message_end", "auto_compaction_start"]
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"

@@ -168,14 +168,14 @@ def test_an_image_that_is_too_large_goes_and_the_person_is_told() -> None:
     assert made.again(failure, shown=False) is None
 
 
-def test_a_history_that_does_not_fit_is_halved_to_the_current_turn() -> None:
-    talk = (*(m for n in range(8) for m in (User(str(n)), Assistant((Text("ok"),)))), User("now"))
-    made = recovery(choice("a"), choice("b"), messages=talk)
+def test_a_history_that_does_not_fit_is_compacted_three_times_by_whoever_can() -> None:
     failure = Failure("overflow", "too long")
+    made = Recovery((choice("a"), choice("b")), (User("hi"),), compacts=True)
     counts = []
-    while made.again(failure, shown=False):
-        counts.append(sum(isinstance(m, User) for m in made.messages))
-    assert counts == [4, 2, 1] and made.at == 0  # another model's window is not what is missing
+    while made.again(failure, shown=False) == "compact":
+        counts.append(made.compactions)
+    assert counts == [1, 2, 3] and made.at == 0  # another model's window is not what is missing
+    assert recovery().again(failure, shown=False) is None  # nobody can
 
 
 # --- it ends --------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import io
+import json
 import logging
 
 import pytest
 
-from palinurus.cli.logs import Scrubbed, secrets
+from palinurus.cli.logs import Scrubbed, secrets, start
 from palinurus.config.settings import AgentSettings, GatewaySettings, ProviderSettings, Secret, Settings
 
 
@@ -43,3 +45,22 @@ def test_every_secret_of_the_settings_is_found() -> None:
         channels={"x": {"botToken": Secret("four")}},
     )
     assert sorted(secrets(settings)) == ["four", "one", "three", "two"]
+
+
+def test_lines_for_programs_are_json_without_secrets() -> None:
+    stream = io.StringIO()
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        start(logging.INFO, ["very-secret-value"], stream, structured=True)
+        try:
+            raise ValueError("very-secret-value")
+        except ValueError:
+            logging.getLogger("palinurus.gateway.x").exception("a\nb %s \ud800", "very-secret-value")
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    (line,) = stream.getvalue().splitlines()
+    told = json.loads(line)
+    assert (told["level"], told["subsystem"], told["message"][:8]) == ("error", "gateway.x", "a\\nb ***")
+    assert "ValueError" in told["trace"] and "very-secret" not in line

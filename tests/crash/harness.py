@@ -33,8 +33,9 @@ class Asked(NamedTuple):
 
 
 class World:
-    def __init__(self, root, model_url):
-        self.home = make_home(root, {"agents": {"defaults": {"maxConcurrent": 8}}}, url=model_url, spool=True)
+    def __init__(self, root, model_url, defaults=None):
+        config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}}
+        self.home = make_home(root, config, url=model_url, spool=True)
         self.work = work_dir(self.home)
         self.process = None
         self.answers: dict[str, str] = {}
@@ -157,7 +158,10 @@ class World:
             with closing(sqlite3.connect(f"file:{self.home}/state.db?mode=ro", uri=True)) as conn:
                 open_items = "SELECT count(*) FROM inbox WHERE state IN ('queued', 'running')"
                 open_parts = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')"
-                return not sum(conn.execute(query).fetchone()[0] for query in (open_items, open_parts))
+                children = "SELECT count(*) FROM kept WHERE kind = 'child' AND json_extract(data, '$.state') != 'told'"
+                jobs = "SELECT count(*) FROM kept WHERE kind = 'job'"
+                queries = (open_items, open_parts, children, jobs)
+                return not sum(conn.execute(query).fetchone()[0] for query in queries)
         except sqlite3.Error:
             return False
 

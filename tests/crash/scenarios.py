@@ -6,17 +6,27 @@ REACHED says how often each crash point is passed at least in a scenario: the wh
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import glob
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from crash.harness import World
+from palinurus.clock import SystemClock
+from palinurus.core.history.repair import valid
+from palinurus.core.types.messages import ToolResult
+from palinurus.sessions.entries import Compaction, Said
+from palinurus.sessions.transcript import read
+from palinurus.testing import history
 
 
 class Scenario(NamedTuple):
     drive: Callable[[World], Awaitable[None]]
     expect: Callable[[World, str], list[str]]
     before: str = ""  # a crash that comes first
+    defaults: dict | None = None  # agents.defaults of its world
 
 
 def differs(what, got, wanted):
@@ -106,7 +116,137 @@ def steer_told(world, _point):
     return wrong if "the third of three" in world.screen() else [*wrong, f"the screen shows {world.screen()!r}"]
 
 
+FILLING = "the lamps along the harbour were lit before the generator failed\n" * 60
+RULE = "Never sell the lighthouse LH-4471."
+COMPACTING = {
+    "compaction": {
+        "maxActiveTranscriptBytes": 6000,
+        "keepRecentTokens": 500,
+        "memoryFlush": {"prompt": "TOOL note " + json.dumps({"text": "The user owns a lighthouse."})},
+    }
+}
+
+
+WRITE = "TOOL write " + json.dumps({"path": "mended.txt", "content": "mended"})
+
+
+async def compact(world):
+    """The second turn does not fit beside the first: notes, a summary, then the answer, which uses a tool."""
+    await world.ask(f"SAY The lamps were lit along the harbour.\n{RULE}\n{FILLING}", key="k1")
+    await world.ask(f"{WRITE}\nSAY The generator was mended.\n{FILLING}", key="k2")
+    await world.ask("SAY The harbour is quiet.", key="k3")
+
+
+def compact_told(world, point):
+    """The notes are there once, the summary counts, what must be kept is in it, every message is still on file."""
+    wrong = differs("k1", world.answers.get("k1"), "The lamps were lit along the harbour.")
+    wrong += differs("k2", world.answers.get("k2"), "The generator was mended.")
+    wrong += differs("k3", world.answers.get("k3"), "The harbour is quiet.")
+    days = glob.glob(os.path.join(world.work, "memory", "*.md"))
+    notes = [world.read(os.path.relpath(day, world.work)) for day in days]
+    wrong += differs("notes", notes, ["The user owns a lighthouse.\n"])
+    (file,) = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
+    transcript = read(file)
+    made = [e for e in transcript.entries if isinstance(e, Compaction)]
+    wrong += [] if made else ["nothing was compacted"]
+    wrong += [f"{e.id} lost the rule" for e in made if RULE not in e.summary]
+    said = sum(isinstance(e, Said) for e in transcript.entries)
+    wrong += [] if said >= 8 else [f"only {said} messages are on file"]
+    wrong += [] if made and transcript.messages()[0].text.startswith("What was said before") else ["no summary is seen"]
+    wrong += [] if valid(transcript.messages()) else ["the conversation is not valid"]
+    written = world.read("mended.txt")
+    unknown = point.startswith(("intent.after", "tool.during", "journal."))
+    return wrong if written == "mended" or (not written and unknown) else [*wrong, f"the tool wrote {written!r}"]
+
+
+CHILD = f"{EFFECT}\nSAY SAY the parent passes this on"
+DEEP = f"{EFFECT}\nSAY SAY SAY the parent passes this on"
+BOSS = "TOOL sessions_spawn " + json.dumps({"task": DEEP}) + "\nSAY the boss waits"
+FAMILY = {"subagents": {"maxSpawnDepth": 2}, "sandbox": {"contain": "off"}}
+
+
+async def child(world):
+    """A sub-agent with an effect; what it reports makes its parent speak."""
+    await world.ask("TOOL sessions_spawn " + json.dumps({"task": CHILD}) + "\nSAY started", key="k1")
+
+
+async def nested(world):
+    """A sub-agent that starts one of its own, and ends when that has reported."""
+    await world.ask("TOOL sessions_spawn " + json.dumps({"task": BOSS}) + "\nSAY started", key="k1")
+
+
+def interrupted(world):
+    """Does a transcript say of a call of sessions_spawn that nobody knows what became of it?"""
+    files = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
+    results = [m for file in files for m in read(file).messages() if isinstance(m, ToolResult)]
+    return any(m.toolName == "sessions_spawn" and m.isError and "unknown" in m.text for m in results)
+
+
+def family_told(depth):
+    def told(world, point):
+        """Whoever was started was told of once, in a turn that was answered; an effect never happens twice."""
+        wrong = differs("k1", world.answers.get("k1"), "started")
+        rows = history.read(world.home).inbox
+        tasks = [row for row in rows if row["dedupe"].startswith("subagent/") and row["dedupe"].endswith(":0")]
+        orders = [row for row in tasks if "/child:" not in row["dedupe"]]
+        results = [row for row in rows if "/child:" in row["dedupe"]]
+        if len(orders) != depth and not (len(orders) < depth and interrupted(world)):
+            wrong.append(f"{len(orders)} sub-agents were started")
+        wrong += differs("results", len(results), len(orders))
+        wrong += [f"{row['dedupe']} ended {row['outcome']}" for row in results if row["outcome"] != "answered"]
+        if len(orders) == depth:
+            last = [row["note"] for row in results if row["session"] == "agent:main:main"]
+            wrong += differs("the parent", last, ["the parent passes this on"])
+        count = world.read("effect.txt").count("did")
+        return wrong if count <= 1 else [*wrong, f"the effect happened {count} times"]
+
+    return told
+
+
+LEFT = "TOOL exec " + json.dumps({"command": "exec sleep 86399", "background": True})
+
+
+async def tended(world):
+    """A sub-agent leaves a command running."""
+    await world.ask("TOOL sessions_spawn " + json.dumps({"task": f"{LEFT}\nSAY it runs"}) + "\nSAY started", key="k1")
+
+
+def tended_told(world, point):
+    """Told once, and nothing of it is left."""
+    wrong = differs("k1", world.answers.get("k1"), "started")
+    rows = [row["dedupe"] for row in history.read(world.home).inbox if "/child:" in row["dedupe"]]
+    left = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            left += [pid] if os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(world.work) else []
+    wrong += [] if len(rows) == 1 or (not rows and interrupted(world)) else [f"{len(rows)} results were told"]
+    return wrong + differs("processes left", left, [])
+
+
+async def job(world):
+    """A reminder in a moment, asked for in one chat and told in another."""
+    soon = SystemClock().now() + 300
+    asked = {
+        "name": "tea",
+        "schedule": {"kind": "at", "at": soon},
+        "payload": {"kind": "agentTurn", "message": "\nSAY tea time"},
+        "delivery": {"mode": "announce", "channel": "spool", "to": "chat"},
+    }
+    await world.ask("TOOL cron " + json.dumps({"action": "add", "job": asked}) + "\nSAY set up", key="k1")
+
+
+def job_told(world, _point):
+    """Told once; the slot has one message."""
+    fires = [row["dedupe"] for row in history.read(world.home).inbox if "/cron:" in row["dedupe"]]
+    wrong = differs("k1", world.answers.get("k1"), "set up") + differs("fires", len(fires), 1)
+    return wrong + differs("the chat", world.screen(), "tea time")
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "job": Scenario(job, job_told),
+    "tended": Scenario(tended, tended_told, defaults=FAMILY),
+    "child": Scenario(child, family_told(1), defaults=FAMILY),
+    "nested": Scenario(nested, family_told(2), defaults=FAMILY),
     "plain": Scenario(plain, plain_told),
     "tool": Scenario(tool, tool_told),
     "queue": Scenario(queue, queue_told),
@@ -114,6 +254,7 @@ SCENARIOS: dict[str, Scenario] = {
     "channels": Scenario(channels, channels_told),
     "steer": Scenario(steer, steer_told),
     "restart": Scenario(tool, tool_told, before="tool.after:1"),
+    "compact": Scenario(compact, compact_told, defaults=COMPACTING),
 }
 
 # How often a point is passed at least. Found by running; a number that is too high fails the sweep.
@@ -128,7 +269,12 @@ def times(count, *groups):
     return {name: count for group in groups for name in group}
 
 
+BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
+    "job": times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
+    "child": times(3, TURN, SETTLE, FILE) | times(2, ACT, ("intent.before", "intent.after")) | times(1, BORN),
+    "tended": times(1, BORN) | {"tool.after": 2, "result.after": 2},
+    "nested": times(5, TURN, SETTLE, FILE) | times(3, ACT, ("intent.before", "intent.after")) | times(2, BORN),
     "plain": times(1, TURN, SETTLE, FILE),
     "tool": times(1, TURN, SETTLE, ("intent.before", "intent.after"))
     | times(2, ACT)
@@ -141,5 +287,6 @@ REACHED: dict[str, dict[str, int]] = {
     | times(1, ACT, ("intent.before", "intent.after")),
     "steer": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after"))
     | {"accept.before": 3, "accept.after": 3, "accept.acked": 3, "model.done": 2},
+    "compact": times(3, TURN, SETTLE, FILE) | times(1, ACT, ("flush.after", "compact.before", "compact.after")),
     "restart": times(1, TURN, SETTLE, ACT, ("recover.before", "recover.after")) | times(2, FILE) | {"model.done": 2},
 }

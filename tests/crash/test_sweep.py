@@ -24,6 +24,21 @@ SHORT = [
     ("channels", "outbox.claimed:1"),
     ("channels", "outbox.sent:1"),
     ("steer", "accept.acked:3"),
+    ("compact", "flush.after:1"),
+    ("compact", "compact.before:1"),
+    ("compact", "compact.after:1"),
+    ("child", "child.recorded:1"),
+    ("child", "child.accepted:1"),
+    ("child", "child.ended:1"),
+    ("child", "child.announced:1"),
+    ("tended", "result.after:2"),
+    ("nested", "child.ended:1"),
+    ("nested", "child.announced:1"),
+    ("nested", "child.announced:2"),
+    ("job", "cron.pending:1"),
+    ("job", "cron.slot:1"),
+    ("job", "cron.accepted:1"),
+    ("job", "cron.ended:1"),
     ("restart", "recover.before:1"),
     ("restart", "recover.after:1"),
 ]
@@ -37,7 +52,7 @@ WHOLE = [
 
 async def dies_and_recovers(name, point, root, model_url):
     scenario = SCENARIOS[name]
-    reached, wrong = await survive(World(root, model_url), scenario, point)
+    reached, wrong = await survive(World(root, model_url, scenario.defaults), scenario, point)
     assert not wrong, "\n".join(wrong)
     assert reached, f"{point} was not reached in {name}"
 
@@ -55,7 +70,8 @@ async def test_whole(name, point, tmp_path, model_url):
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
 async def test_nothing_is_wrong_without_a_crash(name, tmp_path, model_url):
-    reached, wrong = await survive(World(tmp_path, model_url), SCENARIOS[name], "")
+    world = World(tmp_path, model_url, SCENARIOS[name].defaults)
+    reached, wrong = await survive(world, SCENARIOS[name], "")
     assert not wrong and not reached, wrong
 
 

@@ -13,12 +13,15 @@ import msgspec
 import pytest
 
 from core.prompt.kit import full
+from palinurus.agent import flush
 from palinurus.agent.watch import load as looked
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
+from palinurus.core.history import summary
 from palinurus.core.prompt.knobs import HEARTBEAT
 from palinurus.core.prompt.render import render
+from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import Assistant, Text, User
 from palinurus.core.types.model import Prompt, Request
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, info, say
@@ -54,6 +57,10 @@ class Talk:
 
     def __call__(self, request: Request) -> Any:
         last = request.messages[-1]
+        if not request.session:
+            return say(
+                "NO_REPLY" if request.tools else "## Goal\n- They spoke of a file that says one thing five times."
+            )
         if not isinstance(last, User):
             return say("The file says it five times, as before.")
         word = last.text.split()[-1]
@@ -80,19 +87,6 @@ async def converse(app: App, talk: Talk, first: int, last: int) -> None:
         await app.wait(accepted.id)
 
 
-def compact(home: Path) -> None:
-    """As a compaction leaves the file: the last four messages stay, a summary stands for the rest."""
-    (file,) = (home / "agents" / "main" / "sessions").glob("*.jsonl")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    entry = {
-        "type": "compaction", "id": "c0ffee00", "parentId": lines[-1]["id"], "timestamp": lines[-1]["timestamp"],
-        "summary": "They spoke of a file that says the same thing five times.",
-        "firstKeptEntryId": lines[-4]["id"], "tokensBefore": 50_000,
-    }  # fmt: skip
-    with file.open("a") as handle:
-        handle.write(json.dumps(entry) + "\n")
-
-
 @pytest.mark.seed(216)
 async def test_two_hundred_turns_with_tools_steering_heartbeats_and_a_compaction(tmp_path: Path) -> None:
     talk = Talk()
@@ -101,11 +95,15 @@ async def test_two_hundred_turns_with_tools_steering_heartbeats_and_a_compaction
     async with asyncio.timeout(60):
         async with running(home, model) as app:
             await converse(app, talk, 1, 141)
-        compact(home)
-        cut = len(model.requests)
+            cut = len(model.requests)
+            made = await app.submit(inbound("/compact", session="main", sender=Sender("me", owner=True)))
+            assert (await app.wait(made.id)).note.startswith("🧹 Compacted: ")
+            await converse(app, talk, 141, 151)
         async with running(home, model) as app:  # the same bytes after a restart
-            await converse(app, talk, 141, TURNS + 1)
-    requests = model.requests
+            await converse(app, talk, 151, TURNS + 1)
+    beside = [r for r in model.requests if not r.session]  # the flush and the summary are no part of the conversation
+    assert [r.prompt.stable for r in beside] == [flush.SYSTEM, summary.SYSTEM]
+    requests = [r for r in model.requests if r.session]
     texts = [m.text for m in requests[cut - 1].messages if isinstance(m, User)]
     assert sum("one thing more" in t for t in texts) == 7 and sum(t == HEARTBEAT for t in texts) == 14
     assert len({r.prompt for r in requests}) == 1

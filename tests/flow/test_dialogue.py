@@ -69,8 +69,8 @@ class Screen:
     def type(self, text: str) -> None:
         os.write(self.fd, text.encode() + b"\n")
 
-    def play(self) -> int:
-        for kind, text in dialogue():
+    def play(self, lines: list[tuple[str, str]]) -> int:
+        for kind, text in lines:
             if kind == "shown":
                 self.until(text)
             else:
@@ -92,7 +92,7 @@ async def test_the_dialogue_of_the_docs(tmp_path: Path) -> None:
         (tmp_path / "palinurus.json").write_text(json.dumps(config))
         screen = Screen(tmp_path)
         try:
-            assert await asyncio.to_thread(screen.play) == 0
+            assert await asyncio.to_thread(screen.play, dialogue()) == 0
         finally:
             screen.process.kill()
             screen.process.wait()

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from flow.test_app import running
 from flow.test_directives import tell
+from palinurus.core.pictures import dimensions
 from palinurus.core.types.messages import Image
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
@@ -53,7 +55,7 @@ async def test_context_shows_what_is_on_disk_and_what_is_sent(tmp_path: Path) ->
         await tell(app, "hi")
         listed, detail = await tell(app, "/context list"), await tell(app, "/context detail")
     assert "file AGENTS.md: 20000 characters on disk, " in listed and "(shortened)" in listed
-    assert "file SOUL.md: 5 characters" in listed and "tools: 10," in listed
+    assert "file SOUL.md: 5 characters" in listed and f"tools: {len(model.requests[0].tools)}," in listed
     assert "exec: " in detail and "exec: " not in listed
     assert "20000" not in model.requests[0].prompt.text
 
@@ -73,6 +75,24 @@ async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path
     assert bool(images) is sees
     if sees:
         assert base64.b64decode(images[0].data) == PNG and images[0].mimeType == "image/png"
+
+
+async def test_large_images_are_made_smaller_before_a_model_sees_them(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    folder = workspace(tmp_path / "h")
+    pillow.new("RGB", (900, 300), "red").save(folder / "wide.jpg")
+    provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m", "input": ["text", "image"]}]}
+    agents = {"defaults": {"model": {"primary": "fake/m"}, "imageMaxDimensionPx": 300}}
+    model = ScriptedModel([say("red")])
+    came = Image(base64.b64encode((folder / "wide.jpg").read_bytes()).decode(), "image/jpeg")
+    whole = Image(base64.b64encode(PNG).decode(), "image/png")
+    async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}, agents=agents) as app:
+        message = msgspec.structs.replace(inbound("what is in ./wide.jpg ?"), images=(came, whole))
+        await app.wait((await app.submit(message)).id)
+    blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
+    first, second, named = (block for block in blocks if isinstance(block, Image))
+    assert second == whole and named == first
+    assert dimensions(base64.b64decode(first.data), "image/jpeg") == (300, 100)
 
 
 @pytest.mark.seed(152, 197)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 
@@ -11,10 +11,11 @@ from palinurus.config.settings import AgentSettings, GatewaySettings, Secret, Se
 from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, MessageUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import model_ref
-from palinurus.core.types.messages import Assistant, Text, User
+from palinurus.core.types.messages import Assistant, Text, ToolResult, User
 from palinurus.core.types.model import Failure, ModelInfo
 from palinurus.core.types.usage import Usage
-from palinurus.store.port import Accepted, ItemRow, Spent
+from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
+from palinurus.testing.clock import settle
 
 TOKEN = "t" * 43
 USAGE = Usage(input=5, output=7, cacheRead=11, cacheWrite=0, totalTokens=23)
@@ -50,9 +51,27 @@ class Catalog:
 class Ledger:
     def __init__(self) -> None:
         self.rows: list[Spent] = []
+        self.records: dict[tuple[str, str], bytes] = {}
+        self.pause: Callable[[], Awaitable[None]] = settle
 
     async def spent(self, since: int, session: str | None = None) -> list[Spent]:
         return [r for r in self.rows if session in (None, r.session)]
+
+    async def sessions(self, agent: str | None = None) -> list[SessionRow]:
+        return []
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+        await self.pause()
+        if expect != ANY and self.records.get((kind, key)) != expect:
+            return False
+        if data is None:
+            self.records.pop((kind, key), None)
+        else:
+            self.records[kind, key] = data
+        return True
+
+    async def all_kept(self, kind: str) -> list[Kept]:
+        return [Kept(k, key, data, 0) for (k, key), data in self.records.items() if k == kind]
 
 
 class FakeHost:
@@ -64,14 +83,20 @@ class FakeHost:
         self.store = Ledger()
         self.seen: list[Inbound] = []
         self.aborted: list[tuple[str, str]] = []
+        self.invoked: list[tuple[str, str, dict[str, object], object]] = []
         self.failing: list[str] = []
         self.refuse: Exception | None = None
         self.hold: asyncio.Event | None = None
         self.outcome = "answered"
         self.note = "the note"
         self.script: Callable[[Inbound], Iterable[Event] | AsyncIterator[Event]] = lambda inbound: words("Hel", "lo")
+        self.desk = None
+        self.webhooks = None
         self._ids: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[ItemRow]] = {}
+
+    def follow(self, follower: object) -> Callable[[], None]:
+        return lambda: None
 
     async def submit(self, inbound: Inbound, sink: Callable[[Event], None] | None = None) -> Accepted:
         if self.refuse:
@@ -110,6 +135,12 @@ class FakeHost:
 
     async def wait(self, item_id: str) -> ItemRow:
         return await asyncio.shield(self._tasks[item_id])
+
+    async def invoke(
+        self, key: object, name: str, arguments: Mapping[str, object], sender: object
+    ) -> ToolResult | None:
+        self.invoked.append((str(key), name, dict(arguments), sender))
+        return ToolResult("1", name, (Text("done"),), False, None) if name == "ls" else None
 
     def abort(self, session_key: str, reason: str) -> bool:
         self.aborted.append((session_key, reason))

@@ -14,6 +14,7 @@ from palinurus.core.types.events import (
     MessageUpdate,
     ToolEnd,
     ToolStart,
+    ToolUpdate,
 )
 from palinurus.core.types.messages import Assistant, Text, Thinking, ToolCall, ToolResult
 from palinurus.core.types.model import Failure
@@ -343,3 +344,13 @@ def test_a_client_that_reads_the_events_is_not_spoken_to_at_all() -> None:
     blocks = Blocks(inbound(push=False), "item", lambda: Show(verbose="full", reasoning="on", trace=True), SMALL)
     assert ran(blocks, [*heard(Assistant((Thinking("a"), Text(LONG), CALL)), 4), *used(error=True)]) == []
     assert blocks.close() == ()
+
+
+def test_a_question_goes_out_at_once_and_after_what_was_said_before_it() -> None:
+    blocks = Blocks(inbound(), "item")
+    assert blocks.feed(MessageEnd(Assistant((Text("I will try."), ToolCall("c1", "exec", {}))))) == ()
+    assert blocks.feed(ToolUpdate("c1", "exec", "progress")) == ()
+    now = blocks.feed(ToolUpdate("c1", "exec", "May I?", "id1"))
+    assert [(r.kind, r.text) for r in now] == [("block", "I will try."), ("notice", "May I?")]
+    assert now[1].client_id == "item.a-id1"
+    assert Blocks(inbound(push=False), "item").feed(ToolUpdate("c1", "exec", "May I?", "id1")) == ()

@@ -8,11 +8,6 @@ from typing import Any
 import pytest
 
 from palinurus.plugins.hooks import Hooks
-from palinurus.plugins.points import POINTS
-
-
-def test_the_seeds_points_exist() -> None:
-    assert len(POINTS) >= 15
 
 
 def test_an_unknown_point_is_refused() -> None:
@@ -20,6 +15,7 @@ def test_an_unknown_point_is_refused() -> None:
         Hooks().on("before_everything", lambda p: None)
 
 
+@pytest.mark.seed(350)
 async def test_modifying_hooks_run_by_priority_and_see_earlier_changes() -> None:
     hooks = Hooks()
     seen: list[Any] = []
@@ -55,6 +51,7 @@ async def test_a_guard_that_fails_blocks_and_another_is_skipped() -> None:
     assert await hooks.modify("message_sending", {"content": "y"}) == {"content": "x"}
 
 
+@pytest.mark.seed(351)
 async def test_observers_run_beside_and_their_failures_stay_theirs() -> None:
     hooks = Hooks()
     seen: list[str] = []
@@ -78,3 +75,77 @@ async def test_observers_run_beside_and_their_failures_stay_theirs() -> None:
     gate.set()
     await hooks.drain()
     assert seen == ["quick", "slow"]
+
+
+@pytest.mark.parametrize(
+    ("point", "answers", "merged"),
+    [
+        ("before_prompt_build", [{"systemPrompt": "high"}, {"systemPrompt": "low"}], {"systemPrompt": "high"}),
+        ("before_model_resolve", [None, {"modelOverride": "a"}, {"modelOverride": "b"}], {"modelOverride": "a"}),
+        ("before_prompt_build", [{"prependContext": "a"}, {"prependContext": "b"}], {"prependContext": "a\n\nb"}),
+        ("message_sending", [{"content": "a"}, {"content": "b"}], {"content": "b"}),
+        ("message_sending", [{"content": "a", "cancel": False}, {"content": None}], {"content": "a"}),
+        ("message_sending", [{"cancel": True}, {"content": "b"}], {"cancel": True}),
+        ("before_tool_call", [{"block": False}, {"params": {"x": 1}}], {"params": {"x": 1}}),
+        (
+            "before_tool_call",
+            [{"params": 1, "requireApproval": {"title": "a"}}, {"params": 2, "requireApproval": {"title": "b"}}],
+            {"params": 1, "requireApproval": {"title": "a"}},
+        ),
+        ("inbound_claim", [{"handled": False, "reply": "no"}, {"handled": True, "reply": "yes"}, {"reply": "late"}],
+         {"handled": True, "reply": "yes"}),
+        ("before_agent_run", [{"outcome": "block", "reason": "why"}, {"reason": "late"}],
+         {"outcome": "block", "reason": "why", "block": True, "blockReason": "why"}),
+        ("message_sending", [{"colour": "red"}, "text", {"content": "x"}], {"content": "x"}),
+    ],
+)  # fmt: skip
+@pytest.mark.seed(350, 352)
+async def test_how_answers_become_one(point: str, answers: list[Any], merged: dict[str, Any]) -> None:
+    hooks = Hooks()
+    for at, answer in reversed(list(enumerate(answers))):  # the order of registration is not what counts
+        hooks.on(point, lambda p, answer=answer: answer, priority=-at)
+    assert await hooks.modify(point, {}) == merged
+
+
+@pytest.mark.seed(342)
+def test_a_synchronous_point_takes_no_async_handler() -> None:
+    hooks = Hooks()
+
+    async def slow(payload: dict[str, Any]) -> dict[str, Any]:
+        return {"message": "async"}
+
+    def broken(payload: dict[str, Any]) -> None:
+        raise RuntimeError("oops")
+
+    hooks.on("tool_result_persist", slow, priority=3)
+    hooks.on("tool_result_persist", broken, priority=2)
+    hooks.on("tool_result_persist", lambda p: {"message": p["message"] + "!"}, priority=1)
+    hooks.on("tool_result_persist", lambda p: {"message": p["message"] + "?"})
+    assert hooks.at_once("tool_result_persist", {"message": "hm"}) == {"message": "hm!?"}
+
+
+@pytest.mark.parametrize(("point", "blocks"), [("before_tool_call", True), ("before_agent_run", True),
+                                               ("message_sending", False)])  # fmt: skip
+async def test_a_handler_that_is_late_blocks_at_guards_only(point: str, blocks: bool) -> None:
+    hooks = Hooks()
+
+    async def never(payload: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    hooks.on(point, never, deadline=0.01)
+    changes = await hooks.modify(point, {})
+    assert bool(changes.get("block")) is blocks
+    assert not blocks or "within 0.01 s" in changes["blockReason"]
+
+
+@pytest.mark.seed(351)
+async def test_a_late_observer_is_ended_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    hooks = Hooks()
+
+    async def never(payload: dict[str, Any]) -> None:
+        await asyncio.Event().wait()
+
+    hooks.on("agent_end", never, deadline=0.01, owner="sleepy")
+    hooks.observe("agent_end", {})
+    await hooks.drain()
+    assert "hook agent_end of sleepy failed" in caplog.text

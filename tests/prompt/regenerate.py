@@ -97,7 +97,12 @@ def rendered(name: str) -> str:
     gatherer = Gatherer(settings, Catalog(settings, {}), lambda agent, key: supply)
     facts = gatherer.facts("main", [_tool(tool) for tool in names], occasion)
     fixed: dict[str, Any] = {
-        "docs": Docs(local="/opt/palinurus/docs", source="/opt/palinurus", hub="https://clawhub.ai"),
+        "docs": Docs(
+            local="/opt/palinurus/docs",
+            source="/opt/palinurus",
+            hub="https://clawhub.ai",
+            settings=("/opt/palinurus/docs/configuration.md", "/opt/palinurus/docs/configuration-reference.md"),
+        ),
         "host": "analytical-engine",
         "os": "Linux (x86_64)",
         "python": "3.11.7",

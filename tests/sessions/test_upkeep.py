@@ -232,3 +232,32 @@ def test_what_must_stay_stays_and_it_may_stop_anywhere(
     assert f"{FOLDER}/other.txt" in paths or f"{FOLDER}/other.txt" not in before
     if rules.max_disk is not None and not then.over:
         assert sum(f.size for f in there) <= rules.max_disk
+
+
+RESULT = "result-0123456789abcdef"
+
+
+def test_whole_results_go_with_their_session_or_when_they_are_old() -> None:
+    rows = [row("main", 1, "m")]
+    files = [
+        file("m.jsonl", 0),
+        file(f"m.jsonl.{RESULT}", 2),
+        file("m.jsonl.result-00000000000000ff", 31),  # nobody pages that any more
+        file(f"gone.jsonl.{RESULT}", 31),
+        file(f"new.jsonl.{RESULT}", 0),  # its session is just being made
+        file(f"m.jsonl.{RESULT}.part-77", 2),  # killed while it was written
+        file(f"m.jsonl.{RESULT}.part-78", 0.5),
+    ]
+    made = plan(rows, files, UpkeepSettings(), NOW).actions
+    assert {(a.path.rpartition("/")[2], a.reason) for a in made} == {
+        ("m.jsonl.result-00000000000000ff", "left over"),
+        (f"gone.jsonl.{RESULT}", "orphan"),
+        (f"m.jsonl.{RESULT}.part-77", "left over"),
+    }
+
+
+def test_whole_results_go_before_sessions_when_the_disk_is_full() -> None:
+    rows = [row("direct:1", 3, "d")]
+    files = [file("d.jsonl", 3, 100), file(f"d.jsonl.{RESULT}", 3, 900), file("d.jsonl.result-00000000000000ff", 0, 50)]
+    made = plan(rows, files, UpkeepSettings(max_disk=500, high_water=400), NOW)
+    assert gone(made.actions) == [f"d.jsonl.{RESULT}"] and not made.over

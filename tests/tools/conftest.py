@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from palinurus.core.types.approval import Ask, ExecRules, Told
+from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call
 from palinurus.tools.collect import builtin
 from palinurus.tools.environ import child_env
+from palinurus.tools.process.table import Processes
 
 
 class FakeContext:
@@ -25,11 +28,17 @@ class FakeContext:
     run = "run-1"
     call = "call-1"
     trusted = True
+    inbound = Inbound(Target("fake", "chat"), Sender("human", owner=True), "e", "do it", 0)
+    taint = ()
 
     def __init__(self, workspace: Path, **settings: Any) -> None:
         self.workspace = str(workspace)
-        self.settings = ToolSettings(exec_env=child_env({"HOME": str(workspace)}, {}), **settings)
+        # Nobody is asked here: what an exec may do is tested in test_guard.py.
+        given = {"rules": ExecRules(security="full", ask="off"), **settings}
+        self.settings = ToolSettings(exec_env=child_env({"HOME": str(workspace)}, {}), **given)
         self.updates: list[str] = []
+        self.asked: list[Ask] = []
+        self.told = Told(None, "nobody is here")
 
     def set(self, **settings: Any) -> FakeContext:
         self.settings = msgspec.structs.replace(self.settings, **settings)
@@ -37,6 +46,13 @@ class FakeContext:
 
     def now(self) -> int:
         return 1234
+
+    def marked(self, path: str) -> tuple[str, ...]:
+        return ()
+
+    async def ask(self, ask: Ask) -> Told:
+        self.asked.append(ask)
+        return self.told
 
     def update(self, partial: str) -> None:
         self.updates.append(partial)
@@ -55,9 +71,17 @@ def ctx(workspace: Path) -> FakeContext:
 
 
 @pytest.fixture
-def do(ctx: FakeContext) -> Callable[..., Awaitable[ToolResult]]:
+async def processes() -> AsyncIterator[Processes]:
+    """The table of running commands; what a test leaves running is ended."""
+    table = Processes()
+    yield table
+    await table.close(grace=0.05)
+
+
+@pytest.fixture
+def do(ctx: FakeContext, processes: Processes) -> Callable[..., Awaitable[ToolResult]]:
     """`await do("read", path="a")` through the door, with the built-in tools."""
-    tools = builtin()
+    tools = builtin(processes)
     hooks = Hooks()
 
     async def one(name: str, **args: Any) -> ToolResult:

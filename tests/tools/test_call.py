@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from palinurus.core.types.approval import Told
 from palinurus.core.types.messages import Text, ToolCall
 from palinurus.core.types.tool import Output, Tool, ToolFailure, said
 from palinurus.plugins.hooks import Hooks
@@ -51,7 +52,7 @@ async def test_a_good_call(ctx: Any) -> None:
     [
         ("raed", "Tool raed not found. Did you mean read"),
         ("Exec", "Did you mean exec"),
-        ("zzz", "Available: edit, exec, find, grep, ls, read, write."),
+        ("zzz", "Available: apply_patch, edit, exec, find, grep, ls, process, read, update_plan, write."),
         ("", "Tool (no name) not found."),
         ("x" * 5000, "Tool " + "x" * 64 + " not found."),
     ],
@@ -171,7 +172,15 @@ async def test_an_approval_nobody_can_give_blocks(ctx: Any) -> None:
     hooks.on("before_tool_call", lambda p: {"requireApproval": {"title": "?"}})
     result = await call(ToolCall("1", "count", {"n": 1}), tool(spy), ctx, hooks)
     assert result.isError and "approval" in result.text
-    assert spy.calls == []
+    assert spy.calls == [] and ctx.asked[0].title == "?" and '"n": 1' in ctx.asked[0].command
+
+
+async def test_an_approval_that_is_given_lets_it_run_with_the_arguments_that_were_shown(ctx: Any) -> None:
+    spy, hooks = Spy(), Hooks()
+    hooks.on("before_tool_call", lambda p: {"requireApproval": {"title": "?"}, "params": {"n": 2}})
+    ctx.told = Told("allow-once", "me")
+    result = await call(ToolCall("1", "count", {"n": 1}), tool(spy), ctx, hooks)
+    assert not result.isError and '"n": 2' in ctx.asked[0].command and spy.calls[0]["n"] == 2
 
 
 async def test_params_a_hook_breaks_are_not_run(ctx: Any) -> None:

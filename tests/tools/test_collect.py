@@ -12,10 +12,13 @@ PARAMS = {
     "read": "path offset? limit?",
     "write": "path content",
     "edit": "path edits",
+    "apply_patch": "input",
     "ls": "path? limit?",
     "find": "pattern path? limit?",
     "grep": "pattern path? glob? ignoreCase? literal? context? limit?",
-    "exec": "command workdir? env? timeout?",
+    "update_plan": "explanation? plan",
+    "exec": "command workdir? env? yieldMs? background? timeout? pty? elevated? host? security? ask? node?",
+    "process": "action sessionId? data? keys? hex? literal? text? bracketed? eof? offset? limit? timeout?",
 }
 
 
@@ -28,7 +31,7 @@ def test_the_tools_and_their_arguments() -> None:
         assert tool.name == name
         assert tool.description
         assert all(p["description"] for p in tool.parameters["properties"].values())
-        assert set(tool.aliases.values()) <= set(tool.parameters["properties"]) | {"oldText", "newText"}
+        assert set(tool.aliases.values()) <= set(tool.parameters["properties"]) | {"oldText", "newText", "step", "status"}
     assert offered == PARAMS
 
 
@@ -52,9 +55,12 @@ def test_what_may_be_repeated() -> None:
         "ls": "pure",
         "find": "pure",
         "grep": "pure",
+        "update_plan": "idempotent",
         "write": "idempotent",
         "edit": "effect",
+        "apply_patch": "effect",
         "exec": "effect",
+        "process": "effect",
     }
 
 

@@ -1,57 +1,72 @@
-"""Results within bounds."""
+"""Results within bounds, and the whole of what was cut on disk."""
 
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from palinurus.core.history.truncate import handle, known
 from palinurus.core.types.messages import Image, Text
-from palinurus.tools.cut import MAX_IMAGE, cut, middle, shown, storable_details
+from palinurus.tools.cut import MAX_IMAGE, cut, storable_details
 
 
-def test_small_results_are_untouched() -> None:
+async def test_small_results_are_untouched(tmp_path: Path) -> None:
     blocks = (Text("hello"), Image("aGk=", "image/png"))
-    assert cut(blocks, 100) == blocks
-    assert cut(blocks, 100)[0] is blocks[0]
+    assert await cut(blocks, 100, f"{tmp_path}/s.jsonl.result-") == blocks
+    assert (await cut(blocks, 100))[0] is blocks[0]
+    assert os.listdir(tmp_path) == []
 
 
-def test_long_text_keeps_head_and_tail_and_says_what_is_gone() -> None:
-    text = "H" * 500 + "M" * 1000 + "T" * 500
-    got = shown(text, 300)
-    assert got.startswith("H" * 200 + "\n")
-    assert got.endswith("\n" + "T" * 100)
-    assert "[… 1700 characters left out …]" in got
+@pytest.mark.seed(326)
+async def test_the_whole_of_a_long_result_is_kept_before_it_is_shown(tmp_path: Path) -> None:
+    text = "\n".join(f"line {n}" for n in range(2000))
+    (block,) = await cut((Text(text),), 2000, f"{tmp_path}/a/s.jsonl.result-")
+    assert isinstance(block, Text) and len(block.text) <= 2000
+    kept = tmp_path / "a" / f"s.jsonl.result-{known(block.text)}"
+    assert kept.read_text() == text and known(block.text) == handle(text)
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert await cut((Text(text),), 2000, f"{tmp_path}/a/s.jsonl.result-") == (block,)
+    assert os.listdir(tmp_path / "a") == [kept.name]  # once, and nothing half done beside it
 
 
-def test_json_is_laid_out_before_it_is_cut() -> None:
-    value = {"items": [{"name": f"n{i}", "size": i} for i in range(200)]}
-    got = shown(json.dumps(value), 600)
-    assert got.startswith('{\n  "items": [\n    {\n      "name": "n0",')
-    assert "left out" in got
-    assert shown('{"a":1}', 600) == '{"a":1}'
+async def test_a_disk_that_refuses_does_not_lose_the_result(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (block,) = await cut((Text("word " * 2000),), 2000, f"{tmp_path}/file/s.jsonl.result-")
+    assert isinstance(block, Text) and block.text.startswith("word ") and not known(block.text)
 
 
-def test_broken_and_bottomless_json_is_cut_as_text() -> None:
-    assert shown("[" * 100_000, 100).startswith("[[[")
+@pytest.mark.seed(326)
+async def test_json_is_laid_out_before_it_is_cut(tmp_path: Path) -> None:
+    value = {"items": [{"name": f"n{i}", "size": i} for i in range(500)]}
+    (block,) = await cut((Text(json.dumps(value)),), 2000, f"{tmp_path}/r-")
+    assert isinstance(block, Text)
+    assert block.text.startswith('{\n  "items": [\n    {\n      "name": "n0",') and block.text.endswith("]\n}")
+    assert json.loads((tmp_path / f"r-{known(block.text)}").read_text()) == value
+    small = (Text('{"a":1}'),)
+    assert await cut(small, 2000) == small
 
 
-def test_binary_is_described() -> None:
-    assert shown("\x00\x01\x02" * 50, 1000) == "[binary data, 150 characters, not shown]"
-    assert shown("\x1b[31mred text, plainly readable\x1b[0m", 1000).startswith("\x1b[31m")
+@pytest.mark.seed(326)
+async def test_binary_is_described() -> None:
+    assert await cut((Text("\x00\x01\x02" * 50),), 1000) == (Text("[binary data, 150 characters, not shown]"),)
+    (red,) = await cut((Text("\x1b[31mred text, plainly readable\x1b[0m"),), 1000)
+    assert isinstance(red, Text) and red.text.startswith("\x1b[31m")
 
 
-def test_the_limit_is_for_all_blocks_together() -> None:
-    got = cut((Text("a" * 90), Text("b" * 90)), 100)
-    assert got[0] == Text("a" * 90)
-    assert isinstance(got[1], Text) and got[1].text.count("b") == 10
+async def test_the_limit_is_for_all_blocks_together() -> None:
+    got = await cut((Text("a " * 600), Image("aGk=", "image/png"), Text("b " * 600)), 2000)
+    assert isinstance(got[0], Text) and len(got[0].text) <= 2000
+    assert got[1:] == (Image("aGk=", "image/png"),)
 
 
-def test_huge_images_are_left_out() -> None:
-    (block,) = cut((Image("A" * (MAX_IMAGE + 1), "image/png"),), 100)
+async def test_huge_images_are_left_out() -> None:
+    (block,) = await cut((Image("A" * (MAX_IMAGE + 1), "image/png"),), 100)
     assert isinstance(block, Text) and "image left out" in block.text
 
 
@@ -68,18 +83,8 @@ def test_details_are_bounded() -> None:
     assert storable_details({"a": "x" * 100_000}) == {"omitted": "100008 bytes"}
 
 
-@given(st.text(st.characters(), max_size=400), st.integers(1, 200))
-def test_any_text_comes_out_storable_and_bounded(text: str, limit: int) -> None:
-    got = shown(text, limit)
+@given(st.text(st.characters(), max_size=4000), st.integers(400, 3000))
+async def test_any_text_comes_out_storable_and_bounded(text: str, limit: int) -> None:
+    got = await cut((Text(text),), limit)
     msgspec.json.encode(got)
-    assert len(got) <= limit + 60
-
-
-@given(st.text(max_size=300), st.integers(1, 100))
-def test_what_is_kept_is_really_the_beginning_and_the_end(text: str, limit: int) -> None:
-    got = middle(text, limit)
-    if len(text) <= limit:
-        assert got == text
-    else:
-        assert got[: limit - limit // 3] == text[: limit - limit // 3]
-        assert got.endswith(text[len(text) - limit // 3 :])
+    assert sum(len(block.text) for block in got if isinstance(block, Text)) <= max(limit, 60)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from palinurus.tools.environ import child_env, refused, search_path
@@ -67,3 +71,23 @@ def test_the_allowlist() -> None:
         "USER": "me",
         "DECLARED": "yes",
     }
+
+
+def test_there_are_enough_names() -> None:
+    assert len(set(CODE)) >= 80
+
+
+def test_a_child_sees_none_of_them(tmp_path: Path) -> None:
+    """The gateway's environment and a workspace's .env file are full of them."""
+    (tmp_path / ".env").write_text("".join(f"{name}=canary\n" for name in CODE))
+    env = child_env(dict.fromkeys(CODE, "canary"), {})
+    out = subprocess.run(["/usr/bin/env"], env=env, cwd=tmp_path, capture_output=True, check=True, text=True).stdout
+    seen = dict(line.split("=", 1) for line in out.splitlines())
+    assert {name for name, value in seen.items() if value == "canary"} <= {"HOME", "SHELL", "TMPDIR"}
+    assert seen["PATH"] == search_path()
+
+
+@pytest.mark.parametrize("name", CODE)
+async def test_a_call_that_sets_one_runs_nothing(do: Any, workspace: Path, name: str) -> None:
+    result = await do("exec", command="touch ran", env={name: "x"})
+    assert result.isError and name in result.text and not (workspace / "ran").exists()

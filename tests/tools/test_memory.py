@@ -12,11 +12,10 @@ import pytest
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings
 from palinurus.core.memory.values import Excerpt, Found, Hit, Options, Refused
-from palinurus.core.policy.offer import GROUPS, offered
+from palinurus.core.policy.groups import GROUPS
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call
-from palinurus.tools.collect import builtin
 from palinurus.tools.memory import Recall, make
 from palinurus.workspace.memory.shelf import Shelf
 
@@ -134,6 +133,4 @@ def test_both_only_read() -> None:
 
 @pytest.mark.seed(294)
 def test_the_group_is_these_two_tools() -> None:
-    names = [*builtin(), *make(Nothing())]
-    assert offered(names, ("group:memory",), ()) == ["memory_search", "memory_get"]
-    assert GROUPS["group:memory"] == ("memory_search", "memory_get")
+    assert GROUPS["group:memory"] == tuple(make(Nothing()))

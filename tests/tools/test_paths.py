@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from palinurus.core.types.cell import Box, Cell, Mount
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools import files
 from palinurus.tools.paths import inside, resolve
@@ -255,3 +256,143 @@ async def test_installed_skills_may_be_read_and_not_written(tmp_path: Path) -> N
     for path, reading in ((skill, False), (str(home / "secret"), True), (str(home / "skills" / "out"), True)):
         with pytest.raises(ToolFailure):
             resolve(path, ctx, reading=reading)
+
+
+# the cell: file tools have the same bounds as commands
+
+FORMS = [
+    "../canary/secret", "./../canary/secret", "a/../../canary/secret", "a/b/../../../canary/secret",
+    "../../{top}/canary/secret", "{canary}/secret", "{canary}//secret", "{canary}/./secret",
+    "{canary}/../canary/secret", "//{canary}/secret", "///{canary}/secret", "/{canary}/secret",
+    "/.{canary}/secret", "/..{canary}/secret",
+    "/../..{canary}/secret", "~/../canary/secret", "~/a/../../canary/secret", "{workspace}/../canary/secret",
+    "{workspace}/a/../../canary/secret", "{workspace}/link/secret", "{workspace}/./link/secret",
+    "link/secret", "./link/secret", "link//secret", "link/./secret", "link/../canary/secret", "a/../link/secret",
+    "a/deep/secret", "a/deep/../deep/secret", "up/canary/secret", "up/./canary/secret", "root{canary}/secret",
+    "file-link", "./file-link", "chain", "chain-2", "a/../chain", "relative-link", "home/../canary/secret",
+    "/proc/self/root{canary}/secret", "/proc/self/cwd/../canary/secret", "/proc/thread-self/root{canary}/secret",
+    "/proc/1/root{canary}/secret", "/proc/self/fd/0/../../canary/secret", "/proc/self/environ", "/proc/self/mem",
+    "/proc/1/environ", "/proc/self/map_files", "/dev/fd/0", "/dev/stdin", "/dev/mem", "/dev/sda", "/etc/shadow",
+    "/etc/../etc/shadow", "/home", "/", "//", "/..", "..", "../",
+    "../workspace-2/secret", "{workspace}-2/secret", "{workspace}/../workspace-2/secret", "/tmp", "/var/log",
+    "{canary}/secret\n", "{canary}/secret/", "{canary}", "link", "up", "link/new", "up/new", "{canary}/new",
+]  # fmt: skip
+
+
+@pytest.fixture
+def walled(ctx: Any, canary: Path, workspace: Path, tmp_path: Path) -> Any:
+    """Only the workspace may be used, and one folder read."""
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open" / "page").write_text("readable")
+    (tmp_path / "workspace-2").mkdir()
+    (tmp_path / "workspace-2" / "secret").write_text(SECRET)
+    (workspace / "a" / "b").mkdir()
+    (workspace / "a" / "deep").symlink_to(canary)
+    (workspace / "up").symlink_to("..")
+    (workspace / "root").symlink_to("/")
+    (workspace / "home").symlink_to(workspace)
+    (workspace / "chain-2").symlink_to("chain")
+    (workspace / "relative-link").symlink_to("../canary/secret")
+    return ctx.set(cell=Cell("landlock", (str(tmp_path / "open"),), (str(workspace),)))
+
+
+def attempts(path: str) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        ("read", {"path": path}),
+        ("write", {"path": path, "content": "owned"}),
+        ("edit", {"path": path, "edits": [{"oldText": SECRET, "newText": "owned"}]}),
+        ("ls", {"path": path}),
+        ("grep", {"path": path, "pattern": "canary"}),
+        ("find", {"path": path, "pattern": "*"}),
+        ("apply_patch", {"input": f"*** Begin Patch\n*** Add File: {path.strip()}\n+owned\n*** End Patch"}),
+        ("apply_patch", {"input": f"*** Begin Patch\n*** Delete File: {path.strip()}\n*** End Patch"}),
+    ]
+
+
+def test_there_are_enough_forms() -> None:
+    assert len(set(FORMS)) >= 60
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_no_form_of_a_path_leaves_the_cell(
+    do: Any, walled: Any, canary: Path, workspace: Path, tmp_path: Path, form: str
+) -> None:
+    path = form.format(canary=canary, workspace=workspace, top=tmp_path.name)
+    for name, args in attempts(path):
+        result = await do(name, **args)
+        assert result.isError and SECRET not in result.text, (name, path, result.text)
+    assert (canary / "secret").read_text() == (tmp_path / "workspace-2" / "secret").read_text() == SECRET
+    assert os.listdir(canary) == ["secret"] and not os.path.exists("/new")
+
+
+async def test_the_cell_says_what_would_open_a_folder(do: Any, walled: Any, tmp_path: Path, workspace: Path) -> None:
+    page = str(tmp_path / "open" / "page")
+    assert (await do("read", path=page)).text == "readable"
+    assert "page:1: readable" in (await do("grep", path=str(tmp_path / "open"), pattern="read")).text
+    refused = await do("write", path=page, content="x")
+    assert refused.isError and "may be read but not changed" in refused.text
+    outside = await do("read", path=str(tmp_path / "elsewhere"))
+    assert outside.isError and "agents.defaults.sandbox.read" in outside.text
+    assert not (await do("write", path="new/deep/file", content="fine")).isError
+    assert (workspace / "new" / "deep" / "file").read_text() == "fine"
+
+
+async def test_a_single_file_may_be_open(do: Any, walled: Any, tmp_path: Path, workspace: Path) -> None:
+    walled.set(cell=Cell("landlock", (str(tmp_path / "open" / "page"),), (str(workspace),)))
+    assert (await do("read", path=str(tmp_path / "open" / "page"))).text == "readable"
+    assert (await do("ls", path=str(tmp_path / "open"))).isError
+
+
+async def test_containers_show_folders_under_other_names(do: Any, walled: Any, workspace: Path) -> None:
+    box = Box("b", "i", mounts=(Mount(str(workspace), "/workspace", True),))
+    walled.set(cell=Cell("docker", (), (str(workspace),), box=box))
+    assert not (await do("write", path="/workspace/x/y", content="inside")).isError
+    assert (workspace / "x" / "y").read_text() == "inside"
+    assert (await do("read", path="/workspace/./x/../x/y")).text == "inside"
+    for path in ("/workspace/../etc/passwd", "/workspacex", "/workspace/link/secret", "/workspace/../../canary/secret"):
+        assert (await do("read", path=path)).isError, path
+
+
+async def test_bubblewrap_has_another_tmp(do: Any, walled: Any, workspace: Path) -> None:
+    (workspace / "t").mkdir()
+    walled.set(cell=Cell("bubblewrap", (), (str(workspace),), temporary=str(workspace / "t")))
+    assert not (await do("write", path="/tmp/a/b", content="private")).isError
+    assert (workspace / "t" / "a" / "b").read_text() == "private"
+    assert not (await do("write", path=str(workspace / "c"), content="x")).isError  # wherever the workspace lies
+    assert (workspace / "c").exists() and (await do("read", path="/tmp/../etc/passwd")).isError
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs an atomic exchange of two names")
+@pytest.mark.parametrize("kernel", [True, False], ids=["openat2", "step by step"])
+async def test_a_swapping_attacker_against_every_tool(
+    do: Any, walled: Any, workspace: Path, canary: Path, kernel: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not kernel:
+        monkeypatch.setattr(files.openat2, "available", lambda: False)
+    (workspace / "d").mkdir()
+    (workspace / "d" / "secret").write_text("mine")
+    (workspace / "e").symlink_to(canary)
+    names = (os.fsencode(workspace / "d"), os.fsencode(workspace / "e"))
+    exchange = ctypes.CDLL(None).renameat2
+    stop, swaps = threading.Event(), 0
+
+    def swap() -> None:
+        nonlocal swaps
+        while not stop.is_set():
+            exchange(-100, names[0], -100, names[1], 2)
+            swaps += 1
+
+    thread = threading.Thread(target=swap)
+    thread.start()
+    try:
+        for _ in range(60):
+            for name, args in attempts("d/secret"):
+                if name not in ("grep", "find"):  # a process each: a few of them are enough
+                    assert SECRET not in (await do(name, **args)).text
+        for _ in range(4):
+            assert SECRET not in (await do("grep", path="d", pattern="canary")).text
+    finally:
+        stop.set()
+        thread.join()
+    assert swaps > 300
+    assert (canary / "secret").read_text() == SECRET and os.listdir(canary) == ["secret"]

@@ -3,13 +3,23 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from typing import Any
 
-from palinurus.workspace.images import ImageLimits, found
+import pytest
+
+from palinurus.core.pictures import MISSING, SIDE, dimensions
+from palinurus.core.types.messages import Image
+from palinurus.workspace.images import ImageLimits, found, resized
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
 LIMITS = ImageLimits()
+
+
+def without(**limits: Any) -> ImageLimits:
+    """Nothing can be made smaller."""
+    return ImageLimits(shrink=lambda data, size, side: MISSING, **limits)
 
 
 async def test_named_images_are_loaded_for_models_that_see(tmp_path: Path) -> None:
@@ -43,11 +53,11 @@ async def test_what_is_not_an_image_or_too_much(tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(PNG + b"x" * 2000)
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "d.png").mkdir()
-    got = await found("./t.png ./big.png ./pipe.png ./d.png ./gone.png", str(tmp_path), ImageLimits(each=1024))
+    got = await found("./t.png ./big.png ./pipe.png ./d.png ./gone.png", str(tmp_path), without(each=1024))
     assert got.images == ()
     said = {note.split("/")[-1].split(":")[0]: note for note in got.notes}
     assert "not a PNG" in said["t.png"]
-    assert "larger than 1 KiB" in said["big.png"]
+    assert "larger than 1 KiB; pip install 'palinurus[images]'" in said["big.png"]
     assert "not a file" in said["pipe.png"] and "not a file" in said["d.png"]
     assert "No such file" in said["gone.png"]
 
@@ -69,3 +79,27 @@ async def test_inline_data(tmp_path: Path) -> None:
     assert got.text == "see [image] here"
     bad = await found("data:image/png;base64,AAAAAAAAAAAAAAAAAAA", str(tmp_path), LIMITS)
     assert bad.images == () and len(bad.notes) == 1
+
+
+async def test_what_is_larger_than_helps_is_made_smaller(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    pillow.new("RGB", (3000, 1500), "red").save(tmp_path / "wide.jpg")
+    pillow.new("RGB", (40, 20), "red").save(tmp_path / "x.bmp")
+    (tmp_path / "bad.png").write_bytes(PNG[:16] + (5000).to_bytes(4) * 2 + b"nothing")
+    text = "./wide.jpg ./x.bmp ./bad.png"
+    got = await found(text, str(tmp_path), LIMITS)
+    assert [image.mimeType for image in got.images] == ["image/jpeg", "image/png", "image/png"] and not got.notes
+    assert dimensions(base64.b64decode(got.images[0].data), "image/jpeg") == (SIDE, SIDE // 2)
+    smaller = await found("./wide.jpg", str(tmp_path), ImageLimits(side=100))
+    assert dimensions(base64.b64decode(smaller.images[0].data), "image/jpeg") == (100, 50)
+    as_before = await found(text, str(tmp_path), without())
+    assert base64.b64decode(as_before.images[0].data) == (tmp_path / "wide.jpg").read_bytes()
+    assert "x.bmp: not a PNG" in as_before.notes[0] and MISSING in as_before.notes[0]
+
+
+async def test_images_that_came_with_a_message(tmp_path: Path) -> None:
+    small, large = (base64.b64encode(PNG + b"x" * more).decode() for more in (0, 2000))
+    got = await resized((Image(small, "image/png"), Image(large, "image/png")), without(each=1024))
+    assert [image.data for image in got.images] == [small]
+    assert len(got.notes) == 1 and "larger than 1 KiB" in got.notes[0]
+    assert await resized((), LIMITS) == ((), (), "")

@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from palinurus.agent.context import Context
+from palinurus.agent.context import UNSEEN, Context, Seen
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.repeat import Repeats
+from palinurus.core.history.truncate import share
 from palinurus.core.types.events import Event, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.messages import Text, ToolCall, ToolResult
 from palinurus.tools.call import call
@@ -21,7 +22,8 @@ STOPPED = "stopped before it finished ({reason}); it may have been done in part"
 class Acting:
     """`act` streams the events; afterwards `results` has one result per call, in their order."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, repeats: Repeats) -> None:
+    def __init__(self, plan: RunPlan, ports: Ports, repeats: Repeats, seen: Seen = UNSEEN) -> None:
+        self._seen = seen
         self._plan = plan
         self._ports = ports
         self._repeats = repeats
@@ -35,6 +37,7 @@ class Acting:
         tools = [self._plan.tools.get(c.name) for c in taken]
         width = 1 if any(t and t.sequential for t in tools) else self._plan.limits.parallel
         slots = asyncio.Semaphore(width)
+        self._plan = _shared(self._plan, len(taken))
         tasks = [self._start(i, c, slots) for i, c in enumerate(taken)]
         forget = self._ports.abort.on(lambda: [t.cancel() for t in tasks])
         done: dict[int, ToolEnd] = {}
@@ -66,12 +69,16 @@ class Acting:
             summary = tool.summary(asked.arguments) if tool and tool.summary and not asked.invalid else ""
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
-            ctx = Context(self._plan, asked, self._ports.clock, self._show, self._ports.approver)
+            ports = self._ports
+            ctx = Context(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
             result = await call(asked, self._plan.tools, ctx, self._ports.hooks)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 
     def _show(self, asked: ToolCall, partial: str) -> None:
         self._events.put_nowait(ToolUpdate(asked.id, asked.name, partial))
+
+    def _asks(self, asked: ToolCall, ident: str, card: str) -> None:
+        self._events.put_nowait(ToolUpdate(asked.id, asked.name, card, ident))
 
     def _ended(self, asked: ToolCall, task: asyncio.Task[tuple[ToolResult, int]]) -> ToolEnd:
         if task.cancelled():
@@ -92,3 +99,11 @@ class Acting:
 
     def _error(self, asked: ToolCall, text: str) -> ToolResult:
         return ToolResult(asked.id, asked.name, (Text(text),), True, timestamp=self._ports.clock.now())
+
+
+def _shared(plan: RunPlan, calls: int) -> RunPlan:
+    """The plan with the room of a result shared among so many."""
+    room = share(plan.settings.result_chars, calls)
+    if room == plan.settings.result_chars:
+        return plan
+    return msgspec.structs.replace(plan, settings=msgspec.structs.replace(plan.settings, result_chars=room))

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+from palinurus.agent.marks import Marks
 from palinurus.agent.plan import RunPlan
 from palinurus.clock import Clock
+from palinurus.core.policy import taint
 from palinurus.core.types.approval import Approver, Ask, Told
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import ToolCall
+from palinurus.core.types.messages import Message, ToolCall
 from palinurus.core.types.tool import ToolSettings
+
+
+class Seen(NamedTuple):
+    """What the model had seen when it asked for the call."""
+
+    messages: Sequence[Message] = ()
+    taint: tuple[str, ...] = ()
+    marks: Marks | None = None  # which remembered files were written under taint
+
+
+UNSEEN = Seen()
 
 
 class Context:
     """Implements `core.types.tool.ToolContext`."""
 
-    __slots__ = ("_approver", "_call", "_clock", "_plan", "_show")
+    __slots__ = ("_approver", "_call", "_card", "_clock", "_plan", "_seen", "_show")
 
     def __init__(
         self,
@@ -24,12 +38,16 @@ class Context:
         clock: Clock,
         show: Callable[[ToolCall, str], None],
         approver: Approver | None = None,
+        card: Callable[[ToolCall, str, str], None] | None = None,  # (call, approval id, card)
+        seen: Seen = UNSEEN,
     ) -> None:
+        self._seen = seen
         self._plan = plan
         self._call = call
         self._clock = clock
         self._show = show
         self._approver = approver
+        self._card = card
 
     @property
     def workspace(self) -> str:
@@ -61,7 +79,17 @@ class Context:
 
     @property
     def taint(self) -> tuple[str, ...]:
-        return ()
+        return self._seen.taint
+
+    def carries(self, url: str) -> bool:
+        return taint.carries(url, self._seen.messages, self._plan.settings.taint)
+
+    def marked(self, path: str) -> tuple[str, ...]:
+        return self._seen.marks.of(path) if self._seen.marks else ()
+
+    async def mark(self, path: str) -> None:
+        if self._seen.marks:
+            await self._seen.marks.add(path, self._seen.taint)
 
     @property
     def settings(self) -> ToolSettings:
@@ -70,7 +98,11 @@ class Context:
     async def ask(self, ask: Ask) -> Told:
         if self._approver is None:
             return Told(None, "nobody can be asked here")
-        return await self._approver.ask(ask)
+        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.typed else None)
+
+    def _put(self, ident: str, text: str) -> None:
+        assert self._card is not None
+        self._card(self._call, ident, text)
 
     def now(self) -> int:
         return self._clock.now()

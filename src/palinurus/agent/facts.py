@@ -31,6 +31,7 @@ from palinurus.sessions.record import Record
 
 # What can be reached from everywhere; a field is filled in when the thing exists.
 LINKS = Docs(hub="https://clawhub.ai")  # skills in the format we read
+SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
 SHELL = "sh"  # what exec runs commands with
 _ZONES = "/etc/localtime"
 
@@ -213,4 +214,6 @@ def documentation() -> Docs:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
     if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):
         return LINKS
-    return msgspec.structs.replace(LINKS, local=os.path.join(root, "docs"), source=root)
+    local = os.path.join(root, "docs")
+    pages = tuple(os.path.join(local, page) for page in SETTINGS_PAGES if os.path.isfile(os.path.join(local, page)))
+    return msgspec.structs.replace(LINKS, local=local, source=root, settings=pages)

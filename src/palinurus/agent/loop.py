@@ -4,15 +4,18 @@ no file. What it needs of the world comes through `Ports`; what it does is seen 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
+from palinurus.agent import hooked
 from palinurus.agent.act import Acting
+from palinurus.agent.context import Seen
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.repeat import Repeats
 from palinurus.agent.think import Thinker
+from palinurus.core.policy import taint
 from palinurus.core.types.events import AgentEnd, AgentStart, End, Event, MessageEnd, MessageStart
-from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.core.types.messages import Assistant, Message, ToolResult, User
 from palinurus.core.types.model import Failure
 from palinurus.core.types.usage import Usage
 from palinurus.points import point
@@ -35,6 +38,8 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
             yield MessageEnd(message)
         if turn or steered:  # what the model is about to see is on disk; the opening message is, in the inbox
             await ports.record.flush()
+        async for event in run.room(first=turn == 0):
+            yield event
         async for event in thinker.think(tuple(run.messages)):
             yield event
         reply = run.heard(thinker)
@@ -46,18 +51,18 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
             point("intent.before")
             await ports.record.flush()  # the intent is on disk before anything happens
             point("intent.after")
-        acting = Acting(plan, ports, run.repeats)
+        acting = Acting(plan.under(thinker.choice), ports, run.repeats, run.seen())
         async for event in acting.act(reply.calls):
             yield event
-        for result in acting.results:
+        for result in hooked.persisted(ports.hooks, plan, acting.results):
             run.add(result)
             yield MessageEnd(result)
         await ports.record.flush()
         point("result.after")
-        if run.acted():
+        if run.acted(acting.results):
             break
     ports.steering.close()
-    yield run.ended(tuple(thinker.notices))
+    yield run.ended((*thinker.notices, *(ports.compactor.notices if ports.compactor else ())))
 
 
 class _Run:
@@ -70,19 +75,38 @@ class _Run:
         self.repeats = Repeats(plan.limits.loop_warn, plan.limits.loop_stop)
         self._new: list[Message] = list(plan.earlier)
         self._usage = Usage()
+        self._taint = plan.taint
         self._end: End = "max_turns"
         self._failure: Failure | None = None
 
+    def seen(self) -> Seen:
+        """What the model's next calls follow from."""
+        return Seen(tuple(self.messages), self._taint, self._ports.marks)
+
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
+        self._taint = taint.joined(self._taint, taint.of((message,)))
         self.messages.append(message)
         self._new.append(message)
         self._ports.record.add(message, absorb=absorb)
+
+    async def room(self, *, first: bool) -> AsyncIterator[Event]:
+        """Before a request: shorten the conversation if it is due. Messages that are steered in meanwhile wait."""
+        compactor = self._ports.compactor
+        reason = compactor.due(self.messages, first=first) if compactor is not None else ""
+        if compactor is None or not reason:
+            return
+        async for event in compactor.compact(tuple(self.messages), reason):
+            yield event
+        if compactor.messages is not None:
+            self.messages = list(compactor.messages)
 
     def heard(self, thinker: Thinker) -> Assistant:
         """Take the model's answer. An answer that failed before a word of it came is not part of the history."""
         reply = thinker.reply
         self._usage = self._usage + thinker.usage
         self._failure = thinker.failure
+        if thinker.messages is not None:
+            self.messages = list(thinker.messages)
         if reply.content:
             self.add(reply)
         return reply
@@ -98,13 +122,15 @@ class _Run:
         self._ports.steering.close()
         return True
 
-    def acted(self) -> bool:
+    def acted(self, results: Sequence[ToolResult]) -> bool:
         """Have the tools, or somebody meanwhile, ended the run?"""
         if self._ports.abort.reason is not None:
             self._end = self._stopped()
         elif self.repeats.stuck:
             self._end = "tool_loop"
             self._failure = Failure("refused", self.repeats.stuck)
+        elif results and all(result.terminate for result in results) and not self._ports.steering.waiting:
+            self._end = "stop"
         else:
             return False
         return True

@@ -32,6 +32,7 @@ class Choice(msgspec.Struct, frozen=True):
     level: Decision = Decision("off", "off", "", "off")
     fast: Fast = Fast(None, "off")
     levels: tuple[str, ...] = ()  # what the model offers, in rank order; () where nobody looked
+    barred: frozenset[str] = frozenset()  # tools of the plan that policy keeps from this model
 
 
 class RunPlan(msgspec.Struct, frozen=True):
@@ -58,11 +59,22 @@ class RunPlan(msgspec.Struct, frozen=True):
     inline: dict[str, str] = {}  # directives of this message
     quiet: Show = Show()  # the agent's defaults for `show`
     profile: str = ""  # the auth profile the person chose for this session
+    scale: float = 1.0  # real tokens of the model to one estimated (core/history/tokens)
     fallback: str = ""  # the model that stood in last time, of which the person has been told
+
+    hidden: dict[str, str] = {}  # tools that the run was not given, each with who keeps it away
+    taint: tuple[str, ...] = ()  # untrusted content that is in the session already (core/policy/taint)
 
     @property
     def model(self) -> ModelInfo:
         return self.choices[0].model
+
+    def under(self, choice: Choice) -> RunPlan:
+        """The plan as it is for this model: a stand-in may be allowed less than the model it stands in for."""
+        if not choice.barred:
+            return self
+        tools = {name: tool for name, tool in self.tools.items() if name not in choice.barred}
+        return msgspec.structs.replace(self, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
     def effect(self, name: str) -> Effect:
         """What may be repeated; a tool that does not exist changes nothing."""

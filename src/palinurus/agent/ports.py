@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 from palinurus.abort import Abort
+from palinurus.agent.marks import Marks
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
+from palinurus.core.types.events import Event
 from palinurus.core.types.messages import Message, User
 from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
@@ -37,6 +40,21 @@ class Recorder(Protocol):
     async def flush(self) -> None: ...
 
 
+class Compactor(Protocol):
+    """Makes room in a conversation; see `agent/compaction.py`."""
+
+    messages: tuple[Message, ...] | None  # after `compact`: what the model is to see; None: nothing has changed
+    notices: list[str]  # what people should be told
+
+    def due(self, messages: Sequence[Message], *, first: bool) -> str:
+        """Why room is to be made before the next request; "" if not."""
+        ...
+
+    def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[Event]:
+        """Make it."""
+        ...
+
+
 class Ports(NamedTuple):
     model: Model
     hooks: Hooks
@@ -45,3 +63,5 @@ class Ports(NamedTuple):
     record: Recorder
     steering: Steering
     approver: Approver | None = None
+    compactor: Compactor | None = None  # None: a conversation that does not fit ends the run
+    marks: Marks | None = None  # which remembered files were written under taint

@@ -8,31 +8,39 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
+from palinurus.agent import hooked
+from palinurus.agent.bounds import bounded, bounds
+from palinurus.agent.cell import Cells, Confined, confined
 from palinurus.agent.facts import Gatherer, occasion
+from palinurus.agent.gauge import Gauge
+from palinurus.agent.handed import handed
+from palinurus.agent.marks import Marks
+from palinurus.agent.offer import Offers
 from palinurus.agent.plan import Choice, Limits, RunPlan
+from palinurus.agent.rules import exec_rules, ruled
 from palinurus.agent.show import defaults, show
 from palinurus.agent.startup import due, notes
+from palinurus.agent.trigger import Opening, Tell, directives, limited, only, prefaced
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import zone
-from palinurus.core.history.images import fade
+from palinurus.core.history.fit import Rules, fitted
 from palinurus.core.history.repair import repair
 from palinurus.core.levels.parse import inline as inline_directives
 from palinurus.core.levels.parse import parse
 from palinurus.core.levels.resolve import Asked, fast, level
 from palinurus.core.levels.thinking import ids, policy
-from palinurus.core.policy.offer import offered
-from palinurus.core.prompt.render import around, changed
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolResult, User
+from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
 from palinurus.core.types.model import Failure, ModelInfo, Prompt
-from palinurus.core.types.tool import Tool, ToolSettings, ToolSpec
+from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.entries import Entry, Said
@@ -41,7 +49,8 @@ from palinurus.sessions.record import Record as SessionRecord
 from palinurus.sessions.transcript import Transcript, Transcripts
 from palinurus.store.ids import new_id
 from palinurus.store.port import Claim, Store
-from palinurus.workspace.images import ImageLimits, found
+from palinurus.tools.shaping import settle
+from palinurus.workspace.images import ImageLimits, found, resized
 from palinurus.workspace.shelf import Shelf
 
 
@@ -49,8 +58,6 @@ class Bench(NamedTuple):
     """What is laid out once per agent and configuration."""
 
     agent: AgentSettings
-    tools: dict[str, Tool]
-    specs: tuple[ToolSpec, ...]
     settings: ToolSettings
     limits: Limits
 
@@ -63,6 +70,7 @@ class Prepared(NamedTuple):
     session: SessionRecord
     stored: bool  # the session row is on disk
     finished: Assistant | None = None
+    view: Callable[[], tuple[Message, ...]] = tuple  # what a request carries of the transcript as it is then
 
 
 class Unprepared(NamedTuple):
@@ -84,6 +92,9 @@ class Parts(NamedTuple):
     hooks: Hooks
     gatherer: Gatherer
     shelf: Shelf  # workspace files and skills
+    gauge: Gauge | None = None  # learns how tokens are estimated; None: a look without consequences
+    tell: Tell | None = None  # what a session is told before the message itself
+    ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
 
 
 class Preparer:
@@ -92,7 +103,10 @@ class Preparer:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         settings = parts.settings
-        self._benches = {ident: _bench(a, settings, parts.tools, parts.env) for ident, a in settings.agents.items()}
+        self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
+        self.offers = Offers(settings, parts.catalog, parts.tools)
+        self._cells = Cells(settings, parts.env, make=parts.gauge is not None)
+        self.marks = Marks(parts.store)
         self._zones = {ident: zone(a.user_timezone) for ident, a in settings.agents.items()}
 
     async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> Prepared | Unprepared:
@@ -103,25 +117,27 @@ class Preparer:
         inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
-        model = self._model(inline, inbound, session, bench.agent)
+        model = self._model(inline, inbound, session, bench.agent, await self._wanted(inbound, route.key))
         if isinstance(model, Failure):
             return Unprepared(model)
         choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
-        if model.vision:
-            inbound = await self._pictured(inbound, bench.agent)
+        inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
+        rules = bounds(self._parts.settings, bench.agent, model, inbound, route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
-        history = _context(inbound) + transcript.messages()
-        opening, history, finished = _opening(inbound, history, resumed=resumed, now=now)
+        opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
         remembered = due(session) and not resumed
-        if remembered:
-            opening = _reminded(opening, notes(bench.agent.workspace, now, self._zones[route.agent]))
-        base = defaults(bench.agent)
-        levels = show(inline, session, base)
-        await self._parts.shelf.ready(bench.agent, route.key)
-        now_seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning)
-        tools, specs = _narrowed(bench, choices[0].model, session)
+        if not resumed:
+            opening = await self._noted(opening, claim, route, now if remembered else None)
+        levels = show(inline, session, defaults(bench.agent))
+        cell = self._cells.of(bench.agent, route.key)
+        await self._laid(bench.agent, cell, route)
+        seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning, sandbox=cell.box)
+        offer, choices = self.offers.fitted(choices, route.key, inbound, session)
+        offer = only(handed(offer, inbound.options), inbound.options)
+        judged = exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        used = ruled(self._settings(bench, cell, offer.tools), judged, bench.settings.exec_env)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -131,68 +147,70 @@ class Preparer:
             transcript=session.path(route.agent),
             choices=choices,
             sampling=_sampling(inbound.options),
-            prompt=self._parts.gatherer.prompt(route.agent, tools.values(), now_seen),
-            history=fade(history) if model.vision else history,
+            prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), seen),
+            history=fitted(history, rules, _pinned(inbound, transcript), None if resumed else now),
             opening=opening,
-            tools=tools,
-            specs=specs,
-            settings=self._settings(bench),
-            limits=bench.limits,
-            workspace=bench.agent.workspace,
+            tools=offer.tools,
+            specs=offer.specs,
+            hidden=offer.hidden,
+            settings=bounded(used, rules, self._parts.settings.home, transcript.path),
+            limits=limited(bench.limits, inbound.options),
+            workspace=cell.workspace,
             show=levels,
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
             startup=remembered,
             inline=inline,
-            quiet=base,
+            quiet=defaults(bench.agent),
             profile=session.authProfileOverride or "",
+            scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
+            taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
-        return Prepared(await self._hooked(plan), transcript, session, found.stored, finished)
+        view = partial(_view, inbound, transcript, rules)
+        return Prepared(await hooked.prompt(self._parts.hooks, plan), transcript, session, found.stored, finished, view)
+
+    async def _laid(self, agent: AgentSettings, cell: Confined, route: Route) -> None:
+        """Everything a run finds is where it belongs."""
+        settle(cell.workspace)
+        await self._parts.shelf.ready(agent, route.key)
+        if self._parts.ready is not None:
+            await self._parts.ready()
+
+    async def _noted(self, opening: Opening, claim: Claim, route: Route, now: int | None) -> Opening:
+        """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
+        if now is not None:
+            workspace = self._benches[route.agent].agent.workspace
+            opening = _reminded(opening, notes(workspace, now, self._zones[route.agent]))
+        tell = self._parts.tell
+        return opening if tell is None else prefaced(opening, await tell(str(route.key), claim.id))
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
         bench = self._benches[key.agent]
         row = await self._parts.store.session(str(key))
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
-        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender(""), "", "", 0)
+        nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
         model = self._model({}, nobody, session, bench.agent)
         if isinstance(model, Failure):
             model = self._parts.catalog.default(bench.agent)
         choice = self._choice(model, {}, session, bench.agent)
-        tools, _ = _narrowed(bench, model, session)
+        tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
         return self._parts.gatherer.prompt(key.agent, tools.values(), occasion(nobody, key, choice, session))
 
-    async def _hooked(self, plan: RunPlan) -> RunPlan:
-        """What plugins add to or change of the prompt and the message. The legacy point first, then its successor."""
-        hooks = self._parts.hooks
-        for point in ("before_agent_start", "before_prompt_build"):
-            if not hooks.has(point) or not plan.opening:
-                continue
-            text = plan.opening[-1].text
-            payload = {"prompt": text, "runId": plan.id, "sessionKey": str(plan.route.key), "agentId": plan.route.agent}
-            changes = await hooks.modify(point, payload)
-            opening = plan.opening
-            if isinstance(opening[-1], User) and (told := around(text, changes)) != text:
-                images = tuple(b for b in opening[-1].blocks if isinstance(b, Image))
-                message = User((Text(told), *images) if images else told, opening[-1].timestamp)
-                opening = (*opening[:-1], message)
-            plan = msgspec.structs.replace(plan, prompt=changed(plan.prompt, changes), opening=opening)
-        return plan
-
     async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
-        """With the images its text names, for models that see."""
-        seen = await found(inbound.text, agent.workspace, ImageLimits())
-        if not seen.images and not seen.notes:
-            return inbound
-        text = "\n".join([seen.text, *seen.notes])
-        return msgspec.structs.replace(inbound, text=text, images=(*inbound.images, *seen.images))
+        """With the images it came with and those its text names, as models that see take them."""
+        limits = ImageLimits(side=agent.image_side)
+        came = await resized(inbound.images, limits)
+        seen = await found(inbound.text, agent.workspace, limits)
+        text = "\n".join([seen.text, *came.notes, *seen.notes])
+        return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
 
-    def _settings(self, bench: Bench) -> ToolSettings:
+    def _settings(self, bench: Bench, cell: Confined, tools: Mapping[str, Tool]) -> ToolSettings:
         """With the variables that skills of the agent declare; what the program sets itself goes before them."""
         given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
-        if not given:
-            return bench.settings
-        return msgspec.structs.replace(bench.settings, exec_env={**given, **bench.settings.exec_env})
+        env = {**given, **bench.settings.exec_env}
+        used = msgspec.structs.replace(bench.settings, exec_env=env, background="process" in tools)
+        return confined(used, cell, self._parts.settings.tools.exec.env)
 
     async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
         """The session as it stands, or the one that begins because the last one's time is over.
@@ -201,7 +219,7 @@ class Preparer:
         """
         parts = self._parts
         row = await parts.store.session(str(route.key))
-        person = claim.attempts <= 1 and route.lane == "main"
+        person = claim.attempts <= 1 and route.lane == "main" and not inbound.system
         moment = Moment(claim.at, self._zones[route.agent], inbound.target.channel, person)
         found = await current(row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home)
         if found.ended is not None:
@@ -210,14 +228,23 @@ class Preparer:
             parts.hooks.observe("session_start", start_payload(route.key, found))
         return found
 
+    async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
+        agent = self._benches[key.agent].agent
+        return await hooked.model(self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent))
+
     def _model(
-        self, inline: Mapping[str, str], inbound: Inbound, session: SessionRecord, agent: AgentSettings
+        self,
+        inline: Mapping[str, str],
+        inbound: Inbound,
+        session: SessionRecord,
+        agent: AgentSettings,
+        wanted: str = "",
     ) -> ModelInfo | Failure:
-        """This message's, then the session's, then the agent's."""
+        """This message's, then the one plugins want, then the session's, then the agent's."""
         chosen = session.modelOverride or ""
         if chosen and session.providerOverride:
             chosen = f"{session.providerOverride}/{chosen}"
-        asked = inline.get("model") or str(inbound.options.get("model") or "") or chosen
+        asked = inline.get("model") or str(inbound.options.get("model") or "") or wanted or chosen
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
     def _choices(
@@ -248,7 +275,7 @@ class Preparer:
 def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
     if "/" not in inbound.text or not inbound.typed:
-        return inbound, {}
+        return inbound, directives(inbound)
     parsed = parse(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
@@ -259,7 +286,7 @@ def _reminded(opening: tuple[User | ToolResult, ...], text: str) -> tuple[User |
     last = opening[-1] if opening else None
     if not text or not isinstance(last, User):
         return opening
-    return (*opening[:-1], User((Text(text + "\n\n"), *last.blocks), last.timestamp))
+    return (*opening[:-1], User((Text(text + "\n\n"), *last.blocks), last.timestamp, last.source))
 
 
 def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
@@ -267,26 +294,14 @@ def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
     return tuple(m for m in said if isinstance(m, Assistant) and not m.failed)
 
 
-def _narrowed(bench: Bench, model: ModelInfo, session: SessionRecord) -> tuple[dict[str, Tool], tuple[ToolSpec, ...]]:
-    """The tools of the run. A small model reads slowly: it may be given only some (compat.toolNames). In a session
-    whose owner said `/exec security=deny` there is no exec."""
-    names = model.compat.get("toolNames")
-    denied = session.extra.get("execSecurity") == "deny"
-    if not isinstance(names, list) and not denied:
-        return bench.tools, bench.specs
-    chosen = names if isinstance(names, list) else list(bench.tools)
-    tools = {n: tool for n, tool in bench.tools.items() if n in chosen and not (denied and n == "exec")}
-    return tools, tuple(tool.spec for tool in tools.values())
-
-
-def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], env: dict[str, str]) -> Bench:
-    names = offered(tools, settings.tools.allow, settings.tools.deny)
-    chosen = {name: tools[name] for name in names}
+def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> Bench:
     used = ToolSettings(
         workspace_only=settings.tools.workspace_only,
+        patch_workspace_only=settings.tools.exec.patch_workspace_only,
         exec_timeout=settings.tools.exec.timeout,
         exec_env={**env, **settings.tools.exec.env},
         protected=(settings.home,),
+        taint=settings.tools.taint,
         readable=(os.path.join(settings.home, "skills"),),
     )
     limits = Limits(
@@ -295,7 +310,7 @@ def _bench(agent: AgentSettings, settings: Settings, tools: Mapping[str, Tool], 
         loop_warn=settings.tools.loop_warn,
         loop_stop=settings.tools.loop_stop,
     )
-    return Bench(agent, chosen, tuple(t.spec for t in chosen.values()), used, limits)
+    return Bench(agent, used, limits)
 
 
 def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,14 +330,24 @@ def _context(inbound: Inbound) -> tuple[Message, ...]:
     return tuple(made)
 
 
+def _view(inbound: Inbound, transcript: Transcript, rules: Rules) -> tuple[Message, ...]:
+    return fitted(repair(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
+
+
+def _pinned(inbound: Inbound, transcript: Transcript) -> int:
+    """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
+    return len(_context(inbound)) + 1 if transcript.kept else 0
+
+
 def _opening(
-    inbound: Inbound, history: tuple[Message, ...], *, resumed: bool, now: int
+    inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
 ) -> tuple[tuple[User | ToolResult, ...], tuple[Message, ...], Assistant | None]:
     """What is new in this run, the history before it, and the answer if the turn had one already.
 
     A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
     are missing get "outcome unknown" results, which are written down like any other.
     """
+    history = _context(inbound) + transcript.messages()
     mended = repair(history)
     if not resumed:
         return (inbound.message(now),), mended, None

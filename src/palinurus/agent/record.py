@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+
 from palinurus.clock import Clock
 from palinurus.core.types.messages import Message
+from palinurus.sessions.entries import Compaction
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Claim, Line, Step, Store
 
@@ -38,6 +41,11 @@ class Record:
         """Remember a message, and that waiting messages became part of this run with it."""
         self._lines.extend(self._transcript.add(message, self._claim.id, self._clock.now()))
         self._absorbed.extend(absorb)
+
+    def put(self, entry: Compaction) -> None:
+        """Remember a compaction; what was added before it comes before it."""
+        entry = msgspec.structs.replace(entry, item=self._claim.id)
+        self._lines.extend(self._transcript.add_entry(entry, self._clock.now()))
 
     def step(self, what: str, detail: str) -> None:
         """A line for `pal trace`, written with the next flush."""

@@ -13,13 +13,12 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.agent.plan import Choice
-from palinurus.core.history.limit import keep_turns, turns
 from palinurus.core.history.repair import repair
 from palinurus.core.levels.thinking import BASE, RANKS
 from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
 from palinurus.core.types.model import Failure, FailureKind
 
-Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "shrink", "again"]
+Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "again"]
 
 
 class Row(NamedTuple):
@@ -44,7 +43,7 @@ TABLE: dict[FailureKind, tuple[Row, ...]] = {
     "not_found": (_NEXT,),
     "config": (_NEXT,),
     "malformed": (Row("again", 1), _NEXT),
-    "overflow": (Row("images", 2), Row("shrink", 3)),
+    "overflow": (Row("images", 2), Row("compact", 3)),
     "format": (Row("lower", 8), Row("images", 2), Row("repair", 1), _NEXT),
 }
 MOST = 32  # tries of one answer, whatever the table says
@@ -71,11 +70,14 @@ _IMAGE = re.compile(
 class Recovery:
     """The tries of one answer: which model, which level and which messages come next."""
 
-    def __init__(self, choices: tuple[Choice, ...], messages: Sequence[Message], at: int = 0) -> None:
+    def __init__(
+        self, choices: tuple[Choice, ...], messages: Sequence[Message], at: int = 0, *, compacts: bool = False
+    ) -> None:
         self._choices = choices
         self._used: dict[Action, int] = {}
         self._levels: set[str] = set()
         self._tries = 1
+        self._compacts = compacts  # there is somebody who can make the conversation smaller
         self.at = at
         self.choice = choices[at]
         self.messages = messages
@@ -86,7 +88,7 @@ class Recovery:
             "lower": self._lower,
             "images": self._images,
             "repair": self._repair,
-            "shrink": self._shrink,
+            "compact": self._compact,
             "again": _always,
         }
 
@@ -163,13 +165,14 @@ class Recovery:
         self.messages = mended
         return changed
 
-    def _shrink(self, failure: Failure) -> bool:
-        """Drop the older half of the turns; the current one always stays."""
-        count = turns(self.messages)
-        if count < 2:
-            return False
-        self.messages = keep_turns(self.messages, max(1, count // 2))
-        return True
+    def _compact(self, failure: Failure) -> bool:
+        """It does not fit: whoever asks for the answer has it compacted and puts the result into `messages`."""
+        return self._compacts
+
+    @property
+    def compactions(self) -> int:
+        """How often that was asked for, for this model."""
+        return self._used.get("compact", 0)
 
 
 def _rotates(failure: Failure) -> bool:

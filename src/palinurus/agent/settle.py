@@ -8,6 +8,7 @@ import msgspec
 
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.startup import FLAG
+from palinurus.agent.trigger import triggered
 from palinurus.core.stream.answer import spoken
 from palinurus.core.types.events import AgentEnd, End
 from palinurus.core.types.messages import Assistant
@@ -87,17 +88,16 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
         "cacheRead": (before.cacheRead or 0) + end.usage.cacheRead,
         "cacheWrite": (before.cacheWrite or 0) + end.usage.cacheWrite,
         "abortedLastRun": end.end == "aborted",
-        "channel": target.channel,
-        "lastChannel": target.channel,
-        "lastTo": target.to,
-        "lastAccountId": target.account,
         "systemSent": True,
     }
+    if not triggered(plan.inbound):  # where the person is, and which model they use, is not a job's to change
+        place = {"channel": target.channel, "lastChannel": target.channel, "lastTo": target.to}
+        fields |= {**place, "lastAccountId": target.account}
     if context:
         fields["totalTokens"] = context
     if plan.startup:
         fields[FLAG] = None
-    if plan.route.lane == "main":
+    if plan.route.lane == "main" and not plan.inbound.system:
         fields["lastInteractionAt"] = end.ended
     data = msgspec.json.encode(fields)
     return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)

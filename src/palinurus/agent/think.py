@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
+from palinurus.agent import hooked
 from palinurus.agent.plan import Choice, RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.recover import Recovery, fallback_text
@@ -23,7 +24,8 @@ class Thinker:
     """`think` streams an answer; afterwards `reply`, `failure` and `usage` (of all tries) are set.
 
     One per run: a run stays with the model that answered it. `notices` is what people should be told besides the
-    answer; `lost` are tries that cost something and gave nothing.
+    answer; `lost` are tries that cost something and gave nothing; `messages` is the conversation where it had to be
+    compacted for the answer.
     """
 
     def __init__(self, plan: RunPlan, ports: Ports) -> None:
@@ -37,16 +39,23 @@ class Thinker:
         self.usage = Usage()
         self.notices: list[str] = []
         self.lost: list[Assistant] = []
+        self.messages: Sequence[Message] | None = None
+
+    @property
+    def choice(self) -> Choice:
+        """The model that answered last, as it was chosen."""
+        return self._plan.choices[self._at]
 
     @property
     def active(self) -> str:
         """The model that answered last."""
-        return str(self._plan.choices[self._at].model.ref)
+        return str(self.choice.model.ref)
 
     async def think(self, messages: Sequence[Message]) -> AsyncIterator[Event]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
-        recovery = Recovery(self._plan.choices, messages, self._at)
-        self._shown, self.usage = 0, Usage()
+        compactor = self._ports.compactor
+        recovery = Recovery(self._plan.choices, messages, self._at, compacts=compactor is not None)
+        self._shown, self.usage, self.messages = 0, Usage(), None
         failures: list[tuple[str, Failure]] = []
         yield MessageStart()
         while True:
@@ -57,6 +66,13 @@ class Thinker:
             failures.append((str(recovery.choice.model.ref), self.failure))
             shown = self._shown > 0
             step = recovery.again(self.failure, shown=shown)
+            if step == "compact" and compactor is not None:
+                async for event in compactor.compact(recovery.messages, "overflow", recovery.compactions - 1):
+                    yield event
+                if compactor.messages is None:
+                    step = None
+                else:
+                    recovery.messages = self.messages = compactor.messages
             if step is None:
                 self._given_up(failures)
                 break
@@ -72,6 +88,7 @@ class Thinker:
     async def _try(self, recovery: Recovery) -> AsyncIterator[Event]:
         choice, ports = recovery.choice, self._ports
         request = self._request(recovery)
+        hooked.asked(ports.hooks, self._plan, request)
         async for event in ports.model.stream(request, ports.abort):
             kind = type(event)
             if kind is TextDelta:
@@ -83,6 +100,7 @@ class Thinker:
                 self.notices.append(event.text)
             elif isinstance(event, Done | Failed):
                 self._end(event)
+        hooked.heard(ports.hooks, self._plan, request, self.reply, self.failure)
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
@@ -94,7 +112,7 @@ class Thinker:
             choice.model,
             plan.prompt,
             recovery.messages,
-            plan.specs if choice.model.tools else (),
+            plan.under(choice).specs if choice.model.tools else (),
             choice.level.level,
             choice.fast.at(elapsed),
             session=plan.session_id,

@@ -14,19 +14,24 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from palinurus.abort import Abort
+from palinurus.agent import hooked
+from palinurus.agent.compaction import Compactions, Compactor, Scene
 from palinurus.agent.ending import settled
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.prepare import Prepared, Preparer, Unprepared
 from palinurus.agent.record import Record
+from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.settle import outgoing, settlement
 from palinurus.agent.show import show
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import Clock
+from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, Event, MessageEnd
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import session_key
+from palinurus.core.types.messages import Assistant, Text
 from palinurus.core.types.model import Failure, Model
 from palinurus.core.types.outbound import Reply, Show, Speaker
 from palinurus.core.types.usage import Usage
@@ -62,6 +67,9 @@ class Services(NamedTuple):
     speaker: Callable[[Inbound, str, Callable[[], Show]], Speaker]  # (message, inbox id, how much to show)
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
     switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
+    approver: Approver | None = None  # who puts questions to people
+    compactions: Compactions | None = None  # who makes room in long conversations
+    runtimes: Runtimes | None = None  # programs that do runs in the loop's place
 
 
 class Turns:
@@ -81,8 +89,15 @@ class Turns:
             return
         key = session_key(claim.session)
         assert key is not None, claim.session  # it was parsed when the message was accepted
+        taken = await hooked.claimed(self._s.hooks, inbound, key)
+        if taken is not None:
+            await self._said(claim, inbound, audience, taken)
+            return
         prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
         point("prepare.after")
+        if not isinstance(prepared, Unprepared) and prepared.finished is None:  # else its answer is on disk already
+            refused = await hooked.gate(self._s.hooks, prepared.plan)
+            prepared = prepared if refused is None else Unprepared(refused)
         if isinstance(prepared, Unprepared):
             await self._explain(claim, inbound, audience, prepared.failure, "failed")
         else:
@@ -93,6 +108,8 @@ class Turns:
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
         record = Record(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
+        scene = Scene(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
+        compactor = Compactor(s.compactions, scene) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
@@ -103,8 +120,11 @@ class Turns:
             else:
                 for message in plan.earlier:
                     speaker.feed(MessageEnd(message))
-                ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox)
-                async for event in loop(plan, ports):
+                marks = s.preparer.marks
+                ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
+                given = await hooked.replied(s.hooks, plan)
+                run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
+                async for event in run(plan, ports) if given is None else hooked.spoken(plan, ports, given):
                     if now := speaker.feed(event):
                         await self._say(claim, now)
                     if isinstance(event, AgentEnd):
@@ -126,10 +146,11 @@ class Turns:
             return
         replies = speaker.close()
         made = settlement(plan, end, prepared.session, replies, record.rest())
+        made = compactor.settled(made) if compactor is not None else made
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
-        s.hooks.observe("agent_end", _ended(plan.id, end, s.clock.now() - plan.started))
+        hooked.ended(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
 
     def _shown(self, plan: RunPlan) -> Show:
@@ -154,6 +175,20 @@ class Turns:
 
         return await settled(claim, write, self._s.clock, lambda: abort.reason == "drain")
 
+    async def _said(self, claim: Claim, inbound: Inbound, audience: Audience, text: str) -> None:
+        """End a message that a plugin has answered. Nothing goes into the transcript."""
+        now = self._s.clock.now()
+        said = (Assistant((Text(text),), timestamp=now),) if text else ()
+        end = AgentEnd(said, "stop", Usage(), ended=now)
+        speaker = self._s.speaker(inbound, claim.id, Show)
+        speaker.feed(end)
+        replies = speaker.close()
+        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        made = Settlement("answered" if text else "silent", text, (), rows)
+        if await self._settle(claim, made, Abort()):
+            self._s.replied(replies)
+            audience.show(end)
+
     async def _explain(
         self, claim: Claim, inbound: Inbound, audience: Audience, failure: Failure, outcome: Outcome
     ) -> None:
@@ -172,13 +207,3 @@ class Turns:
 def _row(prepared: Prepared) -> SessionRow:
     plan, session = prepared.plan, prepared.session
     return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, session.encode())
-
-
-def _ended(run: str, end: AgentEnd, took: int) -> dict[str, object]:
-    return {
-        "runId": run,
-        "messages": [msgspec.to_builtins(m) for m in end.messages],
-        "success": end.failure is None,
-        "error": end.failure.message if end.failure else None,
-        "durationMs": took,
-    }

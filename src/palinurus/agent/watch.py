@@ -100,6 +100,10 @@ class Watch:
             self._save(request.session, look, _text(request) if changed else None)
         return found
 
+    def last(self, session: str) -> Look | None:
+        """What is known of a session's last request (by its id)."""
+        return self._seen(session)[1]
+
     def _seen(self, session: str) -> tuple[Known, Look | None]:
         seen = self._sessions.get(session)
         if seen is None:

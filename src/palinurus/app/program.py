@@ -9,13 +9,23 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
+from palinurus.agent.direct import Direct
 from palinurus.agent.facts import Gatherer, Supply
+from palinurus.agent.gauge import Gauge
+from palinurus.agent.offer import Offers
 from palinurus.agent.prepare import Parts, Preparer
+from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import Services, Turns
-from palinurus.app import models
+from palinurus.app import mcp, models, plugins
+from palinurus.app.children import nest
+from palinurus.app.promises import promises
+from palinurus.app.room import Family, compactions
 from palinurus.app.speech import speaker
-from palinurus.app.tools import Views, toolbox
-from palinurus.channels import channel
+from palinurus.app.tools import Views, board, commands, toolbox
+from palinurus.app.triggers import clockwork
+from palinurus.app.webhooks import webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
@@ -29,8 +39,11 @@ from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.feed import Follower
+from palinurus.inbox.reach import Doors, Reaching
 from palinurus.outbox.deliver import Deliverer
+from palinurus.plugins.api import Brought
 from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.load import Plugins
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.stream import Models
@@ -40,6 +53,8 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Accepted, ItemRow, Store
 from palinurus.store.sqlite import open_store
 from palinurus.tools.environ import child_env, search_path
+from palinurus.tools.process.table import Processes
+from palinurus.tools.web.family import Web
 from palinurus.workspace.memory.shelf import Shelf as Memories
 from palinurus.workspace.shelf import Shelf
 
@@ -57,6 +72,10 @@ class App:
 
     store: Store
     dispatcher: Dispatcher
+    desk: Desk  # what commands, and faces that do the same, may use
+    offers: Offers
+    processes: Processes
+    invoke: Direct  # one tool, outside any run
 
     def __init__(
         self,
@@ -67,6 +86,7 @@ class App:
         model: Model | None = None,
         channels: Mapping[str, Channel] | None = None,
         raw: dict[str, Any] | None = None,
+        given: Brought | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -78,10 +98,15 @@ class App:
         self._environ = environ
         self._given = model
         self._raw = raw
+        self._own = given  # tools and hooks of the program we are embedded in
+        self.plugins = Plugins()
         self._models: Models | None = None
         self._receivers: list[asyncio.Task[None]] = []
         self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
+        self.restart: Callable[[float], None] | None = (
+            None  # how a gateway around this begins again; set before `start`
+        )
 
     async def start(self) -> None:
         """Lock and open the store, look for models, wire the run, take up what a crash left, open the channels.
@@ -91,29 +116,52 @@ class App:
         self.store = await open_store(self.settings.home, self.clock)
         for agent in self.settings.agents.values():
             os.makedirs(agent.workspace, mode=0o700, exist_ok=True)
+        self._plug()
+        await asyncio.to_thread(mcp.sweep, self.settings)
         if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
         self._channels()
         self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock)
         self._wire()
         self.deliverer.start()
+        self.dispatcher.feeds.follow(self.nest.watch)
+        self.promises = promises(self)
+        self.dispatcher.feeds.follow(self.promises)
+        await self.nest.load()
+        await self.clockwork.load()
         await self.dispatcher.resume()
+        self.nest.resume()
+        await self.processes.recover()
         self._receivers = [asyncio.ensure_future(self._receive(c)) for c in self.channels.values()]
         self._upkeep = asyncio.ensure_future(self._maintain())
+        self.clockwork.start()
+        self.mcp.start()
         self._failing.clear()
         self.hooks.observe("gateway_start", {"port": self.settings.gateway.port})
 
+    def _plug(self) -> None:
+        """Load the plugins, before anything looks at what they bring."""
+        self.plugins = plugins.loaded(self.settings, self.hooks, self._own)
+        brought = self.plugins.brought
+        self.catalog.vendors = brought.vendors
+        skills = msgspec.structs.replace(self.settings.skills, extra=(*self.settings.skills.extra, *brought.skills))
+        self.settings = msgspec.structs.replace(self.settings, skills=skills)
+
     def _channels(self) -> None:
         for name, config in self.settings.channels.items():
-            made = channel(name, config)
-            if made is None:
-                log.warning("channels.%s: this channel is not built yet; it is left out", name)
-            else:
-                self.channels.setdefault(name, made)
+            made = None if name in self.channels else plugins.opened(name, config, self.plugins.brought)
+            if made is not None:
+                self.channels[name] = made
 
-    def _tools(self) -> dict[str, Tool]:
+    def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
+        doors = Doors(lambda letter: self.dispatcher.submit(letter), self.wait)
+        self.web = Web(self.settings.web, self.clock)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
+        self.processes = commands(self.settings, self.store, self.clock, lambda told: self.dispatcher.submit(told))
+        self.nest = nest(self, transcripts, child_env(self._environ, {}))
+        self.clockwork = clockwork(self)
+        self.webhooks = webhooks(self, self.clockwork.events, self.hooks)
         return toolbox(
             Views(
                 self.settings,
@@ -123,6 +171,13 @@ class App:
                 self._environ,
                 self._memory,
                 lambda key: self.dispatcher.running(key),
+                self.processes,
+                self.web,
+                model,
+                Reaching(self.settings, self.store, transcripts, self.clock, doors),
+                self.nest,
+                self.clockwork,
+                self.restart,
             )
         )
 
@@ -133,31 +188,34 @@ class App:
             self._models = models.providers(self.settings, self.catalog, self.clock)
             model = models.recorded(self._models, self._environ)
         model, self._watch = models.watched(model, self.settings, self.store, self.clock, self._later)
-        transcripts, tools, switched = Transcripts(self.settings.home), self._tools(), dict[str, Record]()
+        transcripts, switched = Transcripts(self.settings.home), dict[str, Record]()
+        tools = {**self.plugins.brought.tools, **self._tools(model, transcripts)}
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
+        env, gauge = child_env(self._environ, {}), Gauge(self.store)
+        self.mcp = mcp.servers(self.settings, self._environ, self.clock, self.web.door)
         parts = Parts(
-            self.settings,
-            self.catalog,
-            tools,
-            self.store,
-            transcripts,
-            self.clock,
-            child_env(self._environ, {}),
-            self.hooks,
-            self.gatherer,
-            shelf,
-        )
+            self.settings, self.catalog, tools, self.store, transcripts, self.clock, env, self.hooks, self.gatherer,
+            shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None,
+        )  # fmt: skip
+        self.board = board(self.settings, self.store, self.clock, lambda: self.dispatcher.draining)
         preparer, speak = Preparer(parts), speaker(self.settings, self.hooks)
-        services = Services(preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched)
-        desk = Desk(
-            self.settings,
-            self._environ,
-            self.catalog,
-            self.store,
-            self.hooks,
-            self.clock,
-            transcripts,
+        mcp.plug(self.mcp, tools, preparer.offers)
+        self.invoke = Direct(preparer, self.hooks, self.clock)
+        self.offers, family = preparer.offers, Family(self.nest.standing, preparer.marks.add)
+        rooms = compactions(self.settings, model, self._models, self.catalog, self.hooks, self.clock, family)
+        services = Services(
+            preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched, self.board, rooms,
+            Runtimes(self.settings, self._environ, self.store, lambda a, k: shelf(self.settings.agents[a], k).files),
+        )  # fmt: skip
+
+        def changed(key: str, record: Record) -> None:
+            if self.dispatcher.running(key):
+                switched[key] = record
+
+        shared = (self.settings, self._environ, self.catalog, self.store, self.hooks, self.clock, transcripts)
+        self.desk = Desk(
+            *shared,
             abort=lambda key, reason: self.dispatcher.abort(key, reason),
             running=lambda key: self.dispatcher.running(key),
             submit=lambda inbound, sink=None: self.dispatcher.submit(inbound, sink),
@@ -167,14 +225,19 @@ class App:
             prompt_report=lambda key: preparer.preview(key),
             skills=lambda key: shelf.stock(self.settings.agents[key.agent]).ready,
             files=lambda key: shelf.report(self.settings.agents[key.agent], key).files,
+            board=self.board,
+            changed=changed,
+            commands=plugins.commands(self.plugins.brought),
+            compactions=rooms,
+            nest=self.nest,
+            stock=lambda agent: shelf.stock(self.settings.agents[agent]),
+            processes=self.processes.all,
+            recall=self._memory,
+            embed=self._memory.embed,
+            look=self._watch.last,
+            schedules=self.clockwork,
         )
-
-        def changed(key: str, record: Record) -> None:
-            if self.dispatcher.running(key):
-                switched[key] = record
-
-        controller = Controller(desk, self._replied, changed)
-        turns = Turns(services)
+        turns, controller = Turns(services), Controller(self.desk, self._replied)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
 
     def _later(self, write: Callable[[], None]) -> None:
@@ -221,8 +284,12 @@ class App:
 
         Raises Draining, QueueFull, BadRequest, DiskFull.
         """
-        self.hooks.observe("message_received", {"from": inbound.sender.id, "content": inbound.text})
-        return await self.dispatcher.submit(inbound, sink)
+        accepted = await self.dispatcher.submit(inbound, sink)
+        if not accepted.duplicate and self.hooks.has("message_received"):
+            where = {"channel": inbound.target.channel, "sessionKey": plugins.session(inbound, self.settings)}
+            told = {"from": inbound.sender.id, "content": inbound.text, "timestamp": inbound.at, **where}
+            self.hooks.observe("message_received", {**told, "messageId": accepted.id})
+        return accepted
 
     def watch(self, item: str, sink: Sink) -> Callable[[], None]:
         """See a message's run events from now on. Returns the function that ends it."""
@@ -240,7 +307,8 @@ class App:
         return row
 
     def abort(self, session: str, reason: str) -> bool:
-        """Stop the running turn of a session. False if none runs."""
+        """Stop the running turn of a session, and its sub-agents. False if none runs."""
+        self.nest.stop_soon(session)
         return self.dispatcher.abort(session, reason)
 
     def ready(self) -> tuple[bool, list[str]]:
@@ -255,11 +323,18 @@ class App:
             task.cancel()
         await asyncio.gather(*self._receivers, return_exceptions=True)
         if hasattr(self, "dispatcher"):
+            await self.clockwork.close()
+            await self.nest.close()
             await self.dispatcher.drain(drain)
+            await self.promises.close()
+            await self.processes.close()
+            await self.mcp.close()
+            await self.board.close()
             await self.deliverer.stop()
             self.hooks.observe("gateway_stop", {"reason": reason})
             await self.hooks.drain()
             await self._memory.close()
+            await self.web.close()
             self._watch.flush()
         if self._models is not None:
             await self._models.close()

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.clock import Clock
+from palinurus.config.approvals import NAME
 from palinurus.config.settings import Settings
+from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
+from palinurus.inbox.approvals import Board
+from palinurus.inbox.children.nest import Nest
 from palinurus.inbox.standing import Standing
+from palinurus.inbox.wake import Submit, Waker
 from palinurus.providers.catalog import Catalog
+from palinurus.providers.vision import Eyes
 from palinurus.store.port import Store
-from palinurus.tools.collect import every
+from palinurus.tools import gateway
+from palinurus.tools.collect import Others, every
+from palinurus.tools.cron import Schedules
+from palinurus.tools.process.record import Records
+from palinurus.tools.process.table import Processes
+from palinurus.tools.web.family import Web
 from palinurus.workspace.memory.shelf import Shelf as Memories
+from palinurus.workspace.shrink import shrunk
 
 
 class Views(NamedTuple):
@@ -25,9 +38,36 @@ class Views(NamedTuple):
     environ: Mapping[str, str]
     memory: Memories
     running: Callable[[str], bool]  # does a turn of this session run now?
+    processes: Processes  # commands that run in the background
+    web: Web  # the one network door and what goes through it
+    model: Model  # for the image tool
+    others: Others  # the sessions and agents besides the one that asks
+    nest: Nest  # who keeps sub-agents
+    schedules: Schedules  # who keeps jobs
+    restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
+
+
+def commands(settings: Settings, store: Store, clock: Clock, submit: Submit) -> Processes:
+    """The table of running commands; what ends there wakes its session."""
+    return Processes(settings.tools.exec.process, clock, Records(store), Waker(submit, clock))
+
+
+def board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> Board:
+    """Where questions to people are kept."""
+    return Board(store, clock, os.path.join(settings.home, NAME), stopping)
+
+
+def outside(settings: Settings, catalog: Catalog, web: Web, model: Model) -> dict[str, Tool]:
+    """The tools that look outside; the one for images only if a model sees."""
+    eyes = Eyes(settings, catalog, model)
+    return web.tools(eyes if eyes.available() else None, shrunk)
 
 
 def toolbox(views: Views) -> dict[str, Tool]:
     """Every tool there is, by name; who is offered which is the policy's business."""
     standing = Standing(views.settings, views.store, views.catalog, views.clock, views.environ, views.running)
-    return every(views.memory, standing)
+    web = outside(views.settings, views.catalog, views.web, views.model)
+    made = every(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
+    if views.restart is None:
+        return made
+    return {**made, **gateway.make(gateway.Keeper(views.settings.home, views.environ, views.restart))}

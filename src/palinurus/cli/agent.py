@@ -18,7 +18,7 @@ from palinurus.cli.client import Client, Message, Outcome, connect, key
 from palinurus.cli.render import View, plain
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import Loaded
-from palinurus.core.types.events import AgentStart, Event, ToolEnd, ToolStart
+from palinurus.core.types.events import AgentStart, Event, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
 
 TIMED_OUT = 124  # as timeout(1)
@@ -100,7 +100,7 @@ async def _turn(
                 outcome = piece
                 continue
             seen.note(piece)
-            if live or isinstance(piece, (ToolStart, ToolEnd)):
+            if live or isinstance(piece, (ToolStart, ToolUpdate, ToolEnd)):
                 view.show(piece)
     finally:
         loop.remove_signal_handler(signal.SIGINT)

@@ -14,7 +14,9 @@ from typing import Literal, NamedTuple
 from palinurus.cli import http
 from palinurus.cli.args import Parser
 from palinurus.cli.client import where
+from palinurus.cli.plugins import examined
 from palinurus.cli.render import View, plain
+from palinurus.cli.sandbox import standing
 from palinurus.cli.status import model_in_use
 from palinurus.config import paths
 from palinurus.config.load import Loaded, load
@@ -28,6 +30,7 @@ from palinurus.workspace import files
 
 LOW_DISK = 200_000_000
 TRANSCRIPTS = 500  # newest files that are read
+AGENTS = ("workspace", "cells", "sandboxes")  # folders of the state directory whose content is the agents' business
 
 
 class Finding(NamedTuple):
@@ -138,8 +141,8 @@ def _modes(case: Case) -> Iterator[Finding]:
 
 def _ours(home: str) -> Iterator[str]:
     for folder, folders, names in os.walk(home):
-        if folder == home and "workspace" in folders:
-            folders.remove("workspace")
+        if folder == home:
+            folders[:] = [name for name in folders if name not in AGENTS]
         for name in (*folders, *names):
             path = os.path.join(folder, name)
             if not os.path.islink(path):
@@ -243,6 +246,15 @@ def _auth(case: Case) -> Iterator[Finding]:
         yield Finding("ok", f"auth: {settings.gateway.auth_mode}")
 
 
+def _contained(case: Case) -> Iterator[Finding]:
+    """What holds the commands of agents (`pal sandbox test` proves it)."""
+    for agent in case.loaded.settings.agents.values() if case.loaded else ():
+        held = standing(agent)
+        yield Finding("ok" if held.contained else "warn", f"commands of {agent.id}: {held.what}")
+        for gap in held.gaps:
+            yield Finding("warn", f"commands of {agent.id}: {gap.what}", gap.fix)
+
+
 def _model(case: Case) -> Iterator[Finding]:
     if case.loaded is None:
         return
@@ -277,6 +289,14 @@ def _workspace(case: Case) -> Iterator[Finding]:
             yield Finding("ok", f"workspace: {path}")
 
 
+def _plugins(case: Case) -> Iterator[Finding]:
+    good, told = examined(case.loaded.settings) if case.loaded else ({}, [])
+    for ident in good:
+        yield Finding("ok", f"plugin {ident}")
+    for ident, problem in told:
+        yield Finding("warn", f"plugin {ident}: {problem}", "`pal plugins doctor`")
+
+
 def _disk(case: Case) -> Iterator[Finding]:
     place = case.home
     while not os.path.exists(place):
@@ -295,7 +315,9 @@ CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     _transcripts,
     _port,
     _auth,
+    _contained,
     _model,
     _workspace,
+    _plugins,
     _disk,
 )

@@ -10,19 +10,24 @@ import gc
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
 from palinurus import __version__
 from palinurus.app import App, build
-from palinurus.cli import logs
+from palinurus.cli import breaker, daemon, logs, reload
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
-from palinurus.clock import SystemClock
+from palinurus.cli.main import PARTS
+from palinurus.cli.main import load as load_part
+from palinurus.cli.sandbox import standing
+from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
-from palinurus.config.load import Loaded
+from palinurus.config.load import Loaded, load
 from palinurus.config.settings import Settings
+from palinurus.errors import PalinurusError
 from palinurus.gateway import token
 from palinurus.gateway.server import Gateway
 from palinurus.tools.conceal import conceal
@@ -32,54 +37,169 @@ log = logging.getLogger(__name__)
 
 
 def run(argv: list[str]) -> int:
-    """Parse, load, serve. 0 after an orderly stop."""
-    parser = Parser("gateway", "Run the gateway in the foreground.")
+    """Parse, load, serve. 0 after an orderly stop. With a verb in front, what `daemon` does with it."""
+    if argv and argv[0] in daemon.VERBS:
+        return daemon.run(argv)
+    parser = Parser(
+        "gateway",
+        "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
+    )
     parser.add_argument("--port", type=int, help="TCP port (default: gateway.port, 18789)")
     parser.add_argument("--bind", help="address to listen on (default: gateway.bind, 127.0.0.1)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more")
-    args = parser.parse_args(argv)
+    args = parser.parse_args(argv[1:] if argv[:1] == ["run"] else argv)
     environ = dict(os.environ)
     loaded = load_settings(environ)
+    loaded = breaker.chosen(loaded, breaker.begun(loaded.settings.home, SystemClock().now()), environ)
     loaded = _with(loaded, args.bind, args.port)
     settings = loaded.settings
     conceal()
     secret = settings.gateway.token.reveal() or token.ensure(settings.home)
-    logs.start(logging.DEBUG if args.verbose else logging.INFO, [secret, *logs.secrets(settings)])
+    _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
     _report(loaded)
+    _contained(settings)
     for agent in settings.agents.values():
         if files.fresh(agent.workspace):
             files.ensure(agent.workspace, agent.skip_bootstrap)
     return asyncio.run(serve(loaded, environ, secret))
 
 
+def _contained(settings: Settings) -> None:
+    """Say at the start what holds the commands of agents, and what does not."""
+    for agent in settings.agents.values():
+        held = standing(agent)
+        log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
+        for gap in held.gaps if not held.contained else ():
+            log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
+
+
 async def serve(loaded: Loaded, environ: Mapping[str, str], secret: str) -> int:
-    """Start everything, wait for a signal, stop everything."""
+    """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
+    clock, stop = SystemClock(), _signals()
+    before: Loaded | None = None
+    while True:
+        try:
+            after = await _life(loaded, environ, secret, clock, stop)
+        except PalinurusError as exc:
+            if before is None:
+                raise
+            log.error("the new config cannot be started with, going back to the one before: %s", exc)
+            after = before
+        if after is None:
+            log.info("stopped")
+            return 0
+        before, loaded = (None if after is before else loaded), after
+        secret = loaded.settings.gateway.token.reveal() or token.ensure(loaded.settings.home)
+        _log(logging.getLogger().level, secret, loaded.settings)
+
+
+async def _life(
+    loaded: Loaded, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int]
+) -> Loaded | None:
+    """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
-    clock = SystemClock()
     app = build(loaded, environ, clock)
+    app.restart = lambda seconds: _later(stop, seconds)
     gateway = Gateway(app, clock, secret)
-    stop = _signals()
+    proving: asyncio.Task[None] | None = None
+    traced: Callable[[], None] | None = None
     try:
         await app.start()
+        traced = _traced(app, settings)
         port = await gateway.start(settings.gateway.bind, settings.gateway.port)
+        loaded = _with(loaded, None, port)  # clients look for us where we were
         token.announce(settings.home, token.Place(token.reach(settings.gateway.bind), port, os.getpid(), clock.now()))
         _welcome(app, settings, port)
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
-        log.info("%s received", signal.Signals(await stop.get()).name)
+        proving = asyncio.ensure_future(_proved(loaded, clock))
+        after = await _reason(app, loaded, environ, clock, stop)
         log.info("stopping: running turns get %g s; a second signal ends them at once", settings.gateway.drain)
     finally:
+        if proving is not None:
+            proving.cancel()
         await _down(app, gateway, settings, stop)
-    log.info("stopped")
-    return 0
+        if traced is not None:
+            await asyncio.to_thread(traced)
+        gc.unfreeze()
+    breaker.settled(settings.home)
+    return after
+
+
+def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
+    """Have runs told as OpenTelemetry spans, if that is asked for. Returns the function that sends the last ones."""
+    if not settings.gateway.spans:
+        return None
+    try:
+        spans: Any = load_part(PARTS["spans"])
+    except ModuleNotFoundError as exc:
+        log.warning("diagnostics.otel: %s is not installed; fix: pip install 'palinurus[otel]'", exc.name)
+        return None
+    made = spans()
+    app.follow(made)
+    close: Callable[[], None] = made.close
+    return close
+
+
+async def _proved(loaded: Loaded, clock: Clock) -> None:
+    await clock.sleep(breaker.PROVEN_SECONDS)
+    breaker.settled(loaded.settings.home)
+    breaker.prove(loaded.settings.home, loaded.source)
+
+
+async def _reason(
+    app: App, loaded: Loaded, environ: Mapping[str, str], clock: Clock, stop: asyncio.Queue[int]
+) -> Loaded | None:
+    """Wait for a signal or a new config. What to begin again with; None: this is the end."""
+    told = asyncio.ensure_future(stop.get())
+    try:
+        while True:
+            looking = asyncio.ensure_future(reload.watch(loaded, environ, clock))
+            try:
+                await asyncio.wait({told, looking}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                looking.cancel()
+            if told.done():
+                number = signal.Signals(told.result())
+                log.info("%s received", number.name)
+                return _again(loaded, environ) if number == signal.SIGUSR1 else None
+            change = looking.result()
+            kept = _with(change.loaded, loaded.settings.gateway.bind, loaded.settings.gateway.port)
+            if kept.settings.gateway.reload == "off":
+                loaded = kept
+                continue
+            app.settings = reload.applied(app.settings, kept.settings)
+            if change.live:
+                log.info("config: in force now: %s", ", ".join(change.live))
+            loaded = kept
+            if not change.restart:
+                continue
+            if kept.settings.gateway.reload == "hot":
+                log.warning("config: restart needed (`pal gateway restart`) for: %s", ", ".join(change.restart))
+                continue
+            log.info("config: restarting for: %s", ", ".join(change.restart))
+            return kept
+    finally:
+        told.cancel()
+
+
+def _again(loaded: Loaded, environ: Mapping[str, str]) -> Loaded:
+    """The config as it is now, where this gateway listens."""
+    gateway = loaded.settings.gateway
+    return _with(load(loaded.settings.home, environ), gateway.bind, gateway.port)
+
+
+def _later(stop: asyncio.Queue[int], seconds: float) -> None:
+    """As if somebody sent SIGUSR1 then."""
+    asyncio.get_running_loop().call_later(seconds, stop.put_nowait, int(signal.SIGUSR1))
 
 
 def _signals() -> asyncio.Queue[int]:
     heard: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         loop.add_signal_handler(number, heard.put_nowait, int(number))
     return heard
 
@@ -108,6 +228,12 @@ def _with(loaded: Loaded, bind: str | None, port: int | None) -> Loaded:
     return replace(loaded, settings=replace(loaded.settings, gateway=gateway))
 
 
+def _log(level: int, secret: str, settings: Settings) -> None:
+    known = [secret, *logs.secrets(settings)]
+    file = str(settings.logging.get("file") or paths.log_file(settings.home))
+    logs.start(level, known, structured=settings.gateway.json_logs, file=file)
+
+
 def _report(loaded: Loaded) -> None:
     if loaded.fallback:
         log.warning("%s", loaded.fallback)
@@ -124,7 +250,7 @@ def _welcome(app: App, settings: Settings, port: int) -> None:
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
     print(
         f"Palinurus {__version__} is running\n"
-        f"  open      http://{shown}:{port}/\n"
+        f"  open      http://{shown}:{port}/  (signed in: pal dashboard)\n"
         f"  chat      pal chat          (in another terminal)\n"
         f"  OpenAI    http://{shown}:{port}/v1, model openclaw, {how.get(settings.gateway.auth_mode, '?')}\n"
         f"  model     {model}\n"

@@ -1,11 +1,17 @@
-"""Logging as the gateway does it: one line per event on stderr, control characters escaped, secrets replaced."""
+"""Logging as the gateway does it: one line per event on stderr, control characters escaped, secrets replaced.
+
+Lines for people, or (`logging.consoleStyle: "json"`) one JSON object each for programs.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
 from typing import TextIO
 
 import msgspec
@@ -14,6 +20,7 @@ from palinurus.config.settings import Secret
 
 _SHAPES = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}|\b(?:sk|pk|ghp|gho|xox[abpr]|AIza)[-_]?[\w-]{16,}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+FILE_BYTES = 20 * 1024 * 1024
 MIN_SECRET = 6  # shorter values would blank ordinary words
 
 
@@ -36,12 +43,45 @@ class Scrubbed(logging.Formatter):
         return _CONTROL.sub(lambda m: "\\n" if m[0] == "\n" else f"\\x{ord(m[0]):02x}", text)
 
 
-def start(level: int, secrets: Iterable[str], stream: TextIO | None = None) -> None:
-    """Log to `stream` (stderr) from here on."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(Scrubbed(secrets))
+class Structured(Scrubbed):
+    """The same as a JSON object: time, level, subsystem, message, and the traceback if there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = record.getMessage()
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "subsystem": record.name.removeprefix("palinurus."),
+            "message": self.scrub(message),
+        }
+        if record.exc_info:
+            line["trace"] = self.scrub(self.formatException(record.exc_info))
+        # Half a surrogate pair, which models do produce, cannot be written.
+        clean = {name: text.encode("utf-8", "replace").decode() for name, text in line.items()}
+        named = msgspec.json.encode({"subsystem": clean["subsystem"]}).decode()
+        # Where OpenClaw's own log view looks for level and subsystem.
+        meta = {"logLevelName": record.levelname.replace("WARNING", "WARN"), "name": named, "date": clean["time"]}
+        return msgspec.json.encode({**clean, "_meta": meta}).decode()
+
+
+def start(
+    level: int, secrets: Iterable[str], stream: TextIO | None = None, *, structured: bool = False, file: str = ""
+) -> None:
+    """Log to `stream` (stderr) from here on, and as JSON lines to `file`, which is kept small."""
+    known = list(secrets)
+    shown = logging.StreamHandler(stream or sys.stderr)
+    shown.setFormatter((Structured if structured else Scrubbed)(known))
+    handlers: list[logging.Handler] = [shown]
+    if file:
+        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+        kept = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=2, encoding="utf-8", errors="replace")
+        kept.setFormatter(Structured(known))
+        handlers.append(kept)
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    for old in root.handlers:
+        if isinstance(old, RotatingFileHandler):
+            old.close()
+    root.handlers[:] = handlers
     root.setLevel(level)
 
 

@@ -13,24 +13,38 @@ from palinurus import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("palinurus.cli.chat:run", "talk to the agent in the terminal (what `pal` alone does)"),
     "agent": ("palinurus.cli.agent:run", "send one message, print the reply"),
-    "gateway": ("palinurus.cli.gateway:run", "run the gateway in the foreground"),
+    "gateway": ("palinurus.cli.gateway:run", "run the gateway; install, start, stop, status, logs: as a service"),
+    "dashboard": ("palinurus.cli.dashboard:run", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run", "make the config, the workspace and the token"),
     "status": ("palinurus.cli.status:run", "what is running, with which model, and what went wrong lately"),
     "doctor": ("palinurus.cli.doctor:run", "check the installation; --fix repairs what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run", "look at, search, export, branch and clean up sessions"),
     "models": ("palinurus.cli.models:run", "list the models that can be used"),
+    "policy": ("palinurus.cli.policy:run", "which tools a run gets, and why not the others"),
     "prompt": ("palinurus.cli.prompt:run", "show the system prompt a run would send"),
     "why": ("palinurus.cli.why:run", "explain what happened: `pal why cache`"),
     "usage": ("palinurus.cli.usage:run", "what was used, and what it cost"),
+    "cron": ("palinurus.cli.cron:run", "jobs for later: add, list, edit, run, runs, pause, resume, rm, why"),
+    "tasks": ("palinurus.cli.tasks:run", "what goes on in the background: turns, commands, sub-agents, jobs"),
     "skills": ("palinurus.cli.skills:run", "list, check, install and remove skills"),
+    "plugins": ("palinurus.cli.plugins:run", "list, enable, check, make and test plugins"),
+    "mcp": ("palinurus.cli.mcp:run", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run", "search what the agent remembers, see where it came from, undo"),
+    "approvals": ("palinurus.cli.approvals:run", "decide about what the agent asks leave for, and the rules for it"),
+    "devices": ("palinurus.cli.devices:run", "who may connect: list, approve, reject, revoke, rotate"),
+    "sandbox": ("palinurus.cli.sandbox:run", "what holds the agent's commands: explain it, test it"),
     "config": ("palinurus.cli.config:run", "get, set, explain and validate settings"),
+    "acp": ("palinurus.cli.acp:run", "serve an editor over the Agent Client Protocol"),
     "trace": ("palinurus.cli.trace:run", "follow one message from arrival to receipt"),
 }
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
+    "bridge": "palinurus.cli.bridge:serve",  # needs the extra `acp`
+    "server": "palinurus.cli.server:serve",  # needs the extra `mcp`
+    "spans": "palinurus.cli.spans:Spans",  # needs the extra `otel`
     "local": "palinurus.cli.local:start",  # the whole program, when no gateway runs
+    "other": "palinurus.cli.plugins:other",  # commands that plugins bring
 }
 
 _HELP = """Palinurus, a personal AI agent that runs on your own machine.
@@ -65,7 +79,7 @@ def main(argv: list[str] | None = None) -> int:
         args = [args[1], "--help"]
     name = args.pop(0) if args and not args[0].startswith("-") else "chat"
     if name not in COMMANDS:
-        return _unknown(name)
+        return _run(PARTS["other"], [name, *args])
     return _run(COMMANDS[name][0], args)
 
 
@@ -100,12 +114,6 @@ def _run(where: str, args: list[str]) -> int:
         # The reader has gone (`pal … | head`); what Python still wants to flush goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-
-
-def _unknown(name: str) -> int:
-    close = load("difflib:get_close_matches")(name, COMMANDS, 1)  # type: ignore[operator]
-    hint = f"did you mean `pal {close[0]}`?" if close else "`pal --help` lists the commands"
-    return _usage(f"there is no command {name!r}", hint)
 
 
 def _usage(message: str, fix: str = "`pal --help`") -> int:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.cli.args import Parser, settings
+from palinurus.cli.pull import shown
 from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
 from palinurus.core.memory.excerpt import hint
@@ -23,8 +24,11 @@ from palinurus.core.memory.rank import cited
 from palinurus.core.memory.values import Refused
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, NotFound, StateError
+from palinurus.providers.local.fetch import fetch
+from palinurus.providers.local.weights import VECTORS
 from palinurus.store.port import ItemRow
 from palinurus.store.sqlite.reader import open_reader
+from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import Version
 from palinurus.workspace.memory.memory import Memory
 
@@ -48,10 +52,12 @@ def run(argv: list[str]) -> int:
     agent = loaded.agents.get(ident)
     if agent is None:
         raise NotFound(f"no agent {ident}", fix=f"there is: {', '.join(loaded.agents)}")
-    memory = Memory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock())
+    embedder = Embedder(loaded.home)
+    memory = Memory(loaded.home, agent.id, agent.workspace, agent.memory, SystemClock(), embedder)
     try:
         sys.stdout.write(plain(_COMMANDS[options.command](Asked(memory, loaded.home, options))) + "\n")
     finally:
+        embedder.close()
         memory.close()
     return 0
 
@@ -104,13 +110,38 @@ def undo(asked: Asked) -> str:
 def status(asked: Asked) -> str:
     """What there is."""
     files, chunks, note = asked.memory.size()
+    have, why = asked.memory.vectors()
     entries = list(asked.memory.roots.scan())
     if asked.options.json:
         found = [{"path": entry.path, "bytes": entry.size} for entry in entries]
-        return _json({"files": found, "indexed": files, "chunks": chunks, "vectors": False, "note": note})
+        told = {"indexed": files, "chunks": chunks, "vectors": not why, "withVectors": have, "why": why, "note": note}
+        return _json({"files": found, **told})
     lines = [f"{entry.size:>9,}  {entry.path}" for entry in entries]
-    head = f"{files} file{'' if files == 1 else 's'}, {chunks} pieces; full-text search, no vectors"
+    head = f"{files} file{'' if files == 1 else 's'}, {chunks} pieces; {_way(chunks, have, why)}"
     return "\n".join([head, *lines, *([f"note: {note}"] if note else [])])
+
+
+def _way(chunks: int, have: int, why: str) -> str:
+    """How memory is searched, and why not otherwise."""
+    if why:
+        return f"full-text search, no vectors: {why}"
+    later = "" if have >= chunks else "; the others get theirs while the gateway runs, or by `pal memory pull`"
+    return f"full-text and vector search, {min(have, chunks)} pieces with vectors{later}"
+
+
+def pull(asked: Asked) -> str:
+    """Fetch the model that finds by meaning, and give every piece its vector."""
+    os.umask(0o077)
+    path = fetch(asked.home, VECTORS, (sys.executable,), shown(sys.stderr, VECTORS, SystemClock().monotonic))
+    asked.memory.refresh()
+    made = 0
+    while count := asked.memory.fill():
+        made += count
+    have, why = asked.memory.vectors()
+    if asked.options.json:
+        return _json({"path": path, "made": made, "withVectors": have, "why": why})
+    told = f"{VECTORS.title} ({VECTORS.licence}) is at {path}, size and SHA-256 are right"
+    return f"{told}\nnot used: {why}" if why else f"{told}\n{made} pieces got their vectors; {have} have one"
 
 
 _COMMANDS: dict[str, Callable[[Asked], str]] = {
@@ -119,6 +150,7 @@ _COMMANDS: dict[str, Callable[[Asked], str]] = {
     "why": why,
     "undo": undo,
     "status": status,
+    "pull": pull,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from palinurus.app.plugins import brought
 from palinurus.cli import probe, pull, thinking
 from palinurus.cli.args import Parser
 from palinurus.config import load, paths
@@ -53,7 +54,9 @@ def run(argv: list[str]) -> int:
 def found(environ: Mapping[str, str]) -> Catalog:
     """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
     loaded = load.load(paths.home(environ), environ)
-    return Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
+    catalog = Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
+    catalog.vendors = brought(loaded.settings).vendors
+    return catalog
 
 
 def listing(catalog: Catalog) -> dict[str, Any]:

@@ -10,31 +10,36 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 
 from palinurus.agent.facts import Gatherer, Supply
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.prepare import Parts, Preparer, Unprepared
+from palinurus.app.plugins import brought
+from palinurus.app.tools import outside
 from palinurus.cli.args import Parser, settings
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings
+from palinurus.core.policy.decide import Verdict
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Prompt
+from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.route import route
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Claim, SessionRow, Store
+from palinurus.store.port import Claim, Kept, SessionRow, Store
 from palinurus.store.sqlite.reader import open_reader
-from palinurus.tools.collect import every
+from palinurus.tools.collect import Others, every
 from palinurus.tools.environ import child_env, search_path
 from palinurus.tools.memory import Recall
+from palinurus.tools.spawn import Nest
 from palinurus.tools.status import Status
+from palinurus.tools.web.family import Web
 from palinurus.workspace.shelf import Shelf
 
 CHARS = 4  # to a token, roughly
@@ -88,12 +93,27 @@ def message(settings: Settings, asked: argparse.Namespace) -> Inbound:
     )
 
 
+class Look(NamedTuple):
+    """The plan of a run that is not run, and what the policy said about its tools."""
+
+    plan: RunPlan
+    verdict: Verdict
+
+
 async def preview(
     settings: Settings, environ: Mapping[str, str], inbound: Inbound, raw: dict[str, Any] | None = None
 ) -> RunPlan:
     """The plan a run of this message would have, prepared as runs are. Raises BadRequest with the reason if none."""
+    return (await look(settings, environ, inbound, raw)).plan
+
+
+async def look(
+    settings: Settings, environ: Mapping[str, str], inbound: Inbound, raw: dict[str, Any] | None = None
+) -> Look:
+    """The same, with the verdict on every tool. Raises BadRequest."""
     environ = {**{name: value.reveal() for name, value in settings.env.items()}, **environ}
-    catalog = Catalog(settings, environ)
+    catalog, others = Catalog(settings, environ), brought(settings)
+    catalog.vendors = others.vendors
     if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
         catalog.ollama = await probe_ollama()
     where = route(inbound, settings)
@@ -102,10 +122,14 @@ async def preview(
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
     shelf = Shelf(settings, environ, raw, path=search_path())
+    web = outside(settings, catalog, Web(settings.web, clock), cast(Model, None))
     parts = Parts(
         settings,
         catalog,
-        every(cast(Recall, None), cast(Status, None)),  # a preview runs none of them
+        {  # a preview runs none of them
+            **others.tools,
+            **every(cast(Recall, None), cast(Status, None), cast(Others, None), cast(Nest, None), web=web),
+        },
         store,
         Transcripts(settings.home),
         clock,
@@ -115,10 +139,13 @@ async def preview(
         shelf,
     )
     claim = Claim("preview", str(where.key), where.lane, b"", clock.now(), 1)
-    prepared = await Preparer(parts).prepare(claim, inbound, where)
+    preparer = Preparer(parts)
+    prepared = await preparer.prepare(claim, inbound, where)
     if isinstance(prepared, Unprepared):
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
-    return prepared.plan
+    plan = prepared.plan
+    question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)
+    return Look(plan, preparer.offers.offer(question).verdict)
 
 
 class _Shelf:
@@ -133,6 +160,9 @@ class _Shelf:
                 return reader.session(key)
         except NotFound:
             return None
+
+    async def all_kept(self, kind: str) -> list[Kept]:
+        return []  # a preview runs no tool: what its taint would be does not show
 
 
 def facts(plan: RunPlan) -> dict[str, Any]:

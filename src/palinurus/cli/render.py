@@ -15,6 +15,7 @@ from palinurus.core.types.events import (
     MessageStart,
     ToolEnd,
     ToolStart,
+    ToolUpdate,
 )
 
 _DROPPED = {
@@ -70,6 +71,9 @@ class View:
                 self._fresh()
         elif isinstance(event, ToolStart):
             self._start(event)
+        elif isinstance(event, ToolUpdate):
+            if event.approval:
+                self.note(event.partial, "bold")
         elif isinstance(event, ToolEnd):
             self._end(event)
         elif isinstance(event, CompactionStart):

@@ -12,17 +12,22 @@ from typing import Any
 import msgspec
 
 from palinurus import __version__
+from palinurus.app.plugins import brought
 from palinurus.cli import http
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.cli.client import where
 from palinurus.cli.render import View, plain
+from palinurus.cli.sandbox import standing
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
+from palinurus.core.schedule.beat import Beat
 from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.store.sqlite.reader import open_reader
+from palinurus.triggers.heartbeat import KIND as HEARTBEAT
+from palinurus.triggers.jobs import JOB
 
 ERRORS = 5
 LOOKED_AT = 500  # newest messages searched for failures
@@ -41,7 +46,10 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
     model: str
     key: str  # where the model's key comes from
     workspace: str
+    commands: str  # what holds them
     sessions: int
+    jobs: int
+    heartbeat: str  # how often, how many there were, what they cost
     queued: int
     running: int
     errors: list[dict[str, Any]]
@@ -84,9 +92,11 @@ async def collect(loaded: Loaded, environ: Mapping[str, str]) -> Status:
         model=model,
         key=key,
         workspace=settings.agents[settings.default_agent].workspace,
+        commands=standing(settings.agents[settings.default_agent]).what,
         config=[loaded.fallback, *problems] if loaded.fallback else problems,
         disk_free=shutil.disk_usage(_existing(settings.home)).free,
         disk_used=_size(settings.home),
+        heartbeat=_beats(settings),
         **stored,
     )
 
@@ -95,8 +105,9 @@ async def model_in_use(settings: Settings, environ: Mapping[str, str]) -> tuple[
     """The default agent's model, and where its key comes from ("" when it needs none or has none)."""
     agent = settings.agents[settings.default_agent]
     catalog = Catalog(settings, environ)
+    catalog.vendors = brought(settings).vendors
     if catalog.wants_probe(agent):
-        catalog = Catalog(settings, environ, ollama=await probe_ollama())
+        catalog.ollama = await probe_ollama()
     info = catalog.default(agent)
     return str(info.ref).removeprefix("/"), catalog.key_source(info.ref.provider)
 
@@ -116,10 +127,11 @@ async def _ready(address: http.Address) -> dict[str, Any] | None:
 
 
 def _stored(home: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"sessions": 0, "queued": 0, "running": 0, "errors": [], "state": ""}
+    found: dict[str, Any] = {"sessions": 0, "jobs": 0, "queued": 0, "running": 0, "errors": [], "state": ""}
     try:
         with open_reader(home) as reader:
             found["sessions"] = len(reader.sessions())
+            found["jobs"] = len(reader.all_kept(JOB))
             found["queued"] = len(reader.items(10_000, state="queued"))
             found["running"] = len(reader.items(10_000, state="running"))
             bad = [r for r in reader.items(LOOKED_AT) if r.outcome in ("failed", "refused", "dead")]
@@ -133,6 +145,22 @@ def _stored(home: str) -> dict[str, Any]:
     return found
 
 
+def _beats(settings: Settings) -> str:
+    """Of the default agent."""
+    own = settings.heartbeats.get(settings.default_agent)
+    if own is None:
+        return "off"
+    try:
+        with open_reader(settings.home) as reader:
+            kept = {one.key: one.data for one in reader.all_kept(HEARTBEAT)}
+        beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=Beat)
+    except (NotFound, StateError, msgspec.DecodeError):
+        beat = Beat()
+    spent = f", {beat.count} so far for ${beat.cost:.4f} (${beat.cost / beat.count:.4f} each)" if beat.count else ""
+    stopped = f"; stopped: {beat.stopped}" if beat.stopped else ""
+    return f"every {own.every / 60:g} min{spent}{stopped}"
+
+
 def _existing(path: str) -> str:
     while not os.path.exists(path):
         path = os.path.dirname(path)
@@ -143,8 +171,8 @@ def _size(home: str) -> int:
     """Bytes of our own files; the workspace is the owner's."""
     total = 0
     for folder, folders, names in os.walk(home):
-        if folder == home and "workspace" in folders:
-            folders.remove("workspace")
+        if folder == home:
+            folders[:] = [name for name in folders if name not in ("workspace", "cells", "sandboxes")]
         for name in names:
             try:
                 total += os.lstat(os.path.join(folder, name)).st_size
@@ -164,9 +192,12 @@ def _print(status: Status, view: View) -> None:
         ("gateway", gateway),
         ("model", status.model + (f" (key from {status.key})" if status.key else "")),
         ("sessions", str(status.sessions)),
+        ("jobs", f"{status.jobs} (`pal cron list`)" if status.jobs else "none"),
+        ("heartbeat", status.heartbeat),
         ("messages", f"{status.running} running, {status.queued} waiting"),
         ("home", f"{status.home} ({_bytes(status.disk_used)}, {_bytes(status.disk_free)} free)"),
         ("workspace", status.workspace),
+        ("commands", status.commands),
     ]
     print(f"{view.style('Palinurus', 'bold')} {status.version}")
     for name, text in rows:

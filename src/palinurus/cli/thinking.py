@@ -21,7 +21,7 @@ from palinurus.core.types.model import Failure, ModelInfo, Prompt, Request
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Profile, Vendor
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers import RULES, WIRES, load
+from palinurus.providers import MODELS, RULES, WIRES, load
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.wire import Wire
@@ -81,7 +81,7 @@ def _decided(model: ModelInfo, vendor: Vendor, agent: AgentSettings) -> Decision
 def levels(model: ModelInfo, vendor: Vendor, offered: Profile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
     wire: Wire | None = load(WIRES, model.api)
-    if wire is None and model.api not in ("builtin", "local"):
+    if wire is None and model.api not in MODELS:
         raise BadRequest(f"{model.ref} has the unknown api {model.api!r}", fix=f"use one of {', '.join(WIRES)}")
     default = thinking.default(model, offered)
     sent = {level.id: _sent(model, level.id, wire, vendor) if wire else ({}, {}) for level in offered.levels}

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.fingerprint import CHARS
 from palinurus.agent.watch import FOLDER, Found, Look, load, place, share
+from palinurus.agent.why import FIXES, cause, verdict
 from palinurus.cli.args import Parser
 from palinurus.config.paths import home
 from palinurus.core.types.keys import session_key
@@ -18,16 +18,6 @@ from palinurus.store.port import ItemRow, SessionRow, Spent
 from palinurus.store.sqlite.reader import Reader, open_reader
 
 CALLS = 10  # of the ledger that are shown
-SHORT = 300_000  # ms: how long providers keep a prefix at least, as a rule
-_FIXES = {
-    "model": "a cache belongs to one model; switching models pays for the whole history once",
-    "tools": "tools come first in every request: a list that changes between turns costs everything after it",
-    "prompt": "the stable part changed: an edited workspace file, another skill, another setting",
-    "chat": "the part below the boundary follows channel, thinking level and HEARTBEAT.md",
-    "compaction": "expected: the history was shortened to fit",
-    "history limit": "expected with a history limit: each turn drops the oldest one",
-    "history": "messages that were already sent were changed, pruned or taken back",
-}
 
 
 def run(argv: list[str]) -> int:
@@ -70,7 +60,7 @@ def facts(row: SessionRow, look: Look | None, calls: list[Spent], items: list[It
         seen = {name: getattr(look, name) for name in names}
         seen["sections"] = [{"group": p.group, "name": p.name, "bytes": p.size} for p in look.pieces]
         seen["breaks"] = [
-            {"at": f.at, "item": cause(f, items), "why": _FIXES[f.what.cause], **msgspec.to_builtins(f.what)}
+            {"at": f.at, "item": cause(f, items), "why": FIXES[f.what.cause], **msgspec.to_builtins(f.what)}
             for f in look.breaks
         ]
     return {
@@ -99,36 +89,6 @@ def told(row: SessionRow, look: Look | None, calls: list[Spent], items: list[Ite
     return "\n".join(lines)
 
 
-def verdict(look: Look | None, calls: list[Spent]) -> str:
-    """One sentence: what happened with the last request."""
-    if look is None:
-        return "No request of this session has been looked at yet."
-    if look.requests < 2:
-        return "This session has made one request: there was nothing to reuse yet."
-    last = look.breaks[-1] if look.breaks else None
-    if last is not None and last.at == look.at:
-        return f"The last request broke the prefix. {_FIXES[last.what.cause].capitalize()}."
-    counted = calls[-1] if calls else None
-    if counted is None or counted.cache_read or counted.cache_write:
-        return "The last request began exactly as the one before it."
-    if look.idle > SHORT:
-        return (
-            f"The prefix was unchanged, but the provider read nothing from its cache: the request before was "
-            f"{look.idle // 60_000} minutes older, and it has probably been dropped meanwhile (params.cacheRetention)."
-        )
-    return (
-        "The prefix was unchanged, but the provider reports no cache use: it has no cache, does not tell, or the "
-        f"prompt ({look.total // CHARS} tokens) is shorter than it takes."
-    )
-
-
-def cause(found: Found, items: list[ItemRow]) -> str:
-    """The message in whose run the break came; "" if it is not on file any more."""
-    return next(
-        (i.id for i in items if i.claimed and i.claimed <= found.at and (not i.settled or found.at <= i.settled)), ""
-    )
-
-
 def _break(found: Found, item: str) -> list[str]:
     what = found.what
     lines = [
@@ -137,7 +97,7 @@ def _break(found: Found, item: str) -> list[str]:
     ]
     if what.before or what.after:
         lines += [f"      was: {_clean(what.before)}", f"      now: {_clean(what.after)}"]
-    return [*lines, f"      why: {_FIXES[what.cause]}" + (f" (pal trace {item})" if item else "")]
+    return [*lines, f"      why: {FIXES[what.cause]}" + (f" (pal trace {item})" if item else "")]
 
 
 def _call(call: Spent) -> str:

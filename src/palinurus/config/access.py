@@ -5,6 +5,7 @@ Refuses what would leave the door open: no authentication on an address that oth
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 
@@ -13,7 +14,7 @@ from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.gateway import Auth, ControlUi, Gateway
 from palinurus.config.schema.words import SecretText
-from palinurus.config.settings import AuthMode, GatewaySettings, Secret
+from palinurus.config.settings import AuthMode, GatewaySettings, ProxySettings, Secret
 
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
 WORDS: tuple[str, ...] = ("loopback", "lan", "auto", "custom")
@@ -41,6 +42,7 @@ def gateway(config: Config, environ: Mapping[str, str], findings: list[Finding])
     endpoints = section.http.endpoints if section.http else None
     completions = endpoints.chat_completions if endpoints else None
     enabled = completions.enabled if completions else None
+    answers = endpoints.responses if endpoints else None
     return GatewaySettings(
         port=section.port or base.port,
         bind=bind,
@@ -50,7 +52,21 @@ def gateway(config: Config, environ: Mapping[str, str], findings: list[Finding])
         allowed_origins=origins,
         allowed_hosts=hosts,
         chat_completions=base.chat_completions if enabled is None else enabled,
+        reload=(section.reload.mode if section.reload else None) or base.reload,
+        json_logs=config.logging is not None and config.logging.console_style == "json",
+        spans=_traced(config),
+        responses=(answers or {}).get("enabled") is not False,
+        handshake=(section.handshake_timeout_ms or base.handshake * 1000) / 1000,
+        proxy=_proxy(section, findings) if mode == "trusted-proxy" else None,
     )
+
+
+def _traced(config: Config) -> bool:
+    """diagnostics.enabled and diagnostics.otel.enabled; traces are not switched off there."""
+    told = config.diagnostics or {}
+    otel = told.get("otel")
+    wanted = isinstance(otel, dict) and otel.get("enabled") is True and otel.get("traces") is not False
+    return wanted and told.get("enabled") is not False
 
 
 def loopback(address: str) -> bool:
@@ -96,6 +112,26 @@ def _auth(section: Auth, environ: Mapping[str, str], findings: list[Finding]) ->
     if mode == "trusted-proxy" and section.trusted_proxy is None:
         findings.append(Finding((*path, "mode"), "'trusted-proxy' needs gateway.auth.trustedProxy.userHeader"))
     return mode, token, password
+
+
+def _proxy(section: Gateway, findings: list[Finding]) -> ProxySettings | None:
+    """Who may name the user. No proxy listed = nobody may."""
+    rules = section.auth.trusted_proxy if section.auth else None
+    if rules is None:
+        return None
+    peers: list[str] = []
+    for index, written in enumerate(section.trusted_proxies or ()):
+        try:
+            peers.append(str(ipaddress.ip_network(written.strip(), strict=False)))
+        except ValueError:
+            findings.append(Finding(("gateway", "trustedProxies", index), "is neither an address nor a network"))
+    if not peers:
+        path: Path = ("gateway", "trustedProxies")
+        findings.append(Finding(path, "auth mode 'trusted-proxy' needs the proxy's address here"))
+    users = None if rules.allow_users is None else tuple(rules.allow_users)
+    return ProxySettings(
+        tuple(peers), rules.user_header, tuple(rules.required_headers or ()), users, bool(rules.allow_loopback)
+    )
 
 
 def _origins(section: ControlUi, findings: list[Finding]) -> tuple[tuple[str, ...], tuple[str, ...]]:

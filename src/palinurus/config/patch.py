@@ -59,11 +59,11 @@ def _change(home: str, environ: Mapping[str, str], key: str, apply: Any, apply_t
         path = parse(key)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    with _writing(home, file):
+    with writing(home, file):
         before = read(file, home, environ)
         if before.problems and not before.text and before.settings is None:
             raise ConfigError(before.problems, fix="put the file right by hand first")
-        raw = _parsed(before, file)
+        raw = parsed(before, file)
         path = settle(path, raw)
         try:
             wanted = apply(raw, path)
@@ -81,7 +81,8 @@ def _change(home: str, environ: Mapping[str, str], key: str, apply: Any, apply_t
     return Patched(file, show(path), line, True, lost, restart(path), tuple(p for p in after.problems if p.fatal))
 
 
-def _parsed(before: Reading, file: str) -> Any:
+def parsed(before: Reading, file: str) -> Any:
+    """What the file says, variables as written. Raises ConfigError if it cannot be read as JSON5."""
     if before.data is None:
         return {}
     try:
@@ -98,17 +99,18 @@ def _text(before: Reading, path: Path, wanted: Any, apply_text: Any) -> tuple[st
         text = edit.render(wanted) + "\n"
     except UnicodeEncodeError:
         text = ""
-    if not _same(text, wanted):
+    if not same(text, wanted):
         raise BadRequest(f"{show(path)[:80]!r}: this value cannot be written as JSON")
     if before.data is None:
         return text, False
     edited = apply_text(before.text, path)
-    if edited is not None and _same(edited, wanted):
+    if edited is not None and same(edited, wanted):
         return edited, False
     return text, lines.scan(before.text).comments
 
 
-def _same(text: str, wanted: Any) -> bool:
+def same(text: str, wanted: Any) -> bool:
+    """Does this text say `wanted`?"""
     try:
         return bool(pyjson5.decode(text, lines.MAX_DEPTH) == wanted)
     except (pyjson5.Json5Exception, ValueError, RecursionError):
@@ -126,7 +128,7 @@ def _refuse(before: Reading, after: Reading, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _writing(home: str, file: str) -> Iterator[None]:
+def writing(home: str, file: str) -> Iterator[None]:
     """One writer at a time, in this process and others. What the disk refuses becomes StateUnwritable."""
     try:
         os.makedirs(home, 0o700, exist_ok=True)

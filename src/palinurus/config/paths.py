@@ -62,3 +62,8 @@ def token_file(home: str) -> str:
 def workspace(home: str) -> str:
     """The default agent's directory when the config names none."""
     return os.path.join(home, "workspace")
+
+
+def log_file(home: str) -> str:
+    """What the gateway logged, as JSON lines."""
+    return os.path.join(home, "logs", "gateway.log")

@@ -12,11 +12,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import access, bindings, credentials, durations, paths, supply, upkeep
+from palinurus.config import access, bindings, credentials, durations, mcp, paths, plugins, supply, upkeep, web
+from palinurus.config.approvals import approvals
 from palinurus.config.blocks import blocks
 from palinurus.config.check import Finding
+from palinurus.config.compaction import compaction
+from palinurus.config.context import context
+from palinurus.config.cron import cron
+from palinurus.config.exec import patch_workspace_only, processes
+from palinurus.config.heartbeat import heartbeats
 from palinurus.config.keypath import Path
+from palinurus.config.policy import policy
 from palinurus.config.prompts import prompted
+from palinurus.config.reach import reach
+from palinurus.config.runtimes import runtimes
+from palinurus.config.sandbox import Where, sandbox
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Heartbeat, ModelEntry
 from palinurus.config.schema.models import Model, Provider
@@ -35,11 +45,15 @@ from palinurus.config.settings import (
     Settings,
     ToolsSettings,
 )
+from palinurus.config.subagents import subagents
+from palinurus.config.taint import taint
+from palinurus.config.webhooks import webhooks
 from palinurus.core.types.keys import agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
 NEVER = 1_000_000  # a count no run reaches
 
+_BOX: Path = ("agents", "defaults", "sandbox")  # also for what an agent's own says: the message names the value
 _PROVIDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
@@ -82,7 +96,22 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         auth=credentials.auth(config, environ, findings),
         budgets=credentials.budgets(config, agents, findings),
         skills=supply.skills(config, home, environ, findings),
+        web=web.web(config, environ, findings),
+        image_models=web.image_models(config),
+        context=context(config),
+        policy=policy(config, agents, findings),
+        reach=reach(config, agents),
+        subagents=subagents(config, agents),
+        compaction=compaction(config),
+        heartbeats=heartbeats(config, written, default),
+        cron=cron(config, agents[default].user_timezone),
+        webhooks=webhooks(config, environ, findings),
+        mcp=mcp.resolve(config, home, environ, findings),
+        runtimes=runtimes(config, written, agents),
+        plugins=plugins.plugins(config, home, environ, findings),
+        scripts=plugins.scripts(config, home, environ),
         channels={k: wrap(v, ("channels", k)) for k, v in channels.items() if v.get("enabled") is not False},
+        approvals=approvals(config, written, agents, home),
         logging=_plain(config.logging),
         env=_env(config.env or {}),
         version=version,
@@ -164,6 +193,7 @@ def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, sc
         user_timezone=(defaults.user_timezone or "").strip(),
         identity=_plain(entry.identity),
         skip_bootstrap=bool(defaults.skip_bootstrap),
+        sandbox=sandbox(entry.sandbox, defaults.sandbox, Where(_BOX, scene.home, scene.environ, scene.findings)),
     )
 
 
@@ -249,8 +279,6 @@ def _model(body: Model, provider: Provider) -> ModelSettings:
 
 
 def _tools(section: Tools, scene: Scene) -> ToolsSettings:
-    if section.allow and section.also_allow:
-        scene.bad(("tools", "alsoAllow"), "cannot stand beside tools.allow", "move its names into tools.allow")
     own = section.exec or Exec()
     loops = section.loop_detection or LoopDetection()
     base = ToolsSettings()
@@ -261,14 +289,16 @@ def _tools(section: Tools, scene: Scene) -> ToolsSettings:
         scene.bad(("tools", "loopDetection", path), f"the run would stop (at {stop}) before it was warned (at {warn})")
     limit = _first(own.timeout_sec, own.timeout_seconds)
     return ToolsSettings(
-        allow=None if section.allow is None else tuple(section.allow),
-        deny=tuple(section.deny or ()),
-        also_allow=tuple(section.also_allow or ()),
-        profile=section.profile,
         workspace_only=bool((section.fs or Fs()).workspace_only),
-        exec=ExecSettings(base.exec.timeout if limit is None else float(limit) or UNLIMITED, own.env or {}),
+        exec=ExecSettings(
+            base.exec.timeout if limit is None else float(limit) or UNLIMITED,
+            own.env or {},
+            processes(own),
+            patch_workspace_only(own),
+        ),
         loop_warn=NEVER if loops.enabled is False else warn,
         loop_stop=NEVER if loops.enabled is False else stop,
+        taint=taint(section, scene.findings),
     )
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
+
 from palinurus.config.keypath import Path
-from palinurus.config.settings import Secret
 
 MASK = "***"
 
@@ -22,6 +23,23 @@ _NAMES = re.compile(
 _HOLDERS = frozenset({"headers", "env", "vars"})  # every value below is taken for a secret
 _REFERENCE = re.compile(r"\$\{[A-Z_][A-Z0-9_]*\}")
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A value that must not be shown. `reveal()` is the only way to it."""
+
+    _value: str = ""
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "Secret(***)" if self._value else "Secret()"
+
+    __str__ = __repr__
 
 
 def secret(path: Path) -> bool:

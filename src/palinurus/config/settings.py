@@ -9,25 +9,25 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from palinurus.config.approvals import AgentRules
+from palinurus.config.compaction import CompactionSettings
+from palinurus.config.context import ContextSettings
+from palinurus.config.cron import CronSettings
+from palinurus.config.exec import ProcessSettings
+from palinurus.config.heartbeat import HeartbeatSettings
+from palinurus.config.mcp import McpSettings
+from palinurus.config.plugins import PluginSettings, ScriptSettings
+from palinurus.config.reach import ReachSettings
+from palinurus.config.runtimes import RuntimeSettings
+from palinurus.config.secrets import Secret as Secret
+from palinurus.config.subagents import SubagentSettings
+from palinurus.config.webhooks import WebhookSettings
 from palinurus.core.memory.values import Options
+from palinurus.core.policy.address import Rules as OpenHosts
+from palinurus.core.policy.layers import Rules
 from palinurus.core.stream.chunk import BlockSettings
-
-
-class Secret(msgspec.Struct, frozen=True):
-    """A value that must not be shown. `reveal()` is the only way to it."""
-
-    _value: str = ""
-
-    def reveal(self) -> str:
-        return self._value
-
-    def __bool__(self) -> bool:
-        return bool(self._value)
-
-    def __repr__(self) -> str:
-        return "Secret(***)" if self._value else "Secret()"
-
-    __str__ = __repr__
+from palinurus.core.types.cell import SandboxSettings
+from palinurus.core.types.taint import TaintRules
 
 
 class _Veiled(msgspec.Struct, frozen=True):
@@ -123,30 +123,43 @@ class AgentSettings(_Veiled, frozen=True):
     params: dict[str, Any] = {}  # for every model; model_params goes over it
     prompt: PromptSettings = PromptSettings()
     memory: Options = Options()
+    image_side: int = 1200  # pixels an image in a message is made smaller to
     time_format: str = "auto"  # auto | 12 | 24
     bootstrap_chars: int = 12_000  # of one workspace file in the prompt
     bootstrap_total: int = 60_000  # of all of them
     skills: tuple[str, ...] | None = None  # which it may use; None = all
     skills_chars: int | None = None  # room for the list of skills; None = skills.limits
+    sandbox: SandboxSettings = SandboxSettings()
 
 
 class ExecSettings(_Veiled, frozen=True):
     timeout: float = 1800.0
     env: dict[str, str] = {}  # declared extra variables for children
+    process: ProcessSettings = ProcessSettings()
+    patch_workspace_only: bool = True
 
 
 class ToolsSettings(msgspec.Struct, frozen=True):
-    allow: tuple[str, ...] | None = None  # () = none at all
-    deny: tuple[str, ...] = ()
-    also_allow: tuple[str, ...] = ()
-    profile: str | None = None  # minimal | coding | messaging | full
+    """tools, but for who may use which: that is `Settings.policy`."""
+
     workspace_only: bool = False
     exec: ExecSettings = ExecSettings()
     loop_warn: int = 3
     loop_stop: int = 6
+    taint: TaintRules = TaintRules()
 
 
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
+
+
+class ProxySettings(msgspec.Struct, frozen=True):
+    """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
+
+    peers: tuple[str, ...]  # addresses or networks
+    user_header: str
+    required_headers: tuple[str, ...] = ()
+    users: tuple[str, ...] | None = None  # None = whoever the proxy names
+    loopback: bool = False  # may a proxy on this machine do it
 
 
 class GatewaySettings(msgspec.Struct, frozen=True):
@@ -158,7 +171,13 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     allowed_origins: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()  # names besides loopback and the bind address
     chat_completions: bool = True
+    responses: bool = True
+    reload: Literal["off", "restart", "hot", "hybrid"] = "hybrid"  # what a changed config file leads to
+    json_logs: bool = False
+    spans: bool = False  # OpenTelemetry (diagnostics.otel)
     drain: float = 30.0  # seconds running turns get on SIGTERM
+    handshake: float = 15.0  # seconds a WebSocket client has to log in
+    proxy: ProxySettings | None = None  # auth_mode trusted-proxy
 
 
 class LaneSettings(msgspec.Struct, frozen=True):
@@ -275,6 +294,40 @@ class SkillSettings(msgspec.Struct, frozen=True):
     file_bytes: int = 256_000  # of a SKILL.md
 
 
+class FetchSettings(msgspec.Struct, frozen=True):
+    """tools.web.fetch"""
+
+    enabled: bool = True
+    chars: int = 20_000  # maxChars: when the model names no number
+    chars_cap: int = 50_000  # maxCharsCap: whatever it names
+    size: int = 750_000  # maxResponseBytes
+    timeout: float = 30.0
+    redirects: int = 3
+    cache: float = 900.0  # seconds; cacheTtlMinutes
+    agent: str = ""  # userAgent; "" = ours
+    rules: OpenHosts = OpenHosts()  # allowedHosts, allowPrivate, ssrfPolicy
+
+
+class SearchSettings(msgspec.Struct, frozen=True):
+    """tools.web.search"""
+
+    enabled: bool = True
+    engine: str = "duckduckgo"
+    key: Secret = Secret()
+    base_url: str = ""  # "" = the engine's own
+    model: str = ""
+    results: int = 5
+    timeout: float = 30.0
+    cache: float = 900.0
+
+
+class WebSettings(msgspec.Struct, frozen=True):
+    """tools.web"""
+
+    fetch: FetchSettings = FetchSettings()
+    search: SearchSettings = SearchSettings()
+
+
 class Settings(msgspec.Struct, frozen=True):
     """The whole program's. `sources` maps key paths to file:line for `explain`."""
 
@@ -291,9 +344,24 @@ class Settings(msgspec.Struct, frozen=True):
     auth: AuthSettings = AuthSettings()
     budgets: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
+    web: WebSettings = WebSettings()
+    image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
+    context: ContextSettings = ContextSettings()
+    policy: Rules = Rules()
+    reach: ReachSettings = ReachSettings()
+    subagents: dict[str, SubagentSettings] = {}  # by agent
+    compaction: CompactionSettings = CompactionSettings()
+    heartbeats: dict[str, HeartbeatSettings] = {}  # by agent; only those that beat
+    cron: CronSettings = CronSettings()
+    webhooks: WebhookSettings = WebhookSettings()  # hooks
+    mcp: McpSettings = McpSettings()
+    runtimes: RuntimeSettings = RuntimeSettings()  # programs that do runs in our loop's place
+    plugins: PluginSettings = PluginSettings()
+    scripts: ScriptSettings = ScriptSettings()  # hooks.internal
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     blocks_on: bool = False  # agents.defaults.blockStreamingDefault
     blocks: BlockSettings = BlockSettings()
+    approvals: dict[str, AgentRules] = {}  # by agent: how commands are judged
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does

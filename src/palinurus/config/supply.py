@@ -47,6 +47,7 @@ def _agent(agent: AgentSettings, own: AgentEntry, shared: AgentDefaults) -> Agen
             (shared.context_limits or {}, own.context_limits or {}),
             agent.prompt.citations,
         ),
+        image_side=shared.image_max_dimension_px or agent.image_side,
         time_format=shared.time_format or agent.time_format,
     )
 

@@ -6,19 +6,25 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Callable
+import ipaddress
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, TypeAlias
+from urllib.parse import parse_qsl
 
 import msgspec
 
-from palinurus.config.settings import GatewaySettings
+from palinurus.config.settings import GatewaySettings, ProxySettings
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.limits import Tries, canonical
+from palinurus.gateway.rpc import ADMIN, READ, SCOPES, WRITE, allows
 
 Scope: TypeAlias = Literal["chat", "read", "control"]
-OWNER: frozenset[Scope] = frozenset({"chat", "read", "control"})
+NEEDS: dict[Scope, str] = {"chat": WRITE, "read": READ, "control": ADMIN}  # what a route's scope is among clients
+OWNER: frozenset[Scope] = frozenset(NEEDS)
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+NARROW = "x-openclaw-scopes"  # a proxy may lower what its user can do
+LEAKY = frozenset({"token", "access_token", "devicetoken", "device_token", "password", "auth"})  # never in a URL
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -27,7 +33,14 @@ class Caller(msgspec.Struct, frozen=True):
     principal: str
     scopes: frozenset[Scope]
     address: str
-    how: str  # token, password, none
+    how: str  # token, password, none, device, proxy
+
+
+class Holder(NamedTuple):
+    """Whose a device token is, and what it opens."""
+
+    device: str
+    scopes: frozenset[str]
 
 
 class Knock(NamedTuple):
@@ -40,6 +53,7 @@ class Knock(NamedTuple):
     address: str  # the socket's peer
     local: str = ""  # the socket's own address
     known: bool = False  # this connection has shown the right credential before
+    headers: Mapping[str, str] = {}  # read only when the peer is a configured proxy
 
 
 class Gate:
@@ -47,12 +61,15 @@ class Gate:
 
     def __init__(self, settings: GatewaySettings, token: str, monotonic: Callable[[], float]) -> None:
         """Raises ConfigError for a mode that cannot protect anything."""
-        secret = {"token": token, "password": settings.password.reveal(), "none": ""}.get(settings.auth_mode)
+        secrets = {"token": token, "password": settings.password.reveal(), "none": "", "trusted-proxy": ""}
+        secret = secrets.get(settings.auth_mode)
         _usable(settings, secret)
         self.mode = settings.auth_mode
+        self.holder: Callable[[str], Holder | None] = lambda token: None  # the paired devices, once they are read
         self._digest = _digest(secret or "")
         self._names = LOOPBACK | {settings.bind.lower()} | {_name(h) for h in settings.allowed_hosts}
         self._origins = frozenset(o.rstrip("/").lower() for o in settings.allowed_origins)
+        self._proxy = settings.proxy
         self._tries = Tries(monotonic)
 
     def door(self, knock: Knock) -> Fault | None:
@@ -71,16 +88,24 @@ class Gate:
             )
         if knock.origins and not self._own(knock):
             return Fault(403, "requests from this origin are not allowed", "forbidden", code="bad_origin", close=True)
+        query = knock.target.partition("?")[2]
+        if query and any(key.lower() in LEAKY for key, _ in parse_qsl(query[:8192], keep_blank_values=True)):
+            return Fault(400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True)
         return None
 
     def caller(self, knock: Knock) -> Caller | Fault:
         """The caller of a request that passed `door`, or why there is none."""
         if self.mode == "none":
             return Caller("owner", OWNER, knock.address, "none")
+        if self.mode == "trusted-proxy":
+            user = self.user(knock)
+            if user is None:
+                return _refused()
+            return Caller(user, _routes(narrowed(knock, SCOPES)), knock.address, "proxy")
         if len(knock.credentials) != 1:
             return _refused()
         if not knock.known:
-            wait = self._tries.wait(knock.address)
+            wait = self.wait(knock.address)
             if wait > 0:
                 return Fault(
                     429,
@@ -91,25 +116,81 @@ class Gate:
                     close=True,
                 )
         scheme, _, secret = knock.credentials[0].partition(" ")
-        right = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
-        if not (right and secret and scheme.lower() == "bearer"):
-            self._tries.failed(knock.address)
-            return _refused()
-        return Caller("owner", OWNER, knock.address, self.mode)
+        if scheme.lower() == "bearer" and self.right(secret):
+            return Caller("owner", OWNER, knock.address, self.mode)
+        holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
+        if holder is not None:
+            return Caller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
+        self.failed(knock.address)
+        return _refused()
+
+    def right(self, secret: str) -> bool:
+        """Whether it is the secret in force. Never true where there is none."""
+        same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
+        return same and bool(secret) and self.mode in ("token", "password")
+
+    def user(self, knock: Knock) -> str | None:
+        """Who a configured proxy says is calling. None from anybody else."""
+        rules = self._proxy
+        if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, knock.address):
+            return None
+        if any(not knock.headers.get(name, "").strip() for name in rules.required_headers):
+            return None
+        user = knock.headers.get(rules.user_header, "").strip()
+        return user if user and (rules.users is None or user in rules.users) else None
+
+    def wait(self, address: str) -> float:
+        """Seconds until this address may try a credential; 0 when it may now. Asked before anything is compared."""
+        return self._tries.wait(address)
+
+    def failed(self, address: str) -> None:
+        """Count a wrong credential."""
+        self._tries.failed(address)
 
     def _own(self, knock: Knock) -> bool:
         if len(knock.origins) != 1:
             return False
         origin = knock.origins[0].lower()
-        return origin in self._origins or origin == f"http://{knock.hosts[0].lower()}"
+        return origin in self._origins or "*" in self._origins or origin == f"http://{knock.hosts[0].lower()}"
+
+
+def narrowed(knock: Knock, scopes: frozenset[str]) -> frozenset[str]:
+    """`scopes`, lowered to what the proxy's header names. Without the header they stay."""
+    header = knock.headers.get(NARROW)
+    if header is None:
+        return scopes
+    named = frozenset(part.strip() for part in header.split(","))
+    return frozenset(scope for scope in scopes if allows(named, scope))
+
+
+def _routes(scopes: frozenset[str]) -> frozenset[Scope]:
+    return frozenset(scope for scope, needed in NEEDS.items() if allows(scopes, needed))
+
+
+def _trusted(rules: ProxySettings, address: str) -> bool:
+    try:
+        peer = ipaddress.ip_address(address.split("%", 1)[0])
+    except ValueError:
+        return False
+    peer = getattr(peer, "ipv4_mapped", None) or peer
+    if peer.is_loopback and not rules.loopback:
+        return False
+    return any(peer in ipaddress.ip_network(network) for network in rules.peers)
 
 
 def _usable(settings: GatewaySettings, secret: str | None) -> None:
     key = "gateway.auth.mode"
+    local = canonical(settings.bind) == "loopback"
     if secret is None:
         problem = Problem(key, f"mode {settings.auth_mode!r} is not supported", hint="use token or password")
-    elif settings.auth_mode == "none" and canonical(settings.bind) != "loopback":
+    elif settings.auth_mode == "none" and not local:
         problem = Problem(key, f"mode 'none' on {settings.bind} would let everyone in", hint="use token")
+    elif settings.auth_mode == "none" and "*" in settings.allowed_origins:
+        problem = Problem(key, "mode 'none' with allowedOrigins '*' would let every web page in", hint="use token")
+    elif settings.auth_mode == "trusted-proxy":
+        if settings.proxy is not None and settings.proxy.peers and settings.proxy.user_header:
+            return
+        problem = Problem("gateway.auth.trustedProxy", "needs userHeader, and gateway.trustedProxies an address")
     elif settings.auth_mode != "none" and not secret:
         problem = Problem(f"gateway.auth.{settings.auth_mode}", "is empty", hint="set it, or use mode token")
     else:

@@ -1,4 +1,4 @@
-"""POST /v1/chat/completions: one message through the program, its answer as JSON or as a stream.
+"""POST /v1/chat/completions and /v1/responses: one message through the program, its answer as JSON or as a stream.
 
 The message is on disk before the client hears anything; a client that goes away stops nothing.
 """
@@ -8,21 +8,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 from aiohttp import web
 
 from palinurus.clock import Clock
+from palinurus.config.settings import Settings
 from palinurus.core.types.events import AgentEnd, Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.usage import Cost, Usage
 from palinurus.errors import PalinurusError
-from palinurus.gateway import reply
+from palinurus.gateway import openai, reply, responses
+from palinurus.gateway.emit import Events
 from palinurus.gateway.fault import Fault, of_error, of_outcome
 from palinurus.gateway.limits import BODY, BODY_SECONDS
-from palinurus.gateway.openai import Ask, answer, finish, parse, said
-from palinurus.gateway.port import Host
-from palinurus.gateway.stream import Frames, pump
+from palinurus.gateway.openai import Ask, Reply, replied
+from palinurus.gateway.port import Catalog, Host
+from palinurus.gateway.stream import Chunks, Frames, pump
 from palinurus.store.port import Accepted, ItemRow
 
 log = logging.getLogger(__name__)
@@ -77,19 +81,43 @@ class _Last:
             self.end = event
 
 
-async def complete(request: web.BaseRequest, host: Host, clock: Clock, waits: Waits) -> web.StreamResponse | Fault:
+class Dialect(NamedTuple):
+    """How one interface reads requests and writes answers."""
+
+    read: Callable[[bytes, Mapping[str, str], Settings, Catalog, int], Ask | Fault]
+    ident: Callable[[Ask], str]
+    frames: Callable[[str, int, Ask], Frames]
+    answer: Callable[[str, int, str, Reply], bytes]
+
+
+CHAT = Dialect(
+    openai.parse,
+    lambda ask: f"chatcmpl_{uuid.uuid4()}",
+    lambda ident, created, ask: Chunks(ident, created, ask.model, events=ask.events, usage=ask.usage),
+    openai.answer,
+)
+RESPONSES = Dialect(
+    responses.read,
+    lambda ask: responses.ident(ask.inbound.session),
+    lambda ident, created, ask: Events(ident, created, ask.model),
+    responses.answer,
+)
+
+
+async def complete(
+    request: web.BaseRequest, host: Host, clock: Clock, waits: Waits, dialect: Dialect = CHAT
+) -> web.StreamResponse | Fault:
     """Answer one request, or say why not."""
     data = await body(request)
     if isinstance(data, Fault):
         return data
-    ask = parse(data, request.headers, host.settings, host.catalog, clock.now())
+    ask = dialect.read(data, request.headers, host.settings, host.catalog, clock.now())
     if isinstance(ask, Fault):
         return ask
-    ident = f"chatcmpl_{uuid.uuid4()}"
+    ident = dialect.ident(ask)
     created = clock.now() // 1000
     if ask.stream:
-        frames = Frames(ident, created, ask.model, events=ask.events, usage=ask.usage)
-        return await _streamed(request, host, ask, frames, waits)
+        return await _streamed(request, host, ask, dialect.frames(ident, created, ask), waits)
     last = _Last()
     accepted = await _submit(host, ask, last)
     if isinstance(accepted, Fault):
@@ -102,7 +130,7 @@ async def complete(request: web.BaseRequest, host: Host, clock: Clock, waits: Wa
     if fault is not None:
         return fault
     usage = end.usage if end else await _used(host, row)
-    return reply.raw(answer(ident, created, ask.model, said(end, row), finish(end), usage))
+    return reply.raw(dialect.answer(ident, created, ask.model, replied(ask, end, row, usage)))
 
 
 async def body(request: web.BaseRequest) -> bytes | Fault:
@@ -152,14 +180,15 @@ async def _conclude(host: Host, ask: Ask, accepted: Accepted, frames: Frames, wa
     frames.wake.set()
     row = await waits.outcome(host, accepted.id, ask.keyed)
     if isinstance(row, Fault):
-        frames.finish("", "stop", Usage(), row)
+        frames.finish(Reply(), row)
         return
     end = None if accepted.duplicate else frames.end
     fault = _mismatch(ask, accepted, row) or of_outcome(row.outcome, row.note, end.failure if end else None)
     usage = end.usage if end else await _used(host, row)
-    text = said(end, row)
-    frames.note("outcome", {"id": row.id, "session": row.session, "outcome": row.outcome, "text": text, "usage": usage})
-    frames.finish(text, finish(end), usage, fault)
+    told = replied(ask, end, row, usage)
+    outcome = {"id": row.id, "session": row.session, "outcome": row.outcome, "text": told.text, "usage": usage}
+    frames.note("outcome", outcome)
+    frames.finish(told, fault)
 
 
 async def _submit(host: Host, ask: Ask, listener: Frames | _Last) -> Accepted | Fault:

@@ -18,6 +18,10 @@ TRIES = 10  # wrong credentials a minute, per address
 TRIES_ALL = 100  # … and over all addresses
 WINDOW = 60.0
 ADDRESSES = 4096  # addresses remembered
+STRANGERS = 256  # WebSocket connections that have not logged in; the oldest goes first
+REQUESTS = 256  # requests of one client under way at once
+WRITES = 3  # changes of the control plane a minute, per client
+REBUFFS = 10  # node-only methods an operator may call in a row
 
 K = TypeVar("K")
 
@@ -61,6 +65,27 @@ class Tries:
         self._all.append(now)
         while len(self._by) > ADDRESSES:
             self._by.popitem(last=False)
+
+
+class Pace:
+    """How often somebody did something in the last minute. Bounded like `Tries`, but counts what was allowed."""
+
+    def __init__(self, monotonic: Callable[[], float], allowed: int = WRITES) -> None:
+        self._now = monotonic
+        self._allowed = allowed
+        self._by: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def step(self, who: str) -> float:
+        """0 and counted when it may go ahead; else the seconds it has to wait."""
+        now = self._now()
+        mine = self._by.setdefault(who, deque())
+        self._by.move_to_end(who)
+        while len(self._by) > ADDRESSES:
+            self._by.popitem(last=False)
+        wait = _left(mine, self._allowed, now)
+        if wait <= 0:
+            mine.append(now)
+        return max(wait, 0.0)
 
 
 def _left(times: deque[float], allowed: int, now: float) -> float:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,37 +14,33 @@ from palinurus.core.stream.answer import spoken
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey, agent_id, model_ref, part, session_key
-from palinurus.core.types.messages import Assistant, Image
+from palinurus.core.types.messages import Assistant, ToolCall
 from palinurus.core.types.model import Failure
 from palinurus.core.types.usage import Usage
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.port import Catalog
+from palinurus.gateway.talk import Message, Talk, talk
 from palinurus.store.port import ItemRow
 
 OURS = ("openclaw", "palinurus", "agent")  # first word of a model name that means an agent, not a model
 MESSAGES = 5000
-IMAGES = 20
 USER = 128  # characters
 KEY = 255
 GAP = "\n\n"  # between the texts of two messages of one run
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FINISH = {"length": "length", "max_turns": "length"}  # why a run ended -> OpenAI's word; the rest is "stop"
 
 
-class _Url(msgspec.Struct, frozen=True):
-    url: str
+class _Function(msgspec.Struct, frozen=True):
+    name: str
+    description: str = ""
+    parameters: dict[str, Any] = {}
 
 
-class _Part(msgspec.Struct, frozen=True):
-    type: str
-    text: str = ""
-    image_url: _Url | str | None = None
-
-
-class _Message(msgspec.Struct, frozen=True):
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | list[_Part] | None = None
-    name: str | None = None
+class _Tool(msgspec.Struct, frozen=True):
+    type: str = ""
+    function: _Function | None = None
 
 
 class _Options(msgspec.Struct, frozen=True):
@@ -51,7 +48,7 @@ class _Options(msgspec.Struct, frozen=True):
 
 
 class _Body(msgspec.Struct, frozen=True):
-    messages: list[_Message]
+    messages: list[Message]
     model: str = "openclaw"
     stream: bool | None = None
     stream_options: _Options | None = None
@@ -61,7 +58,7 @@ class _Body(msgspec.Struct, frozen=True):
     temperature: float | None = None
     reasoning_effort: str | None = None
     n: int | None = None
-    tools: list[Any] | None = None
+    tools: list[_Tool] | None = None
     functions: list[Any] | None = None
 
 
@@ -76,11 +73,13 @@ class Ask(NamedTuple):
     keyed: bool  # the client sent an idempotency key
 
 
-class _Talk(NamedTuple):
-    text: str
-    images: tuple[Image, ...]
-    system: str
-    context: list[dict[str, str]]
+class Reply(NamedTuple):
+    """What a settled message is answered with."""
+
+    text: str = ""
+    finish: str = "stop"  # OpenAI's finish_reason
+    usage: Usage = Usage()
+    calls: tuple[ToolCall, ...] = ()  # of the client's own tools
 
 
 _DECODER = msgspec.json.Decoder(_Body)
@@ -101,10 +100,10 @@ def parse(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: 
     model = _override(body, headers, settings.agents[key.agent], catalog)
     if isinstance(model, Fault):
         return model
-    talk = _talk(body.messages)
-    if isinstance(talk, Fault):
-        return talk
-    options = _options(body, talk, model, stateful)
+    told = talk(body.messages)
+    if isinstance(told, Fault):
+        return told
+    options = _options(body, told, model, stateful)
     idempotency = headers.get("Idempotency-Key", "")
     if len(idempotency) > KEY:
         return bad(f"Idempotency-Key is longer than {KEY} characters", code="bad_idempotency_key")
@@ -113,9 +112,9 @@ def parse(data: bytes, headers: Mapping[str, str], settings: Settings, catalog: 
         Target("terminal" if events else "http"),
         Sender("operator", owner=True),
         event=f"key:{idempotency}" if idempotency else f"once:{uuid.uuid4()}",
-        text=talk.text,
+        text=told.text,
         at=now,
-        images=talk.images,
+        images=told.images,
         session=str(key),
         agent=key.agent,
         options=options,
@@ -139,10 +138,11 @@ def _decode(data: bytes) -> _Body | Fault:
 
 def _unsupported(body: _Body) -> Fault | None:
     """Things that would be silently wrong if they were ignored."""
-    if body.tools or body.functions:
-        return bad(
-            "client-side tools are not supported here; the agent has its own", "tools", code="unsupported_parameter"
-        )
+    if body.functions:
+        return bad("functions is the old form; use tools", "functions", code="unsupported_parameter")
+    for tool in body.tools or ():
+        if tool.type != "function" or tool.function is None or not _NAME.fullmatch(tool.function.name):
+            return bad("only function tools with a plain name are supported", "tools", code="unsupported_parameter")
     if body.n not in (None, 1):
         return bad("only n=1 is supported", "n", code="unsupported_parameter")
     tokens = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
@@ -211,84 +211,15 @@ def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, cat
     return str(found.ref)
 
 
-def _talk(messages: list[_Message]) -> _Talk | Fault:
-    system: list[str] = []
-    context: list[dict[str, str]] = []
-    spoken = [m for m in messages if m.role not in ("system", "developer")]
-    for message in messages:
-        if message.role in ("system", "developer"):
-            text = _text(message, "messages")
-            if isinstance(text, Fault):
-                return text
-            system.append(text)
-    if not spoken or spoken[-1].role != "user":
-        return bad("the last message must come from the user", "messages", code="invalid_value")
-    for message in spoken[:-1]:
-        text = _text(message, "messages")
-        if isinstance(text, Fault):
-            return text
-        if text:
-            context.append(_told(message, text))
-    last = spoken[-1]
-    text = _text(last, "messages", images=True)
-    images = _images(last)
-    if isinstance(text, Fault):
-        return text
-    if isinstance(images, Fault):
-        return images
-    if not text.strip() and not images:
-        return bad("the user's message is empty", "messages", code="invalid_value")
-    return _Talk(text, images, "\n\n".join(s for s in system if s), context)
-
-
-def _told(message: _Message, text: str) -> dict[str, str]:
-    """An earlier message as context. Results of the client's own tools are told as the user's words."""
-    if message.role in ("tool", "function"):
-        return {"role": "user", "content": f"[result of {message.name or 'a tool'}]\n{text}"}
-    return {"role": message.role, "content": text}
-
-
-def _text(message: _Message, param: str, images: bool = False) -> str | Fault:
-    content = message.content
-    if content is None or isinstance(content, str):
-        return content or ""
-    pieces: list[str] = []
-    for piece in content:
-        if piece.type in ("text", "input_text", "refusal"):
-            pieces.append(piece.text)
-        elif piece.type != "image_url":
-            return bad(f"content of type {piece.type[:32]!r} is not supported", param, code="unsupported_content")
-        elif not images:
-            pieces.append("[image]")  # an earlier picture is mentioned, not sent again
-    return "\n".join(p for p in pieces if p)
-
-
-def _images(message: _Message) -> tuple[Image, ...] | Fault:
-    if message.content is None or isinstance(message.content, str):
-        return ()
-    images: list[Image] = []
-    for piece in message.content:
-        if piece.type != "image_url":
-            continue
-        url = piece.image_url.url if isinstance(piece.image_url, _Url) else piece.image_url or ""
-        head, comma, data = url.partition(",")
-        mime = head.removeprefix("data:").removesuffix(";base64").strip().lower()
-        if not (comma and data and head.startswith("data:image/") and head.endswith(";base64")):
-            return bad("images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image")
-        images.append(Image(data, mime))
-    if len(images) > IMAGES:
-        return bad(f"more than {IMAGES} images", "messages", code="bad_image")
-    return tuple(images)
-
-
-def _options(body: _Body, talk: _Talk, model: str, stateful: bool) -> dict[str, Any]:
+def _options(body: _Body, told: Talk, model: str, stateful: bool) -> dict[str, Any]:
     options: dict[str, Any] = {
         "model": model,
-        "system": talk.system,
-        "context": [] if stateful else talk.context,
+        "system": told.system,
+        "context": [] if stateful else told.context,
         "maxTokens": body.max_completion_tokens or body.max_tokens,
         "temperature": body.temperature,
         "thinking": body.reasoning_effort,
+        "clientTools": [msgspec.to_builtins(tool.function) for tool in body.tools or ()],
     }
     return {k: v for k, v in options.items() if v not in (None, "", [])}
 
@@ -305,28 +236,44 @@ def said(end: AgentEnd | None, row: ItemRow) -> str:
     return spoken([m for m in end.messages if isinstance(m, Assistant)]) or row.note
 
 
-def finish(end: AgentEnd | None) -> str:
-    """OpenAI's finish_reason."""
-    return _FINISH.get(end.end, "stop") if end else "stop"
+def replied(ask: Ask, end: AgentEnd | None, row: ItemRow, usage: Usage) -> Reply:
+    """The answer to a settled message. When the agent stopped at a tool of the client's, the client is to call it."""
+    finish = _FINISH.get(end.end, "stop") if end else "stop"
+    calls = _waiting(ask, end)
+    return Reply(said(end, row), "tool_calls" if calls else finish, usage, calls)
 
 
-def answer(ident: str, created: int, model: str, text: str, finish: str, usage: Usage) -> bytes:
+def _waiting(ask: Ask, end: AgentEnd | None) -> tuple[ToolCall, ...]:
+    names = {tool["name"] for tool in ask.inbound.options.get("clientTools", ())}
+    answers = [m for m in end.messages if isinstance(m, Assistant)] if end and names else []
+    return tuple(call for said in answers for call in said.calls if call.name in names)
+
+
+def called(reply: Reply) -> list[dict[str, Any]]:
+    """The calls of a reply in OpenAI's words."""
+    return [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode()},
+        }
+        for call in reply.calls
+    ]
+
+
+def answer(ident: str, created: int, model: str, reply: Reply) -> bytes:
     """The JSON of a whole completion."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.calls:
+        message |= {"content": reply.text or None, "tool_calls": called(reply)}
     return msgspec.json.encode(
         {
             "id": ident,
             "object": "chat.completion",
             "created": created,
             "model": model,
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": text, "refusal": None},
-                    "logprobs": None,
-                    "finish_reason": finish,
-                }
-            ],
-            "usage": counted(usage),
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}],
+            "usage": counted(reply.usage),
         }
     )
 

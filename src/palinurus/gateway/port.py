@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.hooks.call import Head, Said, Terms
 from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Inbound, Sender
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Failure, ModelInfo
-from palinurus.store.port import Accepted, ItemRow, Spent
+from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.feed import Follower
+from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 
 Sink = Callable[[Event], None]
 
@@ -21,9 +26,27 @@ class Catalog(Protocol):
 
 
 class Ledger(Protocol):
-    """The part of the store that says what was used."""
+    """The parts of the store that say what was used, which sessions there are, and which devices are paired."""
 
     async def spent(self, since: int, session: str | None = None) -> list[Spent]: ...
+
+    async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+
+    async def all_kept(self, kind: str) -> list[Kept]: ...
+
+
+class Webhooks(Protocol):
+    """What programs outside may start."""
+
+    def opens(self, head: Head) -> Terms | Said:
+        """Judge a request before its body is read."""
+        ...
+
+    async def take(self, head: Head, body: bytes) -> Said:
+        """Do what it asks. Durable when it returns. Raises PalinurusError kinds of `submit`."""
+        ...
 
 
 class Host(Protocol):
@@ -38,6 +61,20 @@ class Host(Protocol):
     @property
     def store(self) -> Ledger: ...
 
+    @property
+    def desk(self) -> Desk | None:
+        """What commands may use; None: this host has no sessions to show."""
+        ...
+
+    @property
+    def webhooks(self) -> Webhooks | None:
+        """None: this host has none."""
+        ...
+
+    def follow(self, follower: Follower) -> Callable[[], None]:
+        """See every message of every session. Returns the function that ends it."""
+        ...
+
     async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
         """Durable when it returns; `sink` sees every event of the run.
 
@@ -47,6 +84,12 @@ class Host(Protocol):
 
     async def wait(self, item_id: str) -> ItemRow:
         """Until the message's outcome is on disk."""
+        ...
+
+    async def invoke(
+        self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
+    ) -> ToolResult | Failure | None:
+        """One tool, outside any run; None: there is no such tool for that session's agent."""
         ...
 
     def abort(self, session_key: str, reason: str) -> bool:

@@ -17,12 +17,20 @@ from aiohttp import web
 from palinurus.clock import Clock
 from palinurus.core.types.keys import session_key
 from palinurus.errors import GatewayUnreachable
-from palinurus.gateway import limits, page, reply
+from palinurus.gateway import limits, media, reply
 from palinurus.gateway.auth import Caller, Gate, Knock, Scope
-from palinurus.gateway.chat import Waits, complete
+from palinurus.gateway.chat import RESPONSES, Waits, complete
+from palinurus.gateway.embeddings import embeddings
 from palinurus.gateway.fault import Fault, bad
+from palinurus.gateway.history import history
+from palinurus.gateway.hooks import Posts, local
+from palinurus.gateway.invoke import invoke
+from palinurus.gateway.methods import METHODS
+from palinurus.gateway.metrics import Metrics
 from palinurus.gateway.openai import models
 from palinurus.gateway.port import Host
+from palinurus.gateway.room import Room
+from palinurus.gateway.web import PATHS, Site
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +56,26 @@ class Route(NamedTuple):
     handler: Callable[[Gateway, Visit], Awaitable[Answer]]
 
 
+class _Wire(web.RequestHandler):
+    """A connection that counts what a WebSocket client sends before it has logged in."""
+
+    __slots__ = ("budget", "over")
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.budget: int | None = None
+        self.over: Callable[[], None] = self.force_close
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes beyond the budget are never parsed, so they cannot pile up."""
+        if self.budget is not None:
+            self.budget -= len(data)
+            if self.budget < 0:
+                self.over()
+                return
+        super().data_received(data)
+
+
 class _Doors(web.Server):
     """aiohttp's server, plus a budget for connections that have not asked anything yet."""
 
@@ -57,6 +85,9 @@ class _Doors(web.Server):
         self._fresh: limits.Fresh[Any] = limits.Fresh()
         self._timers: dict[Any, asyncio.TimerHandle] = {}
         self.known: set[Any] = set()
+
+    def __call__(self) -> web.RequestHandler:
+        return _Wire(self, loop=self._running, **self._kwargs)
 
     def connection_made(self, handler: Any, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
@@ -96,12 +127,19 @@ class Gateway:
         self.started = clock.monotonic()
         self.port = 0
         self.waits = Waits()
+        self.page = Site()
+        self.metrics = Metrics()
+        self.posts = Posts(clock.monotonic)
+        self._unfollow: Callable[[], None] = lambda: None
+        self.room = Room(host, clock, self.gate, METHODS)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.TCPSite | None = None
 
     async def start(self, bind: str, port: int) -> int:
         """Listen; returns the port. Raises GatewayUnreachable when the address cannot be had."""
+        await self.room.start()
+        self._unfollow = self.host.follow(self.metrics)
         self._doors = _Doors(
             self._handle,
             logger=log,
@@ -131,6 +169,8 @@ class Gateway:
         """End open connections; requests that still wait are told that their message is kept."""
         await self.close()
         self.waits.end()
+        self._unfollow()
+        await self.room.stop()
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
@@ -141,6 +181,7 @@ class Gateway:
         self._doors.spoke(request.protocol)
         route, answer = await self._answer(request)
         status = answer.status
+        self.metrics.request(route, status)
         response = reply.refusal(answer) if isinstance(answer, Fault) else answer
         level = logging.DEBUG if route in ("health", "ready") else logging.INFO
         log.log(level, "http %s %s %d %.0f ms", request.method, route, status, 1000 * (self.clock.monotonic() - began))
@@ -151,7 +192,9 @@ class Gateway:
         fault = self.gate.door(knock)
         if fault is not None:
             return "-", fault
-        path = request.path
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return "ws", await self._socket(request, knock)
+        path = local(request.path, self.host.settings.webhooks)
         rows = [(row, match) for row in ROUTES if (match := row.pattern.fullmatch(path))]
         if not rows:
             return "-", Fault(404, "there is nothing here", "not_found", code="not_found")
@@ -179,6 +222,12 @@ class Gateway:
             log.exception("http %s failed", row.name)
             return row.name, Fault(500, "internal error; the gateway's log says more", "api_error", code="internal")
 
+    async def _socket(self, request: web.BaseRequest, knock: Knock) -> Answer:
+        try:
+            return await self.room.serve(request, knock)
+        except web.HTTPException as exc:
+            return bad(f"not a WebSocket handshake: {exc.text or exc.reason}", code="bad_handshake")
+
     def _knock(self, request: web.BaseRequest) -> Knock:
         transport = request.transport
         own = transport.get_extra_info("sockname") if transport is not None else None
@@ -193,6 +242,7 @@ class Gateway:
             address=str(peer[0]) if isinstance(peer, tuple) else "?",
             local=str(own[0]) if isinstance(own, tuple) else "",
             known=request.protocol in self._doors.known,
+            headers=headers,
         )
 
 
@@ -213,7 +263,7 @@ def _taken(bind: str, port: int, exc: Exception) -> GatewayUnreachable:
 
 
 async def _page(gateway: Gateway, visit: Visit) -> Answer:
-    return reply.raw(page.HTML, "text/html", Content_Security_Policy=page.POLICY, X_Frame_Options="DENY")
+    return gateway.page.answer(visit.request, visit.match["file"])
 
 
 async def _health(gateway: Gateway, visit: Visit) -> Answer:
@@ -244,6 +294,48 @@ async def _chat(gateway: Gateway, visit: Visit) -> Answer:
     return await complete(visit.request, gateway.host, gateway.clock, gateway.waits)
 
 
+async def _responses(gateway: Gateway, visit: Visit) -> Answer:
+    if not gateway.host.settings.gateway.responses:
+        return Fault(404, "responses are switched off (gateway.http.endpoints.responses)", "not_found")
+    return await complete(visit.request, gateway.host, gateway.clock, gateway.waits, RESPONSES)
+
+
+async def _embeddings(gateway: Gateway, visit: Visit) -> Answer:
+    return await embeddings(visit.request, gateway.host)
+
+
+async def _invoke(gateway: Gateway, visit: Visit) -> Answer:
+    assert visit.caller is not None
+    return await invoke(visit.request, gateway.host, visit.caller)
+
+
+async def _hook(gateway: Gateway, visit: Visit) -> Answer:
+    address = gateway._knock(visit.request).address
+    return await gateway.posts.answer(visit.request, visit.match["name"], address, gateway.host.webhooks)
+
+
+async def _history(gateway: Gateway, visit: Visit) -> Answer:
+    return await history(visit.request, gateway.host, unquote(visit.match["key"]))
+
+
+async def _metrics(gateway: Gateway, visit: Visit) -> Answer:
+    uptime = gateway.clock.monotonic() - gateway.started
+    text = gateway.metrics.text(uptime, len(gateway.room.clients()), gateway.host.ready()[0])
+    return reply.raw(text, "text/plain")
+
+
+async def _config(gateway: Gateway, visit: Visit) -> Answer:
+    return media.config(gateway.host.settings)
+
+
+async def _avatar(gateway: Gateway, visit: Visit) -> Answer:
+    return media.avatar(visit.request, visit.match["agent"], gateway.host.settings)
+
+
+async def _media(gateway: Gateway, visit: Visit) -> Answer:
+    return await asyncio.to_thread(media.assistant, visit.request, gateway.host.settings)
+
+
 async def _kill(gateway: Gateway, visit: Visit) -> Answer:
     key = session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
     if key is None:
@@ -254,9 +346,18 @@ async def _kill(gateway: Gateway, visit: Visit) -> Answer:
 ROUTES: tuple[Route, ...] = (
     Route("GET", re.compile(r"/health|/healthz"), "health", None, _health),
     Route("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
+    Route("POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, _hook),
     Route("GET", re.compile(r"/v1/models"), "models", "read", _models),
     Route("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", _model),
     Route("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),
+    Route("POST", re.compile(r"/v1/responses"), "responses", "chat", _responses),
+    Route("POST", re.compile(r"/v1/embeddings"), "embeddings", "chat", _embeddings),
+    Route("POST", re.compile(r"/tools/invoke"), "invoke", "control", _invoke),
+    Route("GET", re.compile(r"/metrics"), "metrics", "read", _metrics),
+    Route("GET", re.compile(r"/sessions/(?P<key>[^/]+)/history"), "history", "read", _history),
+    Route("GET", re.compile(r"/control-ui-config.json"), "config", "read", _config),
+    Route("GET", re.compile(r"/avatar/(?P<agent>[^/]+)"), "avatar", "read", _avatar),
+    Route("GET", re.compile(r"/__openclaw__/assistant-media"), "media", "read", _media),
     Route("POST", re.compile(r"/sessions/(?P<key>[^/]+)/kill"), "kill", "control", _kill),
-    Route("GET", re.compile(r"/"), "page", None, _page),
+    Route("GET", PATHS, "page", None, _page),
 )

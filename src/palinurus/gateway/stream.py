@@ -14,20 +14,19 @@ from aiohttp import web
 
 from palinurus.core.stream.live import Live
 from palinurus.core.types.events import AgentEnd, Event, MessageStart
-from palinurus.core.types.usage import Usage
 from palinurus.gateway.fault import Fault
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
-from palinurus.gateway.openai import GAP, counted
+from palinurus.gateway.openai import GAP, Reply, called, counted
+from palinurus.gateway.ws.frames import encode
 
 _TAIL = b'},"finish_reason":null}]}\n\n'
-_DONE = b"data: [DONE]\n\n"
-_encode = msgspec.json.Encoder().encode
+DONE = b"data: [DONE]\n\n"
 
 
 class Frames:
-    """The bytes of one streamed completion, in the order they must leave."""
+    """The bytes of one streamed answer, in the order they must leave. Kinds of streams say how text is put."""
 
-    def __init__(self, ident: str, created: int, model: str, *, events: bool = False, usage: bool = False) -> None:
+    def __init__(self, *, events: bool = False) -> None:
         self.wake = asyncio.Event()
         self.finished = False
         self.writing = False  # the writer waits for the client
@@ -35,16 +34,11 @@ class Frames:
         self.overflow: Callable[[], None] | None = None  # called once when a client does not read
         self._live = Live()
         self._events = events
-        self._usage = usage
         self._deaf = False
         self._muted = False
         self._spoken = False
         self._gap = False
-        opening = {"id": ident, "object": "chat.completion.chunk", "created": created, "model": model}
-        self._opening = b"data: " + msgspec.json.encode(opening)[:-1]
-        self._head = self._opening + b',"choices":[{"index":0,"delta":{"content":'
-        self._role = self._opening + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""' + _TAIL
-        self._buffer = bytearray(self._role)
+        self._buffer = bytearray()
 
     def feed(self, event: Event) -> None:
         """Take one event of the run. Never raises, never waits."""
@@ -52,13 +46,13 @@ class Frames:
             return
         for kind, text in self._live.feed(event):
             if kind == "text" and text:
-                self._say(text)
+                self._speak(text)
         if type(event) is MessageStart:
             self._gap = self._spoken
         elif type(event) is AgentEnd:
             self.end = event
         if self._events:
-            self._buffer += b"event: run\ndata: " + _safe(event) + b"\n\n"
+            self._buffer += b"event: run\ndata: " + encode(event) + b"\n\n"
         self.wake.set()
         if self.writing and len(self._buffer) > BUFFER:
             self.mute()
@@ -68,31 +62,24 @@ class Frames:
     def note(self, name: str, value: object) -> None:
         """A named frame for our own clients."""
         if self._events and not self._muted:
-            self._buffer += b"event: " + name.encode() + b"\ndata: " + _safe(value) + b"\n\n"
+            self._buffer += b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
 
     def replay(self) -> None:
         """The message was known before and its run is another request's: only the outcome will be told."""
         self._deaf = True
         self._spoken = False
-        self._buffer = bytearray(self._role)
+        self._buffer = bytearray()
 
     def mute(self) -> None:
         """Nobody listens any more."""
         self._deaf = self._muted = True
         self._buffer = bytearray()
 
-    def finish(self, text: str, finish: str, usage: Usage, fault: Fault | None) -> None:
-        """The outcome is on disk: `text` if nothing was streamed, the reason, the usage, the end mark."""
-        if text and not self._spoken and fault is None:
-            self._say(text)
-        if fault is not None:
-            self._buffer += b"data: " + fault.body() + b"\n\n"
-        else:
-            end = f',"choices":[{{"index":0,"delta":{{}},"finish_reason":"{finish}"}}]}}\n\n'
-            self._buffer += self._opening + end.encode()
-            if self._usage:
-                self._buffer += self._opening + b',"choices":[],"usage":' + _safe(counted(usage)) + b"}\n\n"
-        self._buffer += _DONE
+    def finish(self, reply: Reply, fault: Fault | None) -> None:
+        """The outcome is on disk: its text if nothing was streamed, the reason, the usage, the end mark."""
+        if reply.text and not self._spoken and fault is None:
+            self._speak(reply.text)
+        self._close(reply, fault)
         self.finished = True
         self.wake.set()
 
@@ -107,19 +94,51 @@ class Frames:
         data, self._buffer = self._buffer, bytearray()
         return data
 
-    def _say(self, text: str) -> None:
+    def _speak(self, text: str) -> None:
         if self._gap:
             text, self._gap = GAP + text, False
         self._spoken = True
-        self._buffer += self._head + _safe(text) + _TAIL
+        self._say(text)
+
+    def _say(self, text: str) -> None:
+        raise NotImplementedError
+
+    def _close(self, reply: Reply, fault: Fault | None) -> None:
+        raise NotImplementedError
 
 
-def _safe(value: object) -> bytes:
-    try:
-        return _encode(value)
-    except UnicodeEncodeError:  # half a surrogate pair: models do produce them
-        text = value if isinstance(value, str) else "�"
-        return _encode(text.encode("utf-8", "replace").decode())
+class Chunks(Frames):
+    """A streamed chat completion."""
+
+    def __init__(self, ident: str, created: int, model: str, *, events: bool = False, usage: bool = False) -> None:
+        super().__init__(events=events)
+        self._usage = usage
+        opening = {"id": ident, "object": "chat.completion.chunk", "created": created, "model": model}
+        self._opening = b"data: " + msgspec.json.encode(opening)[:-1]
+        self._head = self._opening + b',"choices":[{"index":0,"delta":{"content":'
+        self._role = self._opening + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""' + _TAIL
+        self._buffer += self._role
+
+    def replay(self) -> None:
+        """See `Frames.replay`."""
+        super().replay()
+        self._buffer += self._role
+
+    def _say(self, text: str) -> None:
+        self._buffer += self._head + encode(text) + _TAIL
+
+    def _close(self, reply: Reply, fault: Fault | None) -> None:
+        if fault is not None:
+            self._buffer += b"data: " + fault.body() + b"\n\n"
+        else:
+            if reply.calls:
+                delta = encode([{"index": at, **call} for at, call in enumerate(called(reply))])
+                self._buffer += self._opening + b',"choices":[{"index":0,"delta":{"tool_calls":' + delta + _TAIL
+            end = f',"choices":[{{"index":0,"delta":{{}},"finish_reason":"{reply.finish}"}}]}}\n\n'
+            self._buffer += self._opening + end.encode()
+            if self._usage:
+                self._buffer += self._opening + b',"choices":[],"usage":' + encode(counted(reply.usage)) + b"}\n\n"
+        self._buffer += DONE
 
 
 async def pump(frames: Frames, response: web.StreamResponse) -> bool:

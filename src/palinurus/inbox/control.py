@@ -7,7 +7,7 @@ the session's record, so one that was cut off by a crash is simply done again.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.abort import Abort, Aborted
@@ -24,7 +24,7 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import Usage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import stop
-from palinurus.inbox.commands.desk import Answer, Call, Desk, admin
+from palinurus.inbox.commands.desk import Answer, Call, Command, Desk, admin
 from palinurus.inbox.commands.facts import changed, facts
 from palinurus.inbox.commands.levels import Scene, apply
 from palinurus.inbox.commands.models import listed, meant
@@ -32,7 +32,6 @@ from palinurus.inbox.commands.reset import session_id
 from palinurus.inbox.commands.status import card
 from palinurus.inbox.commands.table import TABLE, typed, unknown
 from palinurus.sessions.fresh import Moment, current, end_payload, start_payload
-from palinurus.sessions.record import Record
 from palinurus.store.port import Claim, Outcome, Outgoing, Settlement
 
 log = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ _ONLY_CHARS = 4000  # no message of directives only is longer
 _LOUD = " \t\r\n.!?,…。！？"
 
 
-def control(inbound: Inbound) -> bool:
+def control(inbound: Inbound, more: Mapping[str, Command] = {}) -> bool:
     """Is this message for the program, not for the model? Only what trusted senders write ever is."""
     text = inbound.text
     if not inbound.typed:
@@ -52,7 +51,7 @@ def control(inbound: Inbound) -> bool:
         return True
     if "/" not in text:
         return False
-    found = typed(text)
+    found = typed(text, more)
     if found is not None and (found.command is None or found.command.run is not None):
         return True
     return len(text) <= _ONLY_CHARS and not inbound.images and parse(text).only
@@ -84,19 +83,13 @@ class _Asked(NamedTuple):
 class Controller:
     """`replied` is told of replies that are in the outbox now."""
 
-    def __init__(
-        self,
-        desk: Desk,
-        replied: Callable[[tuple[Reply, ...]], None],
-        changed: Callable[[str, Record], None] = lambda key, record: None,
-    ) -> None:
+    def __init__(self, desk: Desk, replied: Callable[[tuple[Reply, ...]], None]) -> None:
         self.desk = desk
         self._replied = replied
-        self._changed = changed  # told of a session's new record: a run that is going may care
 
     def control(self, inbound: Inbound) -> bool:
         """See `control`."""
-        return control(inbound)
+        return control(inbound, self.desk.commands)
 
     async def turn(
         self, claim: Claim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
@@ -126,7 +119,7 @@ class Controller:
         row = await desk.store.session(str(key))
         moment = Moment(claim.at, zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
         found = await current(row, key, settings.session, moment, ident, settings.home)
-        call = Call(desk, claim, inbound, key, found.record, found.stored, "", "", TABLE)
+        call = Call(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
         answer = await _do(call)
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
             desk.hooks.observe("session_end", end_payload(key, found.ended, ident))
@@ -165,10 +158,10 @@ class Controller:
         session = answer.record.row(asked.key) if answer.record is not None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((Assistant((Text(answer.text),), timestamp=now),), "stop", Usage(), ended=now)
-        settled = Settlement(outcome, answer.text, (), asked.rows(replies, now), session)
+        settled = Settlement(outcome, answer.text, (), asked.rows(replies, now), session, spent=answer.spent)
         if await self._end(asked.claim, settled, asked.audience, end):
             if answer.record is not None:
-                self._changed(str(asked.key), answer.record)
+                self.desk.changed(str(asked.key), answer.record)
             self._replied(replies)
 
     async def _end(self, claim: Claim, settled: Settlement, audience: Audience, end: AgentEnd | None) -> bool:
@@ -199,18 +192,27 @@ async def _do(call: Call) -> Answer:
     """A stop word, a command, directives; anything else was one when it was accepted and is none any more."""
     text = call.inbound.text
     if stops(text):
+        _tell(call, "stop", "")
         return await stop.run(call._replace(name="stop"))
-    found = typed(text)
+    found = typed(text, call.desk.commands)
     if found is not None and found.command is None:
-        return Answer(unknown(found.name))
+        return Answer(unknown(found.name, call.desk.commands))
     if found is not None and found.command is not None and found.command.run is not None:
         parsed = parse(text) if found.name == "status" else None
         if parsed is None or not parsed.only:
             if found.command.scope == "owner" and not admin(call.inbound):
                 return Answer(f"/{found.name} is for the owner only.")
+            _tell(call, found.name, found.args)
             return await found.command.run(call._replace(name=found.name, args=found.args))
     parsed = parse(text)
     return _directives(call, parsed) if parsed.only else Answer("Nothing to do.")
+
+
+def _tell(call: Call, name: str, args: str) -> None:
+    """Hooks hear of a command before it is done. Told again if a crash makes it run again."""
+    who = {"senderId": call.inbound.sender.id, "channel": call.inbound.target.channel}
+    where = {"sessionKey": str(call.key), "agentId": call.key.agent}
+    call.desk.hooks.observe("command", {"name": name, "args": args.strip(), **who, **where})
 
 
 def _directives(call: Call, parsed: Parsed) -> Answer:

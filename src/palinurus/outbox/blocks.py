@@ -22,6 +22,7 @@ from palinurus.core.types.events import (
     MessageUpdate,
     ToolEnd,
     ToolStart,
+    ToolUpdate,
 )
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Assistant
@@ -154,6 +155,12 @@ class Blocks:
             line = progress.line(event.name, event.args, event.summary, show.detail)
             self._now.append(self._reply(line, "tool", self._id(f"t-{event.id}")))
 
+    def _asked(self, event: ToolUpdate) -> None:
+        """A tool waits for a person: the card goes out at once, after what was said before it."""
+        if event.approval:
+            self._flush()
+            self._now.append(self._reply(event.partial, "notice", self._id(f"a-{event.approval}")))
+
     def _done(self, event: ToolEnd) -> None:
         show = self._show()
         start = self._calls.pop(event.id, None) or ToolStart(event.id, event.name, {})
@@ -255,6 +262,7 @@ _STEPS: dict[type, Callable[..., None]] = {
     MessageUpdate: Blocks._update,
     MessageEnd: Blocks._end,
     ToolStart: Blocks._tool,
+    ToolUpdate: Blocks._asked,
     ToolEnd: Blocks._done,
     AgentEnd: Blocks._close,
 }

@@ -1,4 +1,7 @@
-"""Calling hooks: two verbs. `modify` awaits handlers in order and merges; `observe` starts them and goes on."""
+"""Calling hooks: `modify` awaits handlers in order and merges; `observe` starts them and goes on.
+
+`at_once` is `modify` for the one place that cannot wait. How answers are merged stands in `points.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.plugins.points import POINTS
+from palinurus.plugins.points import LONGEST, POINTS, Rule
 
 TRACED = 256  # sessions whose trace lines are kept
 LINES = 20  # of each
@@ -21,6 +24,7 @@ class Handler(NamedTuple):
     call: Callable[[dict[str, Any]], Any]
     priority: int
     owner: str
+    deadline: float
 
 
 class Hooks:
@@ -31,18 +35,26 @@ class Hooks:
         self._running: set[asyncio.Task[None]] = set()
         self._traces: dict[str, deque[str]] = {}
 
-    def on(self, point: str, call: Callable[[dict[str, Any]], Any], *, priority: int = 0, owner: str = "") -> None:
+    def on(
+        self,
+        point: str,
+        call: Callable[[dict[str, Any]], Any],
+        *,
+        priority: int = 0,
+        owner: str = "",
+        deadline: float | None = None,
+    ) -> None:
         """Register. Raises KeyError for a point that does not exist."""
-        POINTS[point]
+        longest = min(deadline or POINTS[point].deadline, LONGEST)
         handlers = self._handlers.setdefault(point, [])
-        handlers.append(Handler(call, priority, owner))
+        handlers.append(Handler(call, priority, owner, longest))
         handlers.sort(key=lambda h: -h.priority)  # stable: ties keep registration order
 
     def has(self, point: str) -> bool:
         return point in self._handlers
 
     async def modify(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """The merged changes: last wins per key, later handlers see earlier changes; `block` or `cancel` is final.
+        """The merged changes; later handlers see earlier ones. Nobody is asked after `block`, `cancel`, `handled`.
 
         A handler of a guard point that raises or is late blocks; of other points it is skipped with a log line.
         """
@@ -51,16 +63,31 @@ class Hooks:
             try:
                 result = handler.call({**payload, **changes})
                 if inspect.isawaitable(result):
-                    result = await asyncio.wait_for(result, POINTS[point].deadline)
+                    result = await asyncio.wait_for(result, handler.deadline)
+                final = merge(point, changes, result)
             except Exception as exc:  # noqa: BLE001 - border: a hook's failure is a value
-                log.warning("hook %s of %s failed: %s", point, handler.owner or "?", exc)
+                why = _failure(point, handler, exc)
                 if POINTS[point].kind == "guard":
-                    return {**changes, "block": True, "blockReason": f"hook {point} failed: {exc}"}
+                    return {**changes, "block": True, "blockReason": f"hook {point} failed: {why}"}
                 continue
-            if result:
-                changes.update({k: v for k, v in result.items() if v is not None})
-            if changes.get("block") or changes.get("cancel"):
+            if final:
                 break
+        return changes
+
+    def at_once(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
+        """As `modify`, for a point that is called where nothing may wait. A handler that is async is skipped."""
+        changes: dict[str, Any] = {}
+        for handler in self._handlers.get(point, ()):
+            try:
+                result = handler.call({**payload, **changes})
+                if inspect.isawaitable(result):
+                    if inspect.iscoroutine(result):
+                        result.close()
+                    raise TypeError("this point is synchronous; an async handler cannot change anything")
+                if merge(point, changes, result):
+                    break
+            except Exception as exc:  # noqa: BLE001 - border: a hook's failure is a value
+                _failure(point, handler, exc)
         return changes
 
     def observe(self, point: str, payload: dict[str, Any]) -> None:
@@ -74,9 +101,9 @@ class Hooks:
         try:
             result = handler.call(dict(payload))
             if inspect.isawaitable(result):
-                await asyncio.wait_for(result, POINTS[point].deadline)
-        except Exception as exc:  # noqa: BLE001 - border
-            log.warning("hook %s of %s failed: %s", point, handler.owner or "?", exc)
+                await asyncio.wait_for(result, handler.deadline)
+        except Exception as exc:  # noqa: BLE001 - border: an observer's failure is its own
+            _failure(point, handler, exc)
 
     def trace(self, session: str, owner: str, line: str) -> None:
         """A plugin's word on what it did, for people who switched /trace on. The newest few are kept, in memory."""
@@ -92,3 +119,39 @@ class Hooks:
         """Wait for observers that are still running (each has its deadline)."""
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+
+
+def merge(point: str, changes: dict[str, Any], result: Any) -> bool:
+    """Put one handler's answer into `changes` by the point's rules. True: nobody else is asked.
+
+    Raises TypeError for an answer that is neither None nor a mapping.
+    """
+    if result is None:
+        return False
+    if not isinstance(result, Mapping):
+        raise TypeError(f"a handler returns a dict or None, not {type(result).__name__}")
+    if POINTS[point].kind == "claim" and not result.get("handled"):
+        return False
+    rules, final = POINTS[point].results, False
+    if result.get("outcome") == "block" and "outcome" in rules:  # the other way to say it
+        result = {"blockReason": result.get("reason"), **result, "block": True}
+    frozen = "requireApproval" in changes  # what a person will be asked about does not change any more
+    for name, value in result.items():
+        rule: Rule | None = rules.get(name)
+        if rule is None:
+            log.warning("hook %s: %r means nothing there and is ignored", point, name)
+        elif value is None or (rule == "final" and not value) or (frozen and name == "params"):
+            continue
+        elif rule == "join":
+            changes[name] = "\n\n".join(text for text in (changes.get(name, ""), str(value)) if text)
+        elif rule != "first" or name not in changes:
+            changes[name] = value
+            final = final or rule == "final"
+    return final
+
+
+def _failure(point: str, handler: Handler, exc: Exception) -> str:
+    late = isinstance(exc, TimeoutError)
+    why = f"no answer within {handler.deadline:g} s" if late and not str(exc) else str(exc) or type(exc).__name__
+    log.warning("hook %s of %s failed: %s", point, handler.owner or "?", why)
+    return why

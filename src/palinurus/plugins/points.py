@@ -1,35 +1,118 @@
 """The hook points: one table. A new point is a new row.
 
-kind: observe = run in parallel, errors logged, result ignored; modify = one after another, higher priority
-first, merged; guard = modify that fails closed; sync = modify without awaiting.
+kind: observe = run in parallel, errors logged, result ignored; modify = one after another, higher priority first,
+merged; guard = modify that fails closed; claim = modify that ends with the first `handled`; sync = modify without
+awaiting. How two answers become one is said per field, in `results`.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+Kind: TypeAlias = Literal["observe", "modify", "guard", "claim", "sync"]
+# last: a later handler's value replaces an earlier one's. first: the highest priority's stays. join: all, a blank
+# line between each two. final: true ends the calling of handlers, false means nothing.
+Rule: TypeAlias = Literal["last", "first", "join", "final"]
+
+NOTHING: Mapping[str, Rule] = {}
+LONGEST = 600.0  # seconds a deadline from the config may have
 
 
 class Point(NamedTuple):
-    kind: Literal["observe", "modify", "guard", "sync"]
+    kind: Kind
     deadline: float  # seconds a handler may take
+    about: str  # when it is called
+    gets: str = ""  # what the event holds
+    results: Mapping[str, Rule] = NOTHING
+    conversation: bool = False  # sees what people and the model say: plugins need the owner's leave
 
+
+_MODEL: dict[str, Rule] = {"modelOverride": "first", "providerOverride": "first"}
+_PROMPT: dict[str, Rule] = {
+    "systemPrompt": "first",
+    "prependContext": "join",
+    "appendContext": "join",
+    "prependSystemContext": "join",
+    "appendSystemContext": "join",
+}
+PROMPT_FIELDS = frozenset(_PROMPT)
+_CLAIM: dict[str, Rule] = {"handled": "final", "reply": "last", "reason": "last"}
+_BLOCK: dict[str, Rule] = {"block": "final", "blockReason": "last"}
+_RUN = "runId, sessionKey, agentId"
 
 POINTS: dict[str, Point] = {
-    "before_agent_start": Point("modify", 15),
-    "agent:bootstrap": Point("modify", 15),
-    "before_prompt_build": Point("modify", 15),
-    "agent_end": Point("observe", 30),
-    "before_compaction": Point("observe", 30),
-    "after_compaction": Point("observe", 30),
-    "before_reset": Point("observe", 30),
-    "before_tool_call": Point("guard", 30),
-    "after_tool_call": Point("observe", 30),
-    "tool_result_persist": Point("sync", 1),
-    "message_received": Point("observe", 30),
-    "message_sending": Point("modify", 15),
-    "message_sent": Point("observe", 30),
-    "session_start": Point("observe", 30),
-    "session_end": Point("observe", 30),
-    "gateway_start": Point("observe", 30),
-    "gateway_stop": Point("observe", 30),
-}
+    "gateway_start": Point("observe", 30, "the program has started", "port"),
+    "gateway_stop": Point("observe", 30, "the program is about to stop", "reason"),
+    "message_received": Point(
+        "observe", 30, "a message is on disk", "from, content, timestamp, messageId, channel, sessionKey"
+    ),
+    "inbound_claim": Point(
+        "claim", 15, "before a message's turn: answer it without the agent",
+        "content, channel, senderId, isGroup, commandAuthorized, sessionKey, agentId", _CLAIM, True,
+    ),
+    "command": Point("observe", 30, "a person typed a command", "name, args, channel, senderId, sessionKey, agentId"),
+    "session_start": Point("observe", 30, "a session begins", "sessionId, sessionKey, agentId, resumedFrom"),
+    "session_end": Point("observe", 30, "a session is over", "sessionId, sessionKey, agentId, reason, nextSessionId"),
+    "before_reset": Point("observe", 30, "before /new or /reset", "sessionId, sessionKey, agentId, reason, messages"),
+    "before_model_resolve": Point(
+        "modify", 15, "before the model of a turn is chosen", "prompt, attachments, sessionKey, agentId", _MODEL, True
+    ),
+    "agent:bootstrap": Point(
+        "modify", 15, "before workspace files go into the prompt", "workspaceDir, bootstrapFiles, sessionKey, agentId",
+        {"bootstrapFiles": "last"},
+    ),
+    "before_agent_start": Point(
+        "modify", 15, "the older form of before_prompt_build", f"prompt, messages, {_RUN}",
+        _PROMPT,
+    ),
+    "before_prompt_build": Point("modify", 15, "before the first model call of a turn",
+                                 f"prompt, messages, {_RUN}", _PROMPT),
+    "before_agent_run": Point(
+        "guard", 15, "the last gate before the agent works",
+        f"prompt, systemPrompt, channelId, senderId, senderIsOwner, {_RUN}",
+        {**_BLOCK, "outcome": "last", "reason": "last", "message": "last"}, True,
+    ),
+    "before_agent_reply": Point(
+        "claim", 15, "before the model is asked: answer in its place", f"cleanedBody, {_RUN}", _CLAIM, True
+    ),
+    "llm_input": Point(
+        "observe", 30, "a request goes to a model",
+        f"provider, model, systemPrompt, prompt, historyMessages, imagesCount, tools, {_RUN}", {}, True,
+    ),
+    "llm_output": Point(
+        "observe", 30, "a model has answered or failed",
+        f"provider, model, assistantTexts, lastAssistant, usage, error, {_RUN}", {}, True,
+    ),
+    "before_tool_call": Point(
+        "guard", 30, "before a tool runs", f"toolName, toolCallId, params, {_RUN}",
+        {**_BLOCK, "params": "last", "requireApproval": "first"},
+    ),
+    "after_tool_call": Point(
+        "observe", 30, "a tool has run", f"toolName, toolCallId, params, result, error, durationMs, {_RUN}"
+    ),
+    "tool_result_persist": Point(
+        "sync", 1, "a tool's result is written to the transcript", f"toolName, toolCallId, message, {_RUN}",
+        {"message": "last"},
+    ),
+    "before_compaction": Point("observe", 30, "before a conversation is made shorter", "messageCount, sessionKey"),
+    "after_compaction": Point("observe", 30, "after that", "messageCount, compactedCount, sessionKey"),
+    "agent_end": Point("observe", 30, "a run is over and on disk", f"messages, success, error, durationMs, {_RUN}",
+                       {}, True),
+    "message_sending": Point(
+        "modify", 15, "before a reply goes to its channel", "to, channel, content",
+        {"content": "last", "cancel": "final", "cancelReason": "last"},
+    ),
+    "message_sent": Point("observe", 30, "a reply arrived, or never will", "to, content, success, messageId, error"),
+    "webhook": Point(
+        "modify", 15, "a webhook's request was let in", "name, payload, headers, message",
+        {"message": "last", "skip": "final"},
+    ),
+    "subagent_spawned": Point(
+        "observe", 30, "a sub-agent was started",
+        "childSessionKey, agentId, label, mode, requester, runId, resolvedModel",
+    ),
+    "subagent_ended": Point(
+        "observe", 30, "a sub-agent has ended", "targetSessionKey, targetKind, runId, reason, outcome, error"
+    ),
+}  # fmt: skip

@@ -23,6 +23,7 @@ WIRES: dict[str, str] = {
 MODELS: dict[str, str] = {
     "builtin": "palinurus.providers.demo:make",
     "local": "palinurus.providers.local.model:make",
+    "runtime": "palinurus.providers.whole:make",
 }
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
@@ -56,6 +57,8 @@ VENDORS: dict[str, str] = {
     "lmstudio": "palinurus.providers.vendors.lmstudio:VENDOR",
     "sglang": "palinurus.providers.vendors.sglang:VENDOR",
     "ollama": "palinurus.providers.vendors.ollama:VENDOR",
+    "codex": "palinurus.providers.vendors.codex:VENDOR",
+    "claude-cli": "palinurus.providers.vendors.claude_cli:VENDOR",
     "local": "palinurus.providers.vendors.local:VENDOR",
     "builtin": "palinurus.providers.vendors.builtin:VENDOR",
 }

@@ -120,7 +120,7 @@ class Budgets:
             pair = self._pair(scope)
             if pair.usd.settle(hold.usd, spent):
                 told.append(_warning(scope, f"${pair.usd.spent:.2f}", f"${pair.usd.soft:.2f}"))
-            if pair.tokens.settle(hold.tokens, tokens.total(usage)):
+            if pair.tokens.settle(hold.tokens, tokens.counted(usage)):
                 told.append(_warning(scope, f"{pair.tokens.spent:,.0f}", f"{pair.tokens.soft:,.0f} tokens"))
         self._changed.set()
         return told + self._priceless(hold, usage)
@@ -298,7 +298,7 @@ def dollars(request: Request) -> Amount:
 
 def _input(request: Request) -> int:
     known = tokens.context(request.messages)
-    bare = not any(getattr(m, "usage", None) and tokens.total(m.usage) for m in request.messages)  # type: ignore[union-attr]
+    bare = not any(getattr(m, "usage", None) and tokens.counted(m.usage) for m in request.messages)  # type: ignore[union-attr]
     if not bare:
         return known
     around = len(request.prompt.text) + sum(len(t.description) + len(str(t.parameters)) for t in request.tools)

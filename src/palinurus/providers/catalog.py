@@ -33,6 +33,7 @@ class Catalog:
         self.settings = settings
         self.environ = environ
         self.ollama = tuple(ollama)  # models a probe found
+        self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
         self._stored: tuple[Profile, ...] | None = None
         self._found: dict[tuple[str, str], ModelInfo | Failure] = {}
@@ -94,7 +95,7 @@ class Catalog:
         refs: dict[ModelRef, None] = {}
         for ref in self._configured():
             refs[ref] = None
-        for name in VENDORS:
+        for name in self._names():
             vendor = self.vendor(name)
             if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
                 refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
@@ -107,7 +108,7 @@ class Catalog:
     def vendor(self, provider: str) -> Vendor | None:
         """The vendor's file, or None for a provider that exists in the config only."""
         if provider not in self._vendors:
-            self._vendors[provider] = load(VENDORS, provider)
+            self._vendors[provider] = load(VENDORS, provider) or self.vendors.get(provider)
         return self._vendors[provider]
 
     def provider(self, provider: str) -> ProviderSettings | None:
@@ -150,7 +151,7 @@ class Catalog:
             choices = ", ".join(str(m) for m in matches[:6])
             return Failure("config", f"model {text!r} is offered by several providers: write one of {choices}")
         if ref is not None:
-            hint = _close(ref.provider, [*self.settings.providers, *VENDORS])
+            hint = _close(ref.provider, [*self.settings.providers, *self._names()])
             return Failure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
         names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
         return Failure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
@@ -181,16 +182,20 @@ class Catalog:
 
     def _provider_id(self, name: str) -> str:
         """The id as tables know it, or ""."""
-        if name in self.settings.providers or name in VENDORS:
+        if name in self.settings.providers or name in self._names():
             return name
         for ident in self.settings.providers:
             if ident.lower() == name:
                 return ident
-        for ident in VENDORS:
+        for ident in self._names():
             vendor = self.vendor(ident)
             if vendor is not None and name in vendor.aliases:
                 return ident
         return ""
+
+    def _names(self) -> tuple[str, ...]:
+        """Every provider that has a file of facts."""
+        return (*VENDORS, *self.vendors)
 
     def _configured(self) -> list[ModelRef]:
         return [ModelRef(p.id, m.id) for p in self.settings.providers.values() for m in p.models]
@@ -198,7 +203,7 @@ class Catalog:
     def _every(self) -> list[ModelRef]:
         """Configured, and whatever vendors' files list."""
         out = dict.fromkeys(self._configured())
-        for name in VENDORS:
+        for name in self._names():
             vendor = self.vendor(name)
             out.update(dict.fromkeys(ModelRef(name, m.id) for m in (vendor.models if vendor else ())))
         out.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
@@ -217,7 +222,7 @@ class Catalog:
         configured = self._configured()
         if configured:
             return configured[0]
-        for name in VENDORS:
+        for name in self._names():
             vendor = self.vendor(name)
             if vendor is not None and vendor.models and not vendor.keyless and self.key_source(name):
                 return ModelRef(name, vendor.models[0].id)

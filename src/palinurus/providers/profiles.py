@@ -71,6 +71,10 @@ class Keys(Protocol):
         """How the call ended; None: well. Returns whether another try may do better now."""
         ...
 
+    def forget(self, session: str) -> None:
+        """The session chooses its key anew."""
+        ...
+
 
 def gather(
     provider: str, settings: Settings, vendor: Vendor | None, environ: Mapping[str, str], stored: Iterable[Profile] = ()

@@ -92,6 +92,10 @@ class Models:
             await model.close()
         await self._http.close()
 
+    def forget(self, session: str) -> None:
+        """The session (by its id) was compacted: it may take another key, no cache is lost."""
+        self._keys.forget(session)
+
     def use(self, catalog: Catalog) -> None:
         """From now on keys and vendors come from this one: the config has changed."""
         self._catalog = catalog

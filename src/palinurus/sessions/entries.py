@@ -19,6 +19,8 @@ VERSION = 3
 # A `custom` entry that hangs on an older one: the conversation goes on from there. Readers that do not know it still
 # see the right path, since it is the last line and its parent is the entry gone back to.
 LEAF = "palinurus.leaf"
+# A `custom` entry that takes a compaction back: {"targetId": its id}. The messages it stood for are seen again.
+UNDONE = "palinurus.uncompacted"
 # Assistant messages that were shown to people but never said by a model.
 _MIRROR_PROVIDER = "openclaw"
 _MIRROR_MODELS = frozenset({"delivery-mirror", "gateway-injected"})
@@ -165,8 +167,9 @@ def spoken(entry: Entry) -> Message | None:
 
 
 def condensed(summary: str, at: int) -> User:
-    """The message that stands for everything a compaction removed."""
-    return User(f"What was said before this point, in short:\n\n<summary>\n{summary}\n</summary>", at)
+    """The message that stands for everything a compaction removed. A summary cannot end its own frame."""
+    inside = summary.replace("</summary", "<\u200b/summary")
+    return User(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at)
 
 
 def branched(summary: str, at: int) -> User:

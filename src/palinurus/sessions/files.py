@@ -18,6 +18,7 @@ from palinurus.errors import DiskFull, StateUnwritable
 from palinurus.sessions.entries import iso
 from palinurus.store.port import Line
 
+RESULT = ".result-"  # <transcript>.result-<handle>: a tool result the model saw only in part
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ARCHIVE = re.compile(r"\.(reset|deleted)\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}(?:\.\d{1,6})?Z)(?:-\d+)?$", re.ASCII)
 

@@ -22,6 +22,7 @@ from palinurus.core.types.messages import Assistant, Message
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.sessions.entries import (
     LEAF,
+    UNDONE,
     VERSION,
     Compaction,
     Custom,
@@ -31,19 +32,18 @@ from palinurus.sessions.entries import (
     LevelChange,
     ModelChange,
     Said,
-    condensed,
     encode,
     iso,
-    millis,
     spoken,
     written,
 )
+from palinurus.sessions.path import shown
 from palinurus.sessions.scan import Bad, scan
 from palinurus.store.port import Line
 
 _ROOT = -1
 _INLINE = 256 * 1024  # bytes read on the event loop; more goes to a thread
-_CACHED_BYTES = 32 * 1024 * 1024
+_CACHED_BYTES = 64 * 1024 * 1024  # room for one very long session beside the others
 
 
 def _hex() -> str:
@@ -221,7 +221,8 @@ class Transcript:
             self._items.setdefault(entry.item, []).append(position)
         grows = parent == self._leaf and not self._stale
         self._leaf = position
-        if isinstance(entry, Compaction) or not grows:
+        turns = isinstance(entry, Compaction) or (isinstance(entry, Custom) and entry.customType == UNDONE)
+        if turns or not grows:
             self._stale = True
         elif (message := spoken(entry)) is not None:
             self._said.append(message)
@@ -237,26 +238,10 @@ class Transcript:
         return path
 
     def _rebuild(self) -> None:
-        entries, path = self.entries, self._path()
-        first = 0
-        self._said = []
-        cut = next((i for i in range(len(path) - 1, -1, -1) if type(entries[path[i]]) is Compaction), None)
-        if cut is not None:
-            last = entries[path[cut]]
-            assert isinstance(last, Compaction)
-            self._said.append(condensed(last.summary, millis(last.timestamp)))
-            kept = self._index.get(last.firstKeptEntryId or "", _ROOT)
-            if kept != _ROOT and kept in path[:cut]:
-                self._said += self._spoken(path[path.index(kept) : cut])
-            first = cut + 1
-        self._kept = len(self._said)
-        self._said += self._spoken(path[first:])
+        seen, self._kept = shown(self.path_to_leaf())
+        self._said = [said.message for said in seen]
         self._stale, self._tuple = False, None
         self._build += 1
-
-    def _spoken(self, path: list[int]) -> list[Message]:
-        entries = self.entries
-        return [message for i in path if (message := spoken(entries[i])) is not None]
 
     def fill(self, data: bytes) -> None:
         """Take the content of the file. For `read`; once, on a new object."""

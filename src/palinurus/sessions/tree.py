@@ -14,6 +14,7 @@ from palinurus.core.types.messages import Assistant, ToolResult
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import (
     LEAF,
+    UNDONE,
     VERSION,
     BranchSummary,
     Compaction,
@@ -79,7 +80,7 @@ def _labels(entries: list[Entry]) -> dict[str, str]:
 
 def hidden(entry: Entry) -> bool:
     """Lines that are about the tree, not in the conversation."""
-    return isinstance(entry, Label | Info) or (isinstance(entry, Custom) and entry.customType == LEAF)
+    return isinstance(entry, Label | Info) or (isinstance(entry, Custom) and entry.customType in (LEAF, UNDONE))
 
 
 def nodes(transcript: Transcript) -> list[Node]:

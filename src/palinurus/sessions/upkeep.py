@@ -23,8 +23,9 @@ Reason: TypeAlias = Literal["old", "cron", "many", "archive", "orphan", "left ov
 HOUR, DAY = 3_600_000, 86_400_000
 YOUNG = HOUR  # an unreferenced file this young may belong to a session that is just being made
 
-_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*)$", re.ASCII)
-_LEFT = re.compile(r"\.jsonl\.(?:part|import)-\d+$", re.ASCII)
+_RESULT = re.compile(r"\.jsonl\.result-[0-9a-f]{16}$", re.ASCII)
+_SIDE = re.compile(r"\.jsonl(?:\.bad-\d+|\.bak[\w.-]*|\.result-[0-9a-f]{16})$", re.ASCII)
+_LEFT = re.compile(r"\.jsonl\.(?:result-[0-9a-f]{16}\.)?(?:part|import)-\d+$", re.ASCII)
 
 
 class Action(NamedTuple):
@@ -162,7 +163,7 @@ class _Work:
 
     def _old_enough(self, file: File) -> bool:
         reason = self._loose(file)
-        return reason == "archive" or (reason == "orphan" and file.at < self.now - YOUNG)
+        return reason == "archive" or (reason is not None and file.at < self.now - YOUNG)
 
     def _loose(self, file: File) -> Reason | None:
         """Is it a transcript that no session uses, or what is left of one? Unknown names are nobody's business."""
@@ -170,7 +171,9 @@ class _Work:
             return "archive"
         side = _SIDE.search(file.path)
         base = file.path[: side.start()] + ".jsonl" if side else file.path
-        return "orphan" if base.endswith(".jsonl") and not self.uses[base] else None
+        if base.endswith(".jsonl") and not self.uses[base]:
+            return "orphan"
+        return "left over" if _RESULT.search(file.path) else None  # of a session that goes on
 
     def _drop(self, row: _Row, reason: Reason, *, keep: bool = True) -> None:
         if not row.removable:

@@ -239,6 +239,14 @@ class Store(Protocol):
 
     async def save_session(self, row: SessionRow) -> None: ...
 
+    async def touch(self, row: SessionRow) -> None:
+        """Merge the fields of `row.data` into the session's row (JSON merge patch), if it still is that session."""
+        ...
+
+    async def write(self, lines: Sequence[Line]) -> None:
+        """Make transcript lines durable that belong to no run. For sessions in which nothing runs."""
+        ...
+
     async def drop_session(self, key: str) -> None: ...
 
     async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:

@@ -1,6 +1,6 @@
 """The one door: every tool call of every run goes through `call`, and comes back as a ToolResult.
 
-Knows hooks, argument checks and the cut; knows no tool. It never raises but for cancellation, which passes
+Knows hooks, argument checks, taint and the cut; knows no tool. It never raises but for cancellation, which passes
 through after the tool has cleaned up.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import difflib
+import hashlib
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,7 @@ from palinurus.core.types.messages import Text, ToolCall, ToolResult
 from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
+from palinurus.tools import taint
 from palinurus.tools.cut import cut, storable_details
 from palinurus.tools.schema import check
 
@@ -29,16 +31,16 @@ async def call(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext,
     """The result of one call, errors included. Raises CancelledError only."""
     tool = tools.get(tool_call.name)
     if tool is None:
-        return _result(tool_call, said(_unknown(tool_call.name, tools), error=True), ctx)
+        return await _result(tool_call, said(_unknown(tool_call.name, tools), error=True), ctx)
     if tool_call.invalid is not None:
-        return _result(tool_call, said(_unreadable(tool_call), error=True), ctx)
+        return await _result(tool_call, said(_unreadable(tool_call), error=True), ctx)
     args, problem = check(tool.parameters, tool_call.arguments, tool.aliases)
     if problem is None and hooks.has("before_tool_call"):
         args, problem = await _asked(tool_call, tool, args, ctx, hooks)
     elif problem is not None:
         problem = f"Invalid arguments for {tool.name}: {problem}"
     if problem is not None:
-        return _result(tool_call, said(problem, error=True), ctx)
+        return await _result(tool_call, said(problem, error=True), ctx)
     return await _run(tool_call, tool, args, ctx, hooks)
 
 
@@ -53,20 +55,36 @@ async def _asked(
     changes = await hooks.modify("before_tool_call", payload)
     if changes.get("block"):
         return {}, str(changes.get("blockReason") or f"{tool.name} was blocked by a before_tool_call hook")
-    if changes.get("requireApproval"):
-        return {}, f"{tool.name} needs an approval, and there is nobody here to give one"
-    if "params" not in changes:
-        return args, None
-    changed, problem = check(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
-    return changed, problem and f"A before_tool_call hook left invalid arguments for {tool.name}: {problem}"
+    problem = None
+    if "params" in changes:
+        args, problem = check(tool.parameters, copy.deepcopy(changes["params"]), tool.aliases)
+    if problem is not None:
+        return args, f"A before_tool_call hook left invalid arguments for {tool.name}: {problem}"
+    if wish := changes.get("requireApproval"):
+        return args, await _approved(tool, args, ctx, wish if isinstance(wish, dict) else {})
+    return args, None
+
+
+async def _approved(tool: Tool, args: dict[str, Any], ctx: ToolContext, wish: dict[str, Any]) -> str | None:
+    """A plugin wants a person to be asked. None if they said yes, else why not."""
+    title = str(wish.get("title") or f"use {tool.name}")[:200]
+    shown = msgspec.json.format(msgspec.json.encode(args, enc_hook=str), indent=1).decode()
+    bound = {"args": hashlib.sha256(shown.encode()).hexdigest()}
+    why = str(wish.get("description") or "a plugin wants this to be approved")[:500]
+    try:
+        await taint.confirmed(ctx, tool.name, title, shown, bound, why)
+    except ToolFailure as failure:
+        return str(failure)
+    return None
 
 
 async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolContext, hooks: Hooks) -> ToolResult:
     clock = asyncio.get_running_loop().time
     started = clock()
     point("tool.during")
+    source: str | None = None
     try:
-        output = await tool.run(ctx, **args)
+        output = await taint.run(tool, args, ctx, tool.run)
         if not isinstance(output, Output):
             output = said(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
     except asyncio.CancelledError:
@@ -74,11 +92,13 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
         raise
     except ToolFailure as failure:
         output = said(str(failure) or f"{tool.name} failed", error=True)
+        source = taint.origin(tool, args, None, ctx)
     except Exception as exc:
         log.exception("tool %s failed", tool.name)
         output = said(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
     point("tool.after")
-    result = _result(tool_call, output, ctx)
+    source = taint.origin(tool, args, output, ctx) if source is None else source
+    result = msgspec.structs.replace(await _result(tool_call, output, ctx), source=source)
     if hooks.has("after_tool_call"):
         outcome = {"error": result.text} if result.isError else {"result": msgspec.to_builtins(result)}
         _observe(tool_call, args, ctx, hooks, {**outcome, "durationMs": _ms(clock() - started)})
@@ -102,8 +122,8 @@ def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
     }
 
 
-def _result(tool_call: ToolCall, output: Output, ctx: ToolContext) -> ToolResult:
-    content = cut(output.content, ctx.settings.result_chars) or (Text("(no output)"),)
+async def _result(tool_call: ToolCall, output: Output, ctx: ToolContext) -> ToolResult:
+    content = await cut(output.content, ctx.settings.result_chars, ctx.settings.results) or (Text("(no output)"),)
     return ToolResult(
         tool_call.id,
         tool_call.name,

@@ -1,7 +1,7 @@
 """One child process: started in a session of its own, its output handed on as it comes, ended with its family.
 
-Used by exec and by the searches. Returns when the child has ended, also if a grandchild keeps the pipe open;
-on time-out and on cancellation nothing of the family survives.
+`run` is for those that only wait (the searches); `Child` is for those that talk to it (exec, process). Its input is
+nothing, a pipe or a terminal. On time-out and on cancellation nothing of the family survives.
 """
 
 from __future__ import annotations
@@ -13,27 +13,37 @@ import secrets
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Literal, NamedTuple, TypeAlias
 
+from palinurus.core.types.cell import Cell
 from palinurus.tools import family
+from palinurus.tools.process import terminal
+from palinurus.tools.sandbox.launch import start, wrapped
 
 MARK = "PALINURUS_CALL"
 GRACE = 0.5  # seconds between SIGTERM and SIGKILL when the time is up
 HURRY = 0.05  # … when the run was stopped
 DRAIN = 0.2  # seconds the pipe may stay open after the child's end
+MAX_INPUT = 1 << 20  # bytes that wait for a child that does not read
 _REAP = 2.0
 _POLL = 0.02
 _CHUNK = 1 << 16
+_EOT = b"\x04"  # what ends the input of a terminal
+
+Input: TypeAlias = Literal["none", "pipe", "pty"]
 
 
 class Spec(NamedTuple):
-    """What to start. `env` is the whole environment."""
+    """What to start. `env` is the whole environment; a `mark` ("" = a new one) is added to it."""
 
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     stdin: IO[bytes] | None = None
     pass_fds: tuple[int, ...] = ()
+    cell: Cell = Cell()  # what it may do; sandbox/launch sees to it
+    input: Input = "none"
+    mark: str = ""
 
 
 class Ended(NamedTuple):
@@ -42,9 +52,14 @@ class Ended(NamedTuple):
     held: bool  # another process still has the output open
 
 
+def new_mark() -> str:
+    """A value of MARK, found in the environment of every descendant."""
+    return secrets.token_hex(12)
+
+
 async def run(spec: Spec, sink: Callable[[bytes], None], timeout: float | None) -> Ended:
     """Start, read, wait. Raises OSError if it cannot be started; on CancelledError all is ended first."""
-    child = _Child(spec, sink)
+    child = Child(spec, sink)
     try:
         timed_out = not await child.over(timeout)
         if timed_out:
@@ -58,17 +73,23 @@ async def run(spec: Spec, sink: Callable[[bytes], None], timeout: float | None) 
         child.close()
 
 
-class _Child:
+class Child:
+    """A started child. Raises OSError if it cannot be started. `close` must be called."""
+
     def __init__(self, spec: Spec, sink: Callable[[bytes], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._sink = sink
-        self._mark = f"{MARK}={secrets.token_hex(12)}"
-        self._process, self._pipe = _start(spec, self._mark)
-        self._since = family.started(self._process.pid)
-        self._exited: asyncio.Future[None] = self._loop.create_future()
+        mark = spec.mark or new_mark()
+        self._mark = f"{MARK}={mark}"
+        self._process, self._pipe, self._stdin = _start(spec, mark)
+        self.pid = self._process.pid
+        self.pty = spec.input == "pty"
+        self._since = family.started(self.pid)
+        self._waiting = bytearray()
+        self.exited: asyncio.Future[None] = self._loop.create_future()
         self._drained: asyncio.Future[None] = self._loop.create_future()
         self._loop.add_reader(self._pipe, self._readable)
-        self._pidfd = _pidfd(self._process.pid)
+        self._pidfd = _pidfd(self.pid)
         if self._pidfd is not None:
             self._loop.add_reader(self._pidfd, self._check)
         else:
@@ -79,34 +100,84 @@ class _Child:
         code = self._process.poll()
         return -signal.SIGKILL if code is None else code
 
+    @property
+    def writable(self) -> bool:
+        """Does it still take input?"""
+        return self._stdin is not None and not self.exited.done()
+
     async def over(self, timeout: float | None) -> bool:
-        await asyncio.wait({self._exited}, timeout=timeout)
-        return self._exited.done()
+        """True once it has ended, False after `timeout` seconds."""
+        await asyncio.wait({self.exited}, timeout=timeout)
+        return self.exited.done()
 
     async def quiet(self, timeout: float) -> bool:
+        """True once nobody has the output open."""
         if not self._drained.done():
             await asyncio.wait({self._drained}, timeout=timeout)
         return self._drained.done()
 
+    def write(self, data: bytes) -> bool:
+        """Hand input on. False if it takes none any more, or does not read and too much waits already."""
+        if not self.writable or len(self._waiting) + len(data) > MAX_INPUT:
+            return False
+        self._waiting += data
+        self._push()
+        return True
+
+    def eof(self) -> None:
+        """No more input, after what waits."""
+        if not self.writable:
+            return
+        if self.pty:
+            self.write(_EOT)
+        elif not self._waiting:
+            self._shut()
+        else:
+            self._loop.call_later(_POLL, self.eof)
+
+    def _push(self) -> None:
+        fd = self._stdin
+        if fd is None:
+            return
+        try:
+            while self._waiting:
+                del self._waiting[: os.write(fd, self._waiting[:_CHUNK])]
+        except BlockingIOError:
+            self._loop.add_writer(fd, self._push)
+            return
+        except OSError:  # it has closed its end
+            self._shut()
+            return
+        self._loop.remove_writer(fd)
+
+    def _shut(self) -> None:
+        fd, self._stdin = self._stdin, None
+        self._waiting.clear()
+        if fd is None:
+            return
+        self._loop.remove_writer(fd)
+        if fd != self._pipe:  # a terminal is one handle for both directions
+            os.close(fd)
+
     async def end(self, grace: float) -> None:
         """SIGTERM, then SIGKILL, to everyone. The list from before SIGTERM is kept: orphans lose their traces."""
         known = self._members()
-        family.send(self._process.pid, known, signal.SIGTERM)
+        family.send(self.pid, known, signal.SIGTERM)
         try:
-            await asyncio.wait({self._exited}, timeout=grace)
+            await asyncio.wait({self.exited}, timeout=grace)
         finally:
             self._kill(known)
-        await asyncio.wait({self._exited}, timeout=_REAP)
+        await asyncio.wait({self.exited}, timeout=_REAP)
 
     def _kill(self, known: set[family.Process]) -> None:
         for _ in range(4):  # a member may have forked between look and signal
-            family.send(self._process.pid, known, signal.SIGKILL)
+            family.send(self.pid, known, signal.SIGKILL)
             known = self._members()
             if not known:
                 return
 
     def _members(self) -> set[family.Process]:
-        return family.members(self._process.pid, self._mark, self._since)
+        return family.members(self.pid, self._mark, self._since)
 
     def _readable(self) -> None:
         try:
@@ -129,8 +200,8 @@ class _Child:
             return
         if self._pidfd is not None:
             self._loop.remove_reader(self._pidfd)
-        if not self._exited.done():
-            self._exited.set_result(None)
+        if not self.exited.done():
+            self.exited.set_result(None)
 
     def close(self) -> None:
         """Let go of everything; a child that is somehow still there dies first."""
@@ -138,6 +209,7 @@ class _Child:
             self._kill(self._members())
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(0.05)
+        self._shut()
         self._loop.remove_reader(self._pipe)
         os.close(self._pipe)
         if self._pidfd is not None:
@@ -147,27 +219,52 @@ class _Child:
             self._timer.cancel()
 
 
-def _start(spec: Spec, mark: str) -> tuple[subprocess.Popen[bytes], int]:
+class _Ends(NamedTuple):
+    """Handles: what the child gets as 0 and 1/2, what we read, what we write (None: nothing)."""
+
+    stdin: int
+    stdout: int
+    read: int
+    write: int | None
+
+
+def _ends(spec: Spec) -> _Ends:
+    if spec.input == "pty":
+        master, slave = terminal.opened()
+        return _Ends(slave, slave, master, master)
     ours, theirs = os.pipe()
-    name, _, value = mark.partition("=")
+    if spec.input == "pipe":
+        theirs_in, ours_in = os.pipe()
+        return _Ends(theirs_in, theirs, ours, ours_in)
+    return _Ends(spec.stdin.fileno() if spec.stdin else subprocess.DEVNULL, theirs, ours, None)
+
+
+def _start(spec: Spec, mark: str) -> tuple[subprocess.Popen[bytes], int, int | None]:
+    ends = _ends(spec)
+    mine = {fd for fd in (ends.read, ends.write) if fd is not None}
+    given = {ends.stdout} | ({ends.stdin} if spec.input != "none" else set())
     try:
-        process = subprocess.Popen(
-            spec.argv,
-            stdin=spec.stdin or subprocess.DEVNULL,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=spec.cwd,
-            env={**spec.env, name: value},
+        what = wrapped(spec.argv, spec.cwd, {**spec.env, MARK: mark}, spec.cell)
+        if spec.input == "pty":
+            what = what._replace(argv=(*terminal.owner(), *what.argv))
+        process = start(
+            what,
+            stdin=ends.stdin,
+            stdout=ends.stdout,
+            stderr=ends.stdout,
             pass_fds=spec.pass_fds,
-            start_new_session=True,
+            start_new_session=spec.input != "pty",  # the terminal's owner makes its own
         )
     except BaseException:
-        os.close(ours)
+        for fd in mine:
+            os.close(fd)
         raise
     finally:
-        os.close(theirs)
-    os.set_blocking(ours, False)
-    return process, ours
+        for fd in given:
+            os.close(fd)
+    for fd in mine:
+        os.set_blocking(fd, False)
+    return process, ends.read, ends.write
 
 
 def _pidfd(pid: int) -> int | None:

@@ -1,67 +1,46 @@
-"""How much of a result the model sees: head and tail, with a mark that says what is gone. Pure.
+"""What leaves a tool: text that can be stored and fits, binary described, images of a size that providers take.
 
-Whatever a tool returns leaves here as bounded text that can be stored: JSON laid out before it is cut,
-binary described instead of shown, no half surrogates.
+A text that does not fit is kept whole beside the transcript, under a handle that `read` pages, before the shortened
+one is handed on: who has seen the mark will find the file. The rules are `core.history.truncate`'s.
 """
 
 from __future__ import annotations
 
-import json
-import re
+import asyncio
 from typing import Any
 
 import msgspec
 
+from palinurus.core.history import truncate
 from palinurus.core.types.messages import Image, Text
 from palinurus.tools.coerce import storable
+from palinurus.tools.whole import keep
 
 MAX_IMAGE = 7_000_000  # base64 characters; providers refuse more
+_INLINE = 100_000  # characters handled on the event loop; more goes to a thread
 MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
-_MAX_JSON = 2_000_000
-_PROBE = 4096
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufffd]")
 
 
-def cut(content: tuple[Text | Image, ...], limit: int) -> tuple[Text | Image, ...]:
-    """The blocks within `limit` characters of text altogether. Small clean results come back as they are."""
-    left = max(limit, 1)
-    kept: list[Text | Image] = []
-    for block in content:
-        if isinstance(block, Image):
-            kept.append(
-                block if len(block.data) <= MAX_IMAGE else Text(f"[image left out: {len(block.data)} characters]")
-            )
-            continue
-        text = shown(block.text, left)
-        left = max(left - len(text), 1)
-        kept.append(block if text is block.text else Text(text))
-    return tuple(kept)
+async def cut(content: tuple[Text | Image, ...], limit: int, results: str = "") -> tuple[Text | Image, ...]:
+    """The blocks with `limit` characters of text altogether. Small clean results come back as they are.
+
+    `results` is how the names of kept files begin (`ToolSettings.results`). If the disk does not take one, the text is
+    shortened all the same and names no file.
+    """
+    clean = tuple(_clean(block) for block in content)
+    texts = [block.text for block in clean if isinstance(block, Text)]
+    if sum(map(len, texts)) <= limit:
+        return clean
+    text = "\n".join(texts)
+    short = (
+        await asyncio.to_thread(_short, text, limit, results) if len(text) > _INLINE else _short(text, limit, results)
+    )
+    return (Text(short), *(block for block in clean if isinstance(block, Image)))
 
 
-def shown(text: str, limit: int) -> str:
-    """One text within `limit` characters (the mark comes on top)."""
-    text = storable(text)
-    if binary(text):
-        return f"[binary data, {len(text)} characters, not shown]"
-    if len(text) <= limit:
-        return text
-    return middle(_laid_out(text), limit)
-
-
-def middle(text: str, limit: int) -> str:
-    """Head and tail of `text`, `limit` characters in all, and how many are missing between."""
-    if len(text) <= limit:
-        return text
-    tail = limit // 3
-    head = limit - tail
-    gone = len(text) - head - tail
-    return f"{text[:head]}\n[… {gone} characters left out …]\n{text[len(text) - tail :]}"
-
-
-def binary(text: str) -> bool:
-    """True if text is no text: over a tenth of its beginning is control characters or undecodable."""
-    probe = text[:_PROBE]
-    return not probe.isprintable() and len(_CONTROL.findall(probe)) * 10 > len(probe)
+def _short(text: str, limit: int, results: str) -> str:
+    text = truncate.laid_out(text)
+    return truncate.shorten(text, limit, keep(results, text))
 
 
 def storable_details(value: Any) -> Any:
@@ -75,10 +54,10 @@ def storable_details(value: Any) -> Any:
     return value if size <= MAX_DETAILS else {"omitted": f"{size} bytes"}
 
 
-def _laid_out(text: str) -> str:
-    if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON or "\n" in text[:400]:
-        return text
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text
+def _clean(block: Text | Image) -> Text | Image:
+    if isinstance(block, Image):
+        return block if len(block.data) <= MAX_IMAGE else Text(f"[image left out: {len(block.data)} characters]")
+    text = storable(block.text)
+    if truncate.binary(text):
+        return Text(f"[binary data, {len(text)} characters, not shown]")
+    return block if text is block.text else Text(text)

@@ -1,56 +1,125 @@
-"""The exec tool: one shell command, in the foreground, with a time limit.
+"""The exec tool: one shell command. It is waited for a while; what takes longer goes on in the background.
 
-The child gets the environment the settings hold and nothing of ours. What it prints is bounded; what it
-starts is ended with it when time is up or the run is stopped.
+The child gets the environment the settings hold and nothing of ours. What it prints is bounded; what it starts is
+ended with it when time is up or, as long as the call waits for it, when the run is stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
 
+import msgspec
+
+from palinurus.config.exec import YIELD, clamped
+from palinurus.core.types.cell import Cell
 from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
-from palinurus.tools import child
+from palinurus.errors import StateError
+from palinurus.tools.child import MARK, Input, Spec, new_mark
 from palinurus.tools.environ import refused
+from palinurus.tools.guard import Permit, Want, permit
 from palinurus.tools.output import Kept
 from palinurus.tools.paths import brief
+from palinurus.tools.process import terminal
+from palinurus.tools.process.held import Held, Job, Outcome, signal_name
+from palinurus.tools.process.table import Processes
+from palinurus.tools.sandbox.words import refusal
 
 SHELL_MARK = {"OPENCLAW_SHELL": "exec"}
 MAX_COMMAND = 120_000  # bytes; the kernel takes 128 KB in one argument
 UPDATE = 0.25  # seconds between progress updates
-_TAIL = 2000
+TAIL = 2000
+NO_TERMINAL = "Warning: there is no terminal here; ran without one"
 
 
-async def run(
-    ctx: ToolContext,
-    command: str,
-    workdir: str = "",
-    env: dict[str, str] | None = None,
-    timeout: float | None = None,
-) -> Output:
+class Asked(msgspec.Struct, frozen=True):
+    """The arguments of a call."""
+
+    command: str
+    workdir: str = ""
+    env: dict[str, str] = {}
+    yieldMs: int | None = None
+    background: bool = False
+    timeout: float | None = None
+    pty: bool = False
+    elevated: bool = False
+    host: Literal["auto", "sandbox", "gateway", "node"] = "auto"
+    security: str = ""
+    ask: str = ""
+    node: str = ""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a command would run: directory, whole environment, and what to warn of."""
+
+    cwd: str
+    env: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+
+async def permitted(ctx: ToolContext, asked: Asked, place: Place) -> Permit:
+    """What to start, and where; waits while a person is asked. Raises ToolFailure when the command may not run."""
+    host = "" if asked.host == "auto" else asked.host
+    want = Want(True if asked.elevated else None, asked.security, asked.ask, host)
+    return await permit(ctx, asked.command, place.cwd, asked.env, want)
+
+
+async def run(processes: Processes, ctx: ToolContext, **args: Any) -> Output:
     """Raises ToolFailure when nothing could be started."""
-    if not command.strip():
-        raise ToolFailure("command is empty")
-    if "\x00" in command:
-        raise ToolFailure("command contains a NUL character")
-    if len(command.encode()) > MAX_COMMAND:
-        raise ToolFailure(f"command is over {MAX_COMMAND} bytes; write it to a file and run that")
-    limit = _limit(ctx, timeout)
-    cwd, warning = _folder(ctx, workdir)
-    spec = child.Spec((_shell(ctx), "-c", command), cwd, {**ctx.settings.exec_env, **_declared(env), **SHELL_MARK})
-    kept = Kept()
-    clock = asyncio.get_running_loop().time
-    started = clock()
-    progress = _Progress(ctx, kept)
+    asked = Asked(**args)
+    _check(asked)
+    limit = _limit(ctx, asked.timeout)
+    place = _place(ctx, asked)
+    given = await permitted(ctx, asked, place)
+    background = asked.background and ctx.settings.background
+    pty = asked.pty and terminal.possible()
+    source: Input = "pty" if pty else "pipe" if background else "none"
+    cell, env = (ctx.settings.cell if given.contained else Cell()), {**place.env, **given.env}
+    spec = Spec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK])
     try:
-        ended = await child.run(spec, progress.feed, limit)
+        job = Job(asked.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
+        held = await processes.start(job, background=background)
     except OSError as exc:
         raise ToolFailure(f"the command could not be started: {exc.strerror or exc}") from None
+    except StateError as exc:
+        raise ToolFailure(f"the command was not started, because it could not be written down: {exc.message}") from None
+    warnings = place.warnings if pty or not asked.pty else (*place.warnings, NO_TERMINAL)
+    if background or not await _waited(processes, ctx, held, asked):
+        return _going(held, place, warnings)
+    assert held.outcome is not None
+    facts = {"durationMs": held.outcome.ms, "cwd": place.cwd}
+    note = refusal(cell, held.outcome.code, held.kept.tail(TAIL))
+    return _output(held.kept, held.outcome, limit, facts, (*warnings, note))
+
+
+def _check(asked: Asked) -> None:
+    if not asked.command.strip():
+        raise ToolFailure("command is empty")
+    if "\x00" in asked.command:
+        raise ToolFailure("command contains a NUL character")
+    if len(asked.command.encode("utf-8", "replace")) > MAX_COMMAND:
+        raise ToolFailure(f"command is over {MAX_COMMAND} bytes; write it to a file and run that")
+    if asked.host == "node" or asked.node:
+        raise ToolFailure("host=node: no nodes are connected here; leave host and node out to run the command here")
+
+
+async def _waited(processes: Processes, ctx: ToolContext, held: Held, asked: Asked) -> bool:
+    """True if it ended while it was waited for; else it goes on in the background."""
+    progress = _Progress(ctx, held)
+    wait = processes.settings.yield_ms if asked.yieldMs is None else clamped(asked.yieldMs, YIELD)
+    try:
+        if await held.wait(wait / 1000 if ctx.settings.background else None):
+            return True
+        await processes.release(held)
+    except BaseException:
+        held.end("stopped")
+        raise
     finally:
         progress.stop()
-    return _output(kept, ended, limit, {"durationMs": round((clock() - started) * 1000), "cwd": cwd}, warning)
+    return False
 
 
 def _limit(ctx: ToolContext, timeout: float | None) -> float | None:
@@ -60,17 +129,19 @@ def _limit(ctx: ToolContext, timeout: float | None) -> float | None:
     return seconds or None
 
 
-def _declared(env: dict[str, str] | None) -> dict[str, str]:
-    for name, value in (env or {}).items():
+def _place(ctx: ToolContext, asked: Asked) -> Place:
+    cwd, warning = _folder(ctx, asked.workdir)
+    term = {"TERM": terminal.TERM} if asked.pty else {}
+    env = {**ctx.settings.exec_env, **term, **_declared(asked.env), **SHELL_MARK, MARK: new_mark()}
+    return Place(cwd, env, (warning,) if warning else ())
+
+
+def _declared(env: dict[str, str]) -> dict[str, str]:
+    for name, value in env.items():
         reason = refused(name, value)
         if reason:
             raise ToolFailure(reason)
-    return env or {}
-
-
-def _shell(ctx: ToolContext) -> str:
-    """fish reads another language than the one models write."""
-    return "/bin/sh" if os.path.basename(ctx.settings.shell) == "fish" else ctx.settings.shell
+    return env
 
 
 def _folder(ctx: ToolContext, workdir: str) -> tuple[str, str]:
@@ -90,55 +161,77 @@ def _folder(ctx: ToolContext, workdir: str) -> tuple[str, str]:
 class _Progress:
     """Hands the tail on, at most every UPDATE seconds and never after the end."""
 
-    def __init__(self, ctx: ToolContext, kept: Kept) -> None:
+    def __init__(self, ctx: ToolContext, held: Held) -> None:
         self._ctx = ctx
-        self._kept = kept
+        self._held = held
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        held.show = self._came
 
-    def feed(self, data: bytes) -> None:
-        self._kept.feed(data)
+    def _came(self) -> None:
         if self._timer is None:
             self._timer = self._loop.call_later(UPDATE, self._show)
 
     def _show(self) -> None:
         self._timer = None
-        self._ctx.update(self._kept.tail(_TAIL))
+        self._ctx.update(self._held.kept.tail(TAIL))
 
     def stop(self) -> None:
+        self._held.show = None
         if self._timer is not None:
             self._timer.cancel()
 
 
-def _output(kept: Kept, ended: child.Ended, limit: float | None, details: dict[str, Any], warning: str) -> Output:
+def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> Output:
+    tail = held.pending.take()[-TAIL:].rstrip()
+    says = (
+        f"Command still running (session {held.id}, pid {held.child.pid}); it goes on in the background. "
+        f"Use process with sessionId {held.id} (poll, log, write, send-keys, kill) to follow it."
+    )
+    details = {
+        "status": "running",
+        "sessionId": held.id,
+        "pid": held.child.pid,
+        "startedAt": held.job.at,
+        "cwd": place.cwd,
+        "tail": tail,
+    }
+    return said("\n\n".join(part for part in (*warnings, tail, says) if part), details)
+
+
+def _output(
+    kept: Kept, outcome: Outcome, limit: float | None, details: dict[str, Any], warnings: tuple[str, ...]
+) -> Output:
     text = kept.text().rstrip()
-    notes = []
-    if ended.timed_out:
-        notes.append(f"Command timed out after {limit:g} seconds and was ended, with all it had started.")
-    elif ended.code < 0:
-        notes.append(f"Command was ended by signal {_signal(-ended.code)}.")
-    elif ended.code:
-        notes.append(f"(exit code {ended.code})")
-    if ended.held and not ended.timed_out:
-        notes.append("[A background process still holds the output; what it prints from now on is not seen.]")
-    failed = ended.timed_out or ended.code < 0
-    body = "\n\n".join(part for part in (warning, text or "(no output)", *notes) if part)
+    notes = [note for note in (ending(outcome, limit), _held(outcome)) if note]
+    body = "\n\n".join(part for part in (*warnings, text or "(no output)", *notes) if part)
     facts = {
-        "status": "failed" if failed else "completed",
-        "exitCode": None if failed else ended.code,
-        "aggregated": kept.tail(_TAIL),
+        "status": "failed" if outcome.failed else "completed",
+        "exitCode": None if outcome.failed else outcome.code,
+        "aggregated": kept.tail(TAIL),
         **details,
     }
-    if failed:
-        facts["reason"] = "timeout" if ended.timed_out else "signal"
-    return said(body, facts, error=failed)
+    if outcome.failed:
+        facts["reason"] = outcome.reason
+    return said(body, facts, error=outcome.failed)
 
 
-def _signal(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
+def ending(outcome: Outcome, limit: float | None) -> str:
+    """How it ended, in words; "" if it simply succeeded."""
+    if outcome.reason == "exit":
+        return f"(exit code {outcome.code})" if outcome.code else ""
+    by_signal = f"Command was ended by signal {signal_name(-outcome.code)}."
+    return {
+        "timeout": f"Command timed out after {limit or 0:g} seconds and was ended, with all it had started.",
+        "killed": "Command was killed, with all it had started.",
+        "stopped": "Command was stopped, with all it had started.",
+    }.get(outcome.reason, by_signal)
+
+
+def _held(outcome: Outcome) -> str:
+    if outcome.held and outcome.reason in ("exit", "signal"):
+        return "[A background process still holds the output; what it prints from now on is not seen.]"
+    return ""
 
 
 def _summary(args: dict[str, Any]) -> str:
@@ -146,28 +239,53 @@ def _summary(args: dict[str, Any]) -> str:
     return first if len(first) <= 80 else f"{first[:79]}…"
 
 
-TOOL = Tool(
-    name="exec",
-    description=(
-        "Run a shell command and return what it prints (stdout and stderr together, beginning and end if long) and its "
-        "exit code. There is no terminal and no input."
-    ),
-    parameters={
+def _text(description: str, *words: str) -> dict[str, Any]:
+    return {"type": "string", "description": description, **({"enum": list(words)} if words else {})}
+
+
+_PROPERTIES: dict[str, Any] = {
+    "command": _text("Shell command line"),
+    "workdir": _text("Directory to run in, the workspace if left out"),
+    "env": {
         "type": "object",
-        "properties": {
-            "command": {"type": "string", "description": "Shell command line"},
-            "workdir": {"type": "string", "description": "Directory to run in, the workspace if left out"},
-            "env": {
-                "type": "object",
-                "additionalProperties": {"type": "string"},
-                "description": "Further environment variables",
-            },
-            "timeout": {"type": "number", "description": "Seconds until the command is ended; 0 for no limit"},
-        },
-        "required": ["command"],
+        "additionalProperties": {"type": "string"},
+        "description": "Further environment variables",
     },
-    run=run,
-    effect="effect",
-    summary=_summary,
-    aliases={"cmd": "command", "script": "command", "cwd": "workdir", "dir": "workdir", "timeout_seconds": "timeout"},
-)
+    "yieldMs": {
+        "type": "integer",
+        "description": "Milliseconds to wait before the command goes on in the background (10 to 120000)",
+    },
+    "background": {"type": "boolean", "description": "Do not wait at all; its input stays open for process"},
+    "timeout": {"type": "number", "description": "Seconds until the command is ended; 0 for no limit"},
+    "pty": {"type": "boolean", "description": "Run in a terminal: for programs that ask questions or draw screens"},
+    "elevated": {"type": "boolean", "description": "Run outside the sandbox, if that is allowed"},
+    "host": _text("Where to run it", "auto", "sandbox", "gateway", "node"),
+    "security": _text("Ask for a stricter rule than the configured one", "deny", "allowlist", "full"),
+    "ask": _text("Ask for more questions than configured", "off", "on-miss", "always"),
+    "node": _text("Id or name of the node, with host=node"),
+}
+
+
+def make(processes: Processes) -> dict[str, Tool]:
+    """The exec tool on a table of running commands."""
+    tool = Tool(
+        name="exec",
+        description=(
+            "Run a shell command and return what it prints (stdout and stderr together, beginning and end if long) and "
+            "its exit code. A command that takes longer than yieldMs goes on in the background; follow it with "
+            "process. Without pty or background there is no input."
+        ),
+        parameters={"type": "object", "properties": _PROPERTIES, "required": ["command"]},
+        run=partial(run, processes),
+        effect="effect",
+        summary=_summary,
+        aliases={
+            "cmd": "command",
+            "script": "command",
+            "cwd": "workdir",
+            "dir": "workdir",
+            "timeout_seconds": "timeout",
+            "yield_ms": "yieldMs",
+        },
+    )
+    return {"exec": tool}

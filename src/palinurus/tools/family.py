@@ -57,6 +57,11 @@ def members(root: int, mark: str, since: int) -> set[Process]:
         for p in alive.values()
         if p.start >= since and (p.pid == root or root in (p.session, p.group) or _marked(p.pid, needle))
     }
+    return _descended(family, alive)
+
+
+def _descended(family: set[Process], alive: dict[int, Process]) -> set[Process]:
+    """With all that descend from them."""
     known = {p.pid for p in family}
     while True:
         more = {p for p in alive.values() if p.parent in known and p.pid not in known}
@@ -80,11 +85,23 @@ def started(pid: int) -> int:
     return process.start if process else 0
 
 
+def strays(marks: tuple[str, ...]) -> set[Process]:
+    """Whoever carries one of the marks, and all their descendants."""
+    alive = processes()
+    needles = tuple(mark.encode() for mark in marks)
+    return _descended({p for p in alive.values() if any(_marked(p.pid, needle) for needle in needles)}, alive)
+
+
 def send(root: int, family: set[Process], number: signal.Signals) -> None:
     """Signal the group of `root` in one step, then each member that is still the same process."""
     if not family or any(process.group == root for process in family):  # an empty group's number may be reused
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(root, number)
+    each(family, number)
+
+
+def each(family: set[Process], number: signal.Signals) -> None:
+    """Signal every one that is still the same process."""
     for process in family:
         if started(process.pid) == process.start and process.pid != os.getpid():
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -1,7 +1,8 @@
-"""Opening and replacing files by handle: from the root step by step, following no link on the way.
+"""Opening and replacing files by handle: from the root on, following no link on the way.
 
-A `Place` comes judged and free of links; if a step turns out to be a link now, somebody swapped it after the
-judgement, and the step fails. Errors of the operating system leave here as ToolFailure in words.
+The kernel does the way in one call (openat2) where it can; else it is gone step by step. A `Place` comes judged
+and free of links; what turns out to be a link now was swapped after the judgement, and fails.
+Errors of the operating system leave here as ToolFailure in words.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools.paths import Place, brief
+from palinurus.tools.sandbox import openat2
 
 SMALL = 256 * 1024  # bytes; larger work leaves the event loop's thread
 _STEP = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -32,6 +34,7 @@ _WORDS: dict[int, str] = {
     errno.EACCES: "may not be accessed (permission denied)",
     errno.EPERM: "may not be changed (not permitted)",
     errno.ELOOP: "runs through a symbolic link that goes nowhere or changed while it was used",
+    errno.EXDEV: "leads out of the folder it has to stay in",
     errno.ENAMETOOLONG: "has a name that is too long",
     errno.ENOSPC: "cannot be written: no space left on the disk",
     errno.EDQUOT: "cannot be written: the disk quota is used up",
@@ -59,6 +62,15 @@ def folder(place: Place, parts: tuple[str, ...], *, make: bool = False) -> Itera
     """A handle of the folder `parts` below the place's root. Raises OSError."""
     handle = os.open(place.root, _STEP)
     try:
+        if openat2.available():
+            try:
+                deeper = openat2.beneath(handle, "/".join(parts) or ".", _STEP)
+            except FileNotFoundError:
+                if not make:
+                    raise
+            else:
+                os.close(handle)
+                handle, parts = deeper, ()
         for part in parts:
             deeper = _step(handle, part, make)
             os.close(handle)
@@ -152,29 +164,42 @@ def status_of(place: Place) -> os.stat_result:
         raise failure(place, exc) from None
 
 
-def replace(place: Place, data: bytes) -> bool:
+def replace(place: Place, data: bytes, like: os.stat_result | None = None) -> bool:
     """Put `data` there in one step: a reader sees the old file or the new one. True if the file is new.
 
-    Parents are made, mode and owner of an existing file kept. A hard link elsewhere keeps the old content.
+    Parents are made, mode and owner of an existing file kept; a new one gets those of `like`. A hard link
+    elsewhere keeps the old content.
     """
     if not place.parts:
         raise ToolFailure(f"{brief(place.given)} is a directory")
     try:
         with folder(place, place.parts[:-1], make=True) as parent:
-            return _swap(place, parent, data)
+            return _swap(place, parent, data, like)
     except OSError as exc:
         raise failure(place, exc) from None
 
 
-def _swap(place: Place, parent: int, data: bytes) -> bool:
+def remove(place: Place) -> None:
+    """Take a regular file away. Raises ToolFailure."""
+    if not place.parts:
+        raise ToolFailure(f"{brief(place.given)} is a directory")
+    try:
+        with folder(place, place.parts[:-1]) as parent:
+            _only_files(place, os.stat(place.parts[-1], dir_fd=parent, follow_symlinks=False))
+            os.unlink(place.parts[-1], dir_fd=parent)
+    except OSError as exc:
+        raise failure(place, exc) from None
+
+
+def _swap(place: Place, parent: int, data: bytes, like: os.stat_result | None) -> bool:
     name = place.parts[-1]
     old = _existing(place, parent)
     temporary = f".{name[:100]}.{secrets.token_hex(6)}.tmp"
     handle = os.open(temporary, _CREATE, 0o666, dir_fd=parent)
     try:
         try:
-            if old is not None:
-                _like(handle, old)
+            if (model := old or like) is not None:
+                _like(handle, model)
             view = memoryview(data)
             while view:
                 view = view[os.write(handle, view) :]

@@ -10,6 +10,7 @@ import os
 import re
 from typing import NamedTuple
 
+from palinurus.core.types.cell import Cell, within
 from palinurus.core.types.tool import ToolContext, ToolFailure
 
 MAX_PATH = 4096  # bytes; the kernel's own limit
@@ -48,21 +49,56 @@ def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
     if size > MAX_PATH:
         raise ToolFailure(f"path is too long: {size} bytes, at most {MAX_PATH}")
     workspace = os.path.realpath(ctx.workspace)
-    real = os.path.realpath(os.path.join(workspace, _at_home(given, ctx)))
+    try:
+        real = os.path.realpath(os.path.join(workspace, _outside(_at_home(given, ctx), ctx.settings.cell)))
+    except OSError:  # a link on the way became a folder between two looks at it
+        raise ToolFailure(f"{brief(given)} changed while it was used; try again") from None
     if reading:
         for folder in map(os.path.realpath, ctx.settings.readable):
             if inside(real, folder):
                 return Place(given, real, folder)
-    _judge(given, real, workspace, ctx)
-    return Place(given, real, workspace if ctx.settings.workspace_only else "/")
+    root = _root(given, real, ctx, reading)
+    _judge(given, real, workspace, ctx, root)
+    return Place(given, real, workspace if ctx.settings.workspace_only else root)
 
 
-def _judge(given: str, real: str, workspace: str, ctx: ToolContext) -> None:
+def _outside(path: str, cell: Cell) -> str:
+    """The same file as the host sees it: a container and bubblewrap show some folders under other names."""
+    seen = [(one.target, one.source) for one in cell.box.mounts] if cell.box else []
+    plain = os.path.normpath(path)
+    if cell.kind == "bubblewrap" and cell.temporary and not within(plain, (*cell.write, *cell.read)):
+        seen.append(("/tmp", cell.temporary))
+    if any(inside(plain, folder) for folder in (*cell.write, *cell.read)):
+        return path  # seen under its own name, also below /tmp
+    for target, source in sorted(seen, key=lambda one: -len(one[0])):
+        if inside(plain, target):
+            return source + path[len(target) :] if path.startswith(target) else source + plain[len(target) :]
+    return path
+
+
+def _root(given: str, real: str, ctx: ToolContext, reading: bool) -> str:
+    """The folder of the cell that the file lies in; file tools have the same bounds as commands. "/" without a cell."""
+    cell = ctx.settings.cell
+    if cell.kind == "none":
+        return "/"
+    found = within(real, (*cell.write, *(cell.read if reading else ())))
+    if found:
+        return found if os.path.isdir(found) else os.path.dirname(found)
+    if not reading and within(real, cell.read):
+        raise ToolFailure(f"{brief(given)} may be read but not changed (agents.defaults.sandbox.write opens folders)")
+    what = "read" if reading else "write"
+    raise ToolFailure(
+        f"{brief(given)} is outside the workspace and what was opened to this agent "
+        f"(the owner can open a folder with agents.defaults.sandbox.{what})"
+    )
+
+
+def _judge(given: str, real: str, workspace: str, ctx: ToolContext, root: str) -> None:
     if ctx.settings.workspace_only and not inside(real, workspace):
         raise ToolFailure(
             f"{brief(given)} is outside the workspace; file tools are limited to it (tools.fs.workspaceOnly)"
         )
-    for path in ctx.settings.protected:
+    for path in ctx.settings.protected if root == "/" else ():
         if inside(real, home := os.path.realpath(path)) and not _lives_in(home, workspace, real):
             raise ToolFailure(f"{brief(given)} belongs to Palinurus' own state, which tools may not touch")
     if _PROCESS.match(real):

@@ -15,6 +15,7 @@ from palinurus.core.types.messages import Image, Text
 from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
 from palinurus.tools import files
 from palinurus.tools.paths import Place, brief, resolve
+from palinurus.tools.whole import handle_of, page
 
 LINES = 2000
 BYTES = 50 * 1024
@@ -53,15 +54,17 @@ class Window(NamedTuple):
 
 async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> Output:
     """Raises ToolFailure."""
-    place = resolve(path, ctx, reading=True)
     room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
     first, count = max(offset, 1), min(max(limit, 1), LINES)
-    with files.reading(place) as (handle, status):
+    if handle := handle_of(path):
+        return await page(ctx, handle, (first, count, room))
+    place = resolve(path, ctx, reading=True)
+    with files.reading(place) as (opened, status):
         stop = threading.Event()
         if status.st_size < files.SMALL:
-            return _contents(place, handle, status.st_size, (first, count, room), stop)
+            return _contents(place, opened, status.st_size, (first, count, room), stop)
         work = asyncio.ensure_future(
-            asyncio.to_thread(_contents, place, handle, status.st_size, (first, count, room), stop)
+            asyncio.to_thread(_contents, place, opened, status.st_size, (first, count, room), stop)
         )
         try:
             return await asyncio.shield(work)
@@ -187,12 +190,12 @@ TOOL = Tool(
     name="read",
     description=(
         f"Read a file. Text comes from line `offset` on, at most {LINES} lines or {BYTES // 1024} KB, with the offset "
-        "to continue at. Images (jpg, png, gif, webp) are shown."
+        "to continue at. Images (jpg, png, gif, webp) are shown. A path `result:…` is a tool result shown only in part."
     ),
     parameters={
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "File, relative to the workspace or absolute"},
+            "path": {"type": "string", "description": "File, relative to the workspace or absolute; or result:…"},
             "offset": {"type": "integer", "description": "First line to read, counted from 1"},
             "limit": {"type": "integer", "description": "How many lines at most"},
         },

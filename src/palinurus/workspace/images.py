@@ -1,5 +1,6 @@
 """Images a message names, loaded for models that see. Only from the workspace and roots the owner allowed; what is
-not loaded is said in a note. Nothing is fetched from the network, and nothing is resized.
+not loaded is said in a note. Nothing is fetched from the network. What is larger than helps is made smaller where
+that can be done, and refused where it is too large otherwise.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ import base64
 import binascii
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from palinurus.core.history.images import mentions
+from palinurus.core.pictures import SIDE, SOURCE, large
 from palinurus.core.types.messages import Image
+from palinurus.workspace.shrink import shrunk
 from palinurus.workspace.texts import inside, whole
 
 
@@ -25,6 +28,8 @@ class ImageLimits(NamedTuple):
     each: int = 5 * 1024 * 1024
     total: int = 20 * 1024 * 1024
     most: int = 8  # images of one message
+    side: int = SIDE  # pixels
+    shrink: Callable[[bytes, int, int], bytes | str] = shrunk  # a smaller one, by size and side, or why there is none
 
 
 class Found(NamedTuple):
@@ -35,7 +40,8 @@ class Found(NamedTuple):
     text: str
 
 
-# First bytes -> what models read. Other formats would need converting.
+_CONVERTED = (b"BM", b"II*\x00", b"MM\x00*")  # BMP and TIFF: models do not read them, our decoder does
+# First bytes -> what models read.
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -54,14 +60,35 @@ async def found(text: str, workspace: str, limits: ImageLimits, vision: bool = T
     return await asyncio.to_thread(_load, named.paths, named.inline, named.text, workspace, limits)
 
 
+async def resized(images: tuple[Image, ...], limits: ImageLimits) -> Found:
+    """The images a message came with, as they can be sent."""
+    if not images:
+        return Found((), (), "")
+    return await asyncio.to_thread(_resized, images, limits)
+
+
+def _resized(images: tuple[Image, ...], limits: ImageLimits) -> Found:
+    kept: list[Image] = []
+    notes: list[str] = []
+    for image in images:
+        raw = _decoded(image.data, SOURCE)
+        data = raw if isinstance(raw, str) else _fitting(raw, limits)
+        if isinstance(data, str):
+            notes.append(f"an image that came with the message: {data}")
+        else:
+            kept.append(image if data is raw else Image(base64.b64encode(data).decode(), sniff(data) or image.mimeType))
+    return Found(tuple(kept), tuple(notes), "")
+
+
 def _load(paths: Iterable[str], inline: Iterable[Image], text: str, workspace: str, limits: ImageLimits) -> Found:
     images: dict[str, Image] = {}
     notes: list[str] = []
     used = 0
-    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, limits.each)) for image in inline]
+    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, SOURCE)) for image in inline]
     allowed = [os.path.realpath(root) for root in (workspace, *limits.roots)]
     real = dict.fromkeys(_real(path, workspace, limits.home) for path in paths)
-    for name, data in (*given, *((path, _read(path, allowed, limits.each)) for path in real)):
+    for name, raw in (*given, *((path, _read(path, allowed, SOURCE)) for path in real)):
+        data = raw if isinstance(raw, str) else _fitting(raw, limits)
         if isinstance(data, str):
             notes.append(f"{name}: {data}")
         elif (kind := sniff(data)) is None:
@@ -73,6 +100,24 @@ def _load(paths: Iterable[str], inline: Iterable[Image], text: str, workspace: s
             used += len(data) if encoded not in images else 0
             images[encoded] = Image(encoded, kind)
     return Found(tuple(images.values()), tuple(notes), text)
+
+
+def _fitting(data: bytes, limits: ImageLimits) -> bytes | str:
+    """The image as it can be sent, or why not."""
+    kind = sniff(data)
+    foreign = kind is None and data.startswith(_CONVERTED)
+    if not foreign and (kind is None or not large(data, kind, limits.each, limits.side)):
+        return data
+    made = limits.shrink(data, limits.each, limits.side)
+    if isinstance(made, bytes):
+        return made
+    if kind is not None and len(data) <= limits.each:
+        return data  # many pixels, but providers take it
+    return f"{'not a PNG, JPEG, GIF or WebP image' if foreign else _over(limits.each)}; {made}"
+
+
+def _over(cap: int) -> str:
+    return f"larger than {cap // 1024} KiB"
 
 
 def _real(path: str, workspace: str, home: str) -> str:
@@ -97,12 +142,12 @@ def _read(real: str, allowed: Iterable[str], cap: int) -> bytes | str:
         return exc.strerror or "cannot be read"
     finally:
         os.close(handle)
-    return f"larger than {cap // 1024} KiB" if len(data) > cap else data
+    return _over(cap) if len(data) > cap else data
 
 
 def _decoded(data: str, cap: int) -> bytes | str:
     if len(data) > cap * 4 // 3 + 4:
-        return f"larger than {cap // 1024} KiB"
+        return _over(cap)
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error:

@@ -1,4 +1,4 @@
-"""Where skills lie, and what is found there. Six roots; of one name the highest root's is taken.
+"""Where skills lie, and what is found there. Six roots, and those of plugins; of one name the highest root's is taken.
 
 A skill is a folder with a SKILL.md, in the root or in a group folder in it. Links must lead into their own root (or
 where the config allows). Nothing here runs anything of a skill.
@@ -12,6 +12,7 @@ from typing import NamedTuple
 from palinurus.config.settings import AgentSettings, Settings, SkillSettings
 from palinurus.core.skills.gates import BUNDLED
 from palinurus.core.skills.skill import FILE, Broken, Skill, skill
+from palinurus.plugins.manifest import skill_folders
 from palinurus.workspace.texts import Identity, identity, inside, load
 
 _SKIPPED = frozenset(("node_modules", "__pycache__"))
@@ -52,6 +53,7 @@ def roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[Root, ..
         Root("installed", managed(settings.home)),
         Root(BUNDLED, bundled()),
         *(Root("extra", path) for path in settings.skills.extra),
+        *(Root(f"plugin {ident}", path) for ident, path in skill_folders(settings)),
     )
 
 

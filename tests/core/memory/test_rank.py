@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.memory.rank import SNIPPET, Match, cited, citing, ranked, snippet
+from palinurus.core.memory.rank import SNIPPET, Match, cited, citing, fused, ranked, snippet
 from palinurus.core.memory.values import Hit
 
 
@@ -55,3 +55,11 @@ def test_citations(mode: str, session: str, expected: bool) -> None:
 def test_a_citation() -> None:
     assert cited(Hit("memory/a.md", 3, 9, 1.0, "")) == "memory/a.md#L3-L9"
     assert cited(Hit("MEMORY.md", 3, 3, 1.0, "")) == "MEMORY.md#L3"
+
+
+def test_what_is_high_in_both_rankings_comes_first() -> None:
+    a, b, c, d = (Hit(name, 1, 2, score, name) for name, score in (("a", 0.9), ("b", 0.8), ("c", 0.7), ("d", 0.6)))
+    both = Hit("b", 1, 2, 0.95, "other")
+    assert [hit.path for hit in fused([a, b], [c, both, d], 4)] == ["b", "a", "c", "d"]
+    assert fused([a, b], [both], 1) == [Hit("b", 1, 2, 0.95, "b")]
+    assert fused([a, b], [], 9) == [a, b] and fused([], [], 3) == []

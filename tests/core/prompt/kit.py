@@ -68,7 +68,11 @@ def full(**changes: Any) -> Facts:
         ),
         "pending": True,
         "skills": (SkillFact("weather", "tells the weather", "~/skills/weather/SKILL.md"),),
-        "docs": Docs(local="/opt/palinurus/docs", source="/opt/palinurus"),
+        "docs": Docs(
+            local="/opt/palinurus/docs",
+            source="/opt/palinurus",
+            settings=("/opt/palinurus/docs/configuration.md", "/opt/palinurus/docs/configuration-reference.md"),
+        ),
         "sandbox": Sandbox("/workspace", mount="/agent", elevated=True),
         "knobs": Knobs(
             owners=("+43123",),

@@ -75,6 +75,7 @@ def test_config_questions_go_to_the_schema_then_to_the_pages() -> None:
     assert "docs/configuration-reference.md" in text
     assert "config.schema.lookup" not in docs(Facts(tools=tools("read")))
     assert "`pal config explain PATH`" in docs(Facts(tools=tools("read")))
+    assert ".md" not in docs(Facts(docs=Docs(local="/d", source="/s")))  # no page that nobody has seen
 
 
 @pytest.mark.seed(176, 210)

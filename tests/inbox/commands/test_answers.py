@@ -107,25 +107,6 @@ async def test_agents(office: Any) -> None:
     assert (await office.say("/agents")).splitlines()[1] == "* main: fake/m, default"
 
 
-@pytest.mark.parametrize(
-    ("allow", "deny", "why"),
-    [
-        (None, (), "exec is offered: nothing keeps it away."),
-        (("exec",), (), "exec is offered: tools.allow names it."),
-        (None, ("exec",), "exec is not offered: tools.deny names it (exec)."),
-        (("read",), (), "exec is not offered: tools.allow does not name it (read)."),
-    ],
-)
-async def test_tools(office: Any, allow: Any, deny: Any, why: str) -> None:
-    settings = office.desk.settings
-    tools = msgspec.structs.replace(settings.tools, allow=allow, deny=deny)
-    desk = office.desk._replace(settings=msgspec.structs.replace(settings, tools=tools))
-    office.controller = Controller(desk, office.replied.extend)
-    assert await office.say("/tools why exec") == why
-    assert ("  exec: exec" in await office.say("/tools")) is ("is offered" in why)
-    assert await office.say("/tools why zzz") == "There is no tool zzz."
-
-
 async def test_usage(office: Any) -> None:
     assert (await office.say("/usage")).startswith("This session: nothing yet.")
     await office.say("/think high")

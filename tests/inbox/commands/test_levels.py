@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from palinurus.core.types.inbound import Sender, Target
-from palinurus.inbox.commands.places import LATER
 
 BASE = "default, off, minimal, low, medium, high"
 
@@ -31,15 +30,15 @@ SET: list[tuple[str, str, dict[str, Any]]] = [
     ("/reason off", "Reasoning visibility disabled.", {"reasoningLevel": "off"}),
     ("/reasoning stream", "Reasoning stream enabled.", {"reasoningLevel": "stream"}),
     ("/elevated off", "Elevated mode disabled.", {"elevatedLevel": "off"}),
-    ("/elevated ask", "Elevated mode set to ask (approvals may still apply)." + LATER, {"elevatedLevel": "ask"}),
-    ("/elevated full", "Elevated mode set to full (auto-approve)." + LATER, {"elevatedLevel": "full"}),
+    ("/elevated ask", "Elevated mode set to ask (approvals may still apply).", {"elevatedLevel": "ask"}),
+    ("/elevated full", "Elevated mode set to full (auto-approve).", {"elevatedLevel": "full"}),
     ("/queue collect", "Queue mode set to collect.", {"queueMode": "collect"}),
     (
         "/queue follow-ups debounce:2s cap:5 drop:old",
         "Queue mode set to followup. Queue debounce set to 2000ms. Queue cap set to 5. Queue drop set to old.",
         {"queueMode": "followup", "queueDebounceMs": 2000, "queueCap": 5, "queueDrop": "old"},
     ),
-    ("/exec host=node ask=off", f"Exec defaults set (host=node, ask=off).{LATER}", {"execHost": "node", "execAsk": "off"}),  # noqa: E501
+    ("/exec host=node ask=off", "Exec defaults set (host=node, ask=off).", {"execHost": "node", "execAsk": "off"}),  # noqa: E501
 ]  # fmt: skip
 
 

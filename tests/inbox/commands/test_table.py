@@ -12,8 +12,8 @@ from palinurus.inbox.commands.table import NAMES, TABLE, menu, near, typed
 
 BUILT = {
     "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
-    "skill", "model", "models", "agents", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace",
-    "elevated", "exec", "btw",
+    "skill", "model", "models", "agents", "approve", "tools", "queue", "think", "fast", "verbose", "reasoning", "trace",
+    "elevated", "exec", "btw", "compact", "subagents", "tasks",
 }  # fmt: skip
 
 

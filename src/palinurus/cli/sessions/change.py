@@ -14,26 +14,20 @@ from collections.abc import Callable
 import msgspec
 
 from palinurus.cli.args import settings
-from palinurus.cli.sessions.place import Place, found, held, key_of, plain, settled
+from palinurus.cli.sessions.place import Place, found, held, plain, settled
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import UpkeepSettings
 from palinurus.core.types.keys import SessionKey
-from palinurus.errors import BadRequest, StateBroken
-from palinurus.sessions import files, search, tree
+from palinurus.errors import BadRequest
+from palinurus.sessions import files, moves, tree
 from palinurus.sessions.entries import Label
 from palinurus.sessions.maintain import Report, maintain
 from palinurus.sessions.record import Record
 from palinurus.sessions.reset import rollover
 from palinurus.sessions.transcript import Transcript, read
 from palinurus.sessions.upkeep import plan, total
-from palinurus.store.port import Line, SessionRow
+from palinurus.store.port import Line
 from palinurus.store.sqlite.reader import open_reader
-
-# What a branch takes over from the session it comes from: what a person chose, not where its replies went.
-_INHERITED = (
-    "thinkingLevel", "verboseLevel", "reasoningLevel", "fastMode", "providerOverride", "modelOverride",
-    "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource", "modelProvider", "model",
-)  # fmt: skip
 
 
 def rewind(home: str, asked: argparse.Namespace) -> None:
@@ -92,34 +86,11 @@ async def _branch(home: str, place: Place, entry: str, name: str | None, clock: 
         transcript = read(place.file, place.path)
         target = tree.find(transcript, entry)
         taken = {row.key for row in await store.sessions()}
-        key = _free(place.key.agent, name, target, taken)
+        key = moves.free(place.key.agent, name, target, taken)
         now, ident = clock.now(), str(uuid.uuid4())
-        record = msgspec.structs.replace(
-            Record.fresh(key, now, ident),
-            parentSessionKey=str(place.key),
-            forkedFromParent=True,
-            **{n: value for n in _INHERITED if (value := getattr(place.record, n)) is not None},
-        )
-        files.place(home, record.path(key.agent), tree.fork(transcript, target, ident, now))
-        await store.save_session(record.row(key))
+        record = moves.heir(place.record, place.key, key, now, ident)
+        await moves.branch(home, store, transcript, record, key, target, now)
         return key, target
-
-
-def _free(agent: str, name: str | None, target: str | None, taken: set[str]) -> SessionKey:
-    """The key asked for, or one made from the entry's id. Raises BadRequest if it is taken or another agent's."""
-    if name is None:
-        base = SessionKey(agent, f"explicit:branch-{target or tree.ROOT}")
-        made, number = base, 1
-        while str(made) in taken:
-            number += 1
-            made = base._replace(rest=f"{base.rest}-{number}")
-        return made
-    key = key_of(name if name.lower().startswith("agent:") else f"agent:{agent}:{name}")
-    if key.agent != agent:
-        raise BadRequest(f"a branch stays with its agent {agent!r}")
-    if str(key) in taken:
-        raise BadRequest(f"there is a session {key} already", fix="choose another key")
-    return key
 
 
 def reset(home: str, asked: argparse.Namespace) -> None:
@@ -144,30 +115,15 @@ async def _reset(home: str, place: Place, clock: Clock) -> Record:
 def delete(home: str, asked: argparse.Namespace) -> None:
     """Forget a session."""
     place = found(home, asked.key)
-    if place.key.kind == "main":
-        raise BadRequest(f"Cannot delete the main session ({place.key}).", fix="`pal sessions reset` starts it anew")
     kept = asyncio.run(_delete(home, place, SystemClock()))
     print(f"deleted {place.key}" + (f"; its file is kept as {kept}" if kept else ""))
 
 
 async def _delete(home: str, place: Place, clock: Clock) -> str:
-    """The file first: killed after it, a second call finds the row and ends what was begun."""
     async with held(home, "delete", clock) as store:
         await settled(store, place.key)
         place = found(home, str(place.key))
-        others = [row for row in await store.sessions(place.key.agent) if row.key != str(place.key)]
-        used = any(_path(row) == place.path for row in others)
-        kept = "" if used else files.archive(home, place.path, "deleted", clock.now())
-        search.forget(home, () if used else (place.path,))
-        await store.drop_session(str(place.key))
-        return kept
-
-
-def _path(row: SessionRow) -> str:
-    try:
-        return Record.decode(row.data).path(row.agent)
-    except StateBroken:
-        return f"agents/{row.agent}/sessions/{row.session_id}.jsonl"
+        return await moves.delete(home, store, place.key, place.record, clock.now())
 
 
 def cleanup(home: str, asked: argparse.Namespace) -> None:

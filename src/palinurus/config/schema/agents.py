@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from palinurus.config.schema.sandbox import Sandbox
 from palinurus.config.schema.tools import AgentTools, ToolPolicy
 from palinurus.config.schema.words import (
     Amount,
@@ -83,8 +84,8 @@ class HardClear(Section, frozen=True):
 
 
 class Pruning(Section, frozen=True):
-    mode: Literal["off", "cache-ttl"] | None = None
-    ttl: str | None = None
+    mode: Literal["off", "cache-ttl", "aggressive"] | None = None
+    ttl: str | int | None = None
     keep_last_assistants: Size | None = None
     soft_trim_ratio: Ratio | None = None
     hard_clear_ratio: Ratio | None = None
@@ -92,6 +93,9 @@ class Pruning(Section, frozen=True):
     tools: ToolPolicy | None = None
     soft_trim: SoftTrim | None = None
     hard_clear: HardClear | None = None
+    max_chars_per_tool_result: Count | None = None
+    tool_result_head_ratio: Ratio | None = None
+    prune_after_turns: Size | None = None
 
 
 class Compaction(Section, frozen=True):
@@ -147,7 +151,7 @@ class Shared(Section, frozen=True):
     typing_interval_seconds: Count | None = None
     heartbeat: Heartbeat | None = None
     subagents: Subagents | None = None
-    sandbox: Free | None = None
+    sandbox: Sandbox | None = None
     runtime: Free | None = None
     agent_runtime: Free | None = None
     experimental: Free | None = None

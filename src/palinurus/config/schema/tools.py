@@ -60,6 +60,12 @@ class Fs(Section, frozen=True):
     workspace_only: bool | None = None
 
 
+class Taint(Section, frozen=True):
+    enabled: bool | None = None
+    allow: list[str] | None = None
+    hosts: list[str] | None = None
+
+
 class Detectors(Section, frozen=True):
     generic_repeat: bool | None = None
     known_poll_no_progress: bool | None = None
@@ -110,7 +116,11 @@ class AgentToAgent(Section, frozen=True):
     allow: list[str] | None = None
 
 
-class Tools(ToolsShared, frozen=True, rename={"sessions_spawn": "sessions_spawn"}):
+# A table of names takes the place of the camel case that fields get otherwise.
+_NAMES = {"agent_to_agent": "agentToAgent", "tool_search": "toolSearch"}
+
+
+class Tools(ToolsShared, frozen=True, rename=_NAMES):
     """tools"""
 
     web: Free | None = None
@@ -123,3 +133,4 @@ class Tools(ToolsShared, frozen=True, rename={"sessions_spawn": "sessions_spawn"
     sessions_spawn: Free | None = None
     experimental: Free | None = None
     browser: Free | None = None
+    taint: Taint | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
 import msgspec
 
-from palinurus.core.types.messages import Image, Message, Text, ToolResult, User
+from palinurus.core.types.messages import Assistant, Image, Message, Text, User
 
 FADED = "[image of an earlier turn, no longer included]"
 KEEP = 3  # turns whose images stay
@@ -70,17 +71,58 @@ def _path(name: str) -> str:
     return "" if "://" in name else name
 
 
-def fade(messages: Sequence[Message], keep: int = KEEP) -> tuple[Message, ...]:
-    """The history with the images of all but the last `keep` turns replaced by a mark."""
-    turns = [at for at, message in enumerate(messages) if isinstance(message, User)]
-    border = len(messages) if keep <= 0 else turns[-keep] if len(turns) > keep else 0
-    return tuple(_faded(m) if at < border else m for at, m in enumerate(messages))
+class Budget(NamedTuple):
+    """What one request may carry of images. Over it the oldest give way, down to half, so that it happens rarely."""
+
+    turns: int = KEEP
+    images: int = 20
+    chars: int = 16_000_000  # of base64; providers take requests of 20 to 50 MB
+
+
+def border(messages: Sequence[Message], budget: Budget) -> int:
+    """Where the messages begin that keep their images.
+
+    Messages must come with all images they ever had: if those of old turns or pruned results were not counted, one that
+    had given way could come back.
+    """
+    return max(_recent(messages, budget.turns), _over(messages, budget))
+
+
+def fade(messages: Sequence[Message], before: int) -> tuple[Message, ...]:
+    """The history with every image before that position replaced by a mark."""
+    return (*map(_faded, messages[:before]), *messages[before:]) if before else tuple(messages)
+
+
+def _recent(messages: Sequence[Message], keep: int) -> int:
+    """Where the last `keep` turns begin."""
+    turns = [at for at, message in enumerate(messages) if type(message) is User]
+    return len(messages) if keep <= 0 else turns[-keep] if len(turns) > keep else 0
+
+
+def _over(messages: Sequence[Message], budget: Budget) -> int:
+    """Where the messages begin whose images are within the budget."""
+    held: deque[tuple[int, int, int]] = deque()  # messages that have images: position, images, characters
+    count = chars = begin = 0
+    for at, message in enumerate(messages):
+        if type(message) is Assistant or type(message.content) is str:
+            continue
+        sizes = [len(block.data) for block in message.content if type(block) is Image]
+        if not sizes:
+            continue
+        held.append((at, len(sizes), sum(sizes)))
+        count, chars = count + len(sizes), chars + sum(sizes)
+        if count <= budget.images and chars <= budget.chars:
+            continue
+        while len(held) > 1 and (count * 2 > budget.images or chars * 2 > budget.chars):
+            last, fewer, less = held.popleft()
+            begin, count, chars = last + 1, count - fewer, chars - less
+    return begin
 
 
 def _faded(message: Message) -> Message:
-    if not isinstance(message, User | ToolResult) or isinstance(message.content, str):
+    if isinstance(message, Assistant) or isinstance(message.content, str):
         return message
-    if not any(isinstance(block, Image) for block in message.content):
+    if Image not in [type(block) for block in message.content]:
         return message
     content = tuple(Text(FADED) if isinstance(block, Image) else block for block in message.content)
     return msgspec.structs.replace(message, content=content)

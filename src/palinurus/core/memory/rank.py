@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from palinurus.core.memory.values import Hit
 from palinurus.core.types.keys import session_key
 
 SNIPPET = 700  # characters
+_SMOOTH = 60  # the larger, the less the first places count
 _BEFORE = 120  # of them before the first word that was found
 
 
@@ -34,6 +37,22 @@ def ranked(matches: Iterable[Match], words: Sequence[str], limit: int, least: fl
         for score, match in scored[: max(limit, 0)]
         if score >= least
     ]
+
+
+def fused(worded: Sequence[Hit], near: Sequence[Hit], limit: int) -> list[Hit]:
+    """Two rankings as one (reciprocal rank fusion): what is high in both comes first. A piece in both has its
+    better score."""
+    places: dict[tuple[str, int, int], float] = {}
+    hits: dict[tuple[str, int, int], Hit] = {}
+    for ranking in (worded, near):
+        for place, hit in enumerate(ranking, 1):
+            key = (hit.path, hit.start_line, hit.end_line)
+            places[key] = places.get(key, 0.0) + 1 / (_SMOOTH + place)
+            known = hits.setdefault(key, hit)
+            if hit.score > known.score:
+                hits[key] = msgspec.structs.replace(known, score=hit.score)
+    order = sorted(places, key=lambda key: (-places[key], -hits[key].score, key))
+    return [hits[key] for key in order[: max(limit, 0)]]
 
 
 def _score(match: Match, best: float) -> float:

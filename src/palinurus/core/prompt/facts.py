@@ -48,6 +48,7 @@ class Docs(msgspec.Struct, frozen=True):
     mirror: str = ""
     community: str = ""
     hub: str = ""  # where skills are found
+    settings: tuple[str, ...] = ()  # pages about the configuration, those that exist
 
 
 class Sandbox(msgspec.Struct, frozen=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from palinurus.core.prompt.facts import Docs, Fixed
 from palinurus.core.prompt.tooling import names
 
-CONFIG_DOCS = ("configuration.md", "configuration-reference.md")
 _CITE = {
     "on": "Cite what you found: `Source: <path>#<line>`.",
     "off": "Do not mention paths or lines of memory files unless you are asked.",
@@ -99,8 +98,8 @@ def docs(facts: Fixed) -> str:
 def _config(facts: Fixed, where: Docs) -> str:
     """First the exact field, then the wider reading."""
     field = "`gateway` action config.schema.lookup" if "gateway" in names(facts) else "`pal config explain PATH`"
-    pages = [f"{where.local}/{page}" if where.local else page for page in CONFIG_DOCS]
-    return f"For one setting with its meaning and limits: {field}. For the wider picture: {pages[0]}, {pages[1]}."
+    wider = f" For the wider picture: {', '.join(where.settings)}." if where.settings else ""
+    return f"For one setting with its meaning and limits: {field}.{wider}"
 
 
 def sandbox(facts: Fixed) -> str:

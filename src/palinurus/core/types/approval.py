@@ -6,11 +6,42 @@ before acting.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 Decision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
+Security: TypeAlias = Literal["deny", "allowlist", "full"]
+AskMode: TypeAlias = Literal["off", "on-miss", "always"]
+Elevated: TypeAlias = Literal["off", "on", "ask", "full"]
+Show: TypeAlias = Callable[[str, str], None]  # (approval id, card): the question is shown where the turn was asked for
+
+SAFE_BINS = ("cut", "uniq", "head", "tail", "tr", "wc")
+SAFE_DIRS = ("/bin", "/usr/bin")
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What may run unasked: a program by path (or bare name), with exactly these arguments; None = with any."""
+
+    pattern: str
+    argv: tuple[str, ...] | None = None
+
+
+class ExecRules(msgspec.Struct, frozen=True):
+    """How the commands of one run are judged. None and "": nothing was said, the place decides
+    (see `core/policy/exec.py`)."""
+
+    security: Security | None = None
+    ask: AskMode | None = None
+    host: str = "auto"
+    elevated: Elevated | None = None  # the session's level, or the agent's default
+    gates: tuple[str, ...] = ()  # why this turn may not be elevated; () = it may
+    safe_bins: tuple[str, ...] = SAFE_BINS
+    safe_dirs: tuple[str, ...] = SAFE_DIRS
+    file: str = ""  # the host's exec-approvals.json
+    env: dict[str, str] = {}  # variables as they are outside containment (HOME)
+    timeout: float = 1800.0
 
 
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,6 +68,8 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     warning: str = ""
     allowed: tuple[Decision, ...] = ("allow-once", "allow-always", "deny")
     timeout: float = 1800.0
+    rules: tuple[Rule, ...] = ()  # what allow-always would store
+    asker: str = ""  # whose turn it is
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -54,7 +87,9 @@ class Told(msgspec.Struct, frozen=True):
 class Approver(Protocol):
     """Who puts questions to people."""
 
-    async def ask(self, ask: Ask) -> Told:
-        """Durable while it waits; answered once, also after a restart (then the asking run is gone and the answer
+    def ask(self, ask: Ask, show: Show | None = None) -> Awaitable[Told]:
+        """`show` puts the card before the person the turn belongs to; None: there is nobody to see it.
+
+        Durable while it waits; answered once, also after a restart (then the asking run is gone and the answer
         serves the next try of the same thing). Raises nothing but CancelledError."""
         ...

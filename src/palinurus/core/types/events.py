@@ -48,10 +48,13 @@ class ToolStart(msgspec.Struct, frozen=True, tag="tool_execution_start"):
     summary: str = ""
 
 
-class ToolUpdate(msgspec.Struct, frozen=True, tag="tool_execution_update"):
+class ToolUpdate(msgspec.Struct, frozen=True, tag="tool_execution_update", omit_defaults=True):
+    """Progress. With `approval` the tool waits for a person: `partial` is then the card to show them."""
+
     id: str
     name: str
     partial: str
+    approval: str = ""  # the id of the question
 
 
 class ToolEnd(msgspec.Struct, frozen=True, tag="tool_execution_end"):

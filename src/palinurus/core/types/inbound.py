@@ -53,17 +53,27 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     guild: str = ""  # the server or workspace around the chat, where the platform has one: bindings ask for it
     team: str = ""
     roles: tuple[str, ...] = ()  # the sender's, by id
+    system: bool = False  # the program says it, not a person: its text holds no directives and no commands
     push: bool = True  # False: the sender waits for the reply itself (HTTP, terminal); no outbox row is made
+    source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property
     def typed(self) -> bool:
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
         over HTTP mean what they say, also when they begin with a slash."""
-        return self.sender.trusted and self.target.channel != "http"
+        return self.sender.trusted and not self.system and self.target.channel != "http"
 
     def message(self, now: int) -> User:
         """As the model sees it."""
-        return User((Text(self.text), *self.images) if self.images else self.text, now)
+        return User((Text(self.text), *self.images) if self.images else self.text, now, self.origin)
+
+    @property
+    def origin(self) -> str:
+        """Whose words they are, as taint names it; "" for the owner's."""
+        if self.source or self.sender.owner:
+            return self.source
+        who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
+        return f"{who} {self.sender.id}"[:80].strip()
 
 
 class Route(NamedTuple):

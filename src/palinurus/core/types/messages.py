@@ -52,9 +52,10 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="toolCall", om
 Block: TypeAlias = Text | Thinking | Image | ToolCall
 
 
-class User(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
+class User(msgspec.Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
     content: str | tuple[Text | Image, ...]
-    timestamp: int = 0
+    timestamp: int = msgspec.field(default_factory=int)  # a factory: it is written also when it is 0
+    source: str = ""  # who wrote it, where that is nobody of ours (core/policy/taint); "" = the owner, or our own words
 
     @property
     def blocks(self) -> tuple[Text | Image, ...]:
@@ -105,6 +106,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult"
     details: Any = None
     timestamp: int = 0
     terminate: bool = False  # the tool asks that the run end here; see tool.Output
+    source: str = ""  # where untrusted content in it came from (core/policy/taint); "" = none in it
 
     @property
     def text(self) -> str:

@@ -7,9 +7,11 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.approval import Ask, Told
+from palinurus.core.types.approval import Ask, ExecRules, Told
+from palinurus.core.types.cell import Cell
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.taint import TaintRules
 
 # What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
 Effect: TypeAlias = Literal["pure", "idempotent", "effect"]
@@ -78,13 +80,25 @@ class ToolContext(Protocol):
 
     @property
     def taint(self) -> tuple[str, ...]:
-        """Where untrusted content that the model has seen in this turn came from; () = none so far."""
+        """Where untrusted content that the model has seen came from; () = none so far."""
+        ...
+
+    def carries(self, url: str) -> bool:
+        """Could fetching this address tell its host something of the conversation?"""
+        ...
+
+    def marked(self, path: str) -> tuple[str, ...]:
+        """Where content of a remembered file came from, if it was written under taint. A real path."""
+        ...
+
+    def mark(self, path: str) -> Awaitable[None]:
+        """Remember that this file was written under the present taint."""
         ...
 
     @property
     def settings(self) -> ToolSettings: ...
 
-    async def ask(self, ask: Ask) -> Told:
+    def ask(self, ask: Ask) -> Awaitable[Told]:
         """Put a question to a person and wait. Where nobody can be asked, the answer says so at once."""
         ...
 
@@ -101,12 +115,18 @@ class ToolSettings(msgspec.Struct, frozen=True):
     """The part of the config tools need, resolved once per run."""
 
     workspace_only: bool = False
+    patch_workspace_only: bool = True  # the same for apply_patch alone
     exec_timeout: float = 1800.0
     exec_env: dict[str, str] = {}  # the whole environment of children: built from an allowlist, never inherited
     shell: str = "/bin/sh"
+    background: bool = True  # commands may go on in the background: the process tool is there to follow them
     result_chars: int = 16_000
+    results: str = ""  # where whole results are kept: begin of the file names; "" = nowhere
     readable: tuple[str, ...] = ()  # folders of the protected ones that may be read: installed skills
     protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
+    rules: ExecRules = ExecRules()  # how commands are judged before they run
+    cell: Cell = Cell()  # what children of tools may do; handed to tools/sandbox/launch
+    taint: TaintRules = TaintRules()  # what untrusted content in the turn is a reason to ask about
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -124,6 +144,8 @@ class Tool(msgspec.Struct, frozen=True):
     sequential: bool = False  # True makes the whole batch sequential
     summary: Callable[[dict[str, Any]], str] | None = None  # arguments -> short text for progress lines
     aliases: dict[str, str] = {}  # other argument names models tend to use -> ours
+    origin: str = ""  # "" = ours, else the id of the plugin it comes from; `bundle-mcp…` for MCP servers
+    owner: bool = False  # for the owner only
 
     @property
     def spec(self) -> ToolSpec:

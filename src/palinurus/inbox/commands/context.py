@@ -6,9 +6,15 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.history.tokens import CHARS, context
+from palinurus.agent.bounds import bounds
+from palinurus.agent.gauge import read
+from palinurus.core.history.fit import fitted
+from palinurus.core.history.repair import repair
+from palinurus.core.history.tokens import CHARS, Learned, context
+from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import chosen, tokens
+from palinurus.inbox.commands.tools import offered
 
 FORMS = ("list", "detail", "json")
 
@@ -23,7 +29,8 @@ async def run(call: Call) -> Answer:
         return Answer(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
     lines = [
         f"Context of {call.key}: {tokens(report['used'])} of {tokens(report['window'])} tokens ({report['model']})",
-        f"  history: {report['messages']} messages, {tokens(report['used'])} tokens",
+        f"  history: {report['messages']} messages, {tokens(report['used'])} tokens{_sent(report)}",
+        f"  estimate: {_estimate(report['estimate'])}",
     ]
     lines += [f"  {part['name']}: {_size(part)}" for part in report["prompt"]]
     if not report["prompt"]:
@@ -42,20 +49,43 @@ async def _report(call: Call) -> dict[str, Any]:
     transcript = await desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else None
+    rules = bounds(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
+    sent = fitted(repair(messages), rules, int(transcript.kept > 0), desk.clock.now())
+    same = {id(message) for message in messages}
+    known = await read(desk.store)
+    learned = known.models.get(str(model.ref), Learned())
     return {
         "session": str(call.key),
         "sessionId": call.record.sessionId,
         "model": str(model.ref),
-        "window": call.agent.context_tokens or model.context_window,
-        "used": context(messages, transcript.kept),
+        "window": rules.window,
+        "used": context(messages, transcript.kept, learned.scale),
         "messages": len(messages),
+        "sent": len(sent),
+        "shortened": sum(id(message) not in same for message in sent),
+        "estimate": {"scale": round(learned.scale, 3), "error": learned.error, "measures": learned.count},
         "prompt": [{"name": p.name, "chars": p.chars, "stable": p.stable} for p in prompt.parts] if prompt else [],
         "files": [
             {"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state}
             for f in (desk.files(call.key) if desk.files is not None else ())
         ],
-        "tools": [{"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in desk.tools.values()],
+        "tools": [{"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offered(call).tools.values()],
     }
+
+
+def _sent(report: dict[str, Any]) -> str:
+    """What limits and pruning leave of it."""
+    words = [f"{report['sent']} of them sent"] if report["sent"] != report["messages"] else []
+    words += [f"{report['shortened']} shortened"] if report["shortened"] else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _estimate(found: dict[str, Any]) -> str:
+    """How tokens are guessed where no provider has counted, and how far off that was."""
+    if not found["measures"]:
+        return f"{CHARS} characters to a token; not yet measured with this model"
+    error = f"{found['error'] * 100:.0f}% off on average"
+    return f"{CHARS / found['scale']:.1f} characters to a token, {error} over {found['measures']} measures"
 
 
 def _weight(file: dict[str, Any]) -> str:

@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from palinurus.agent.compaction import Compactions
+from palinurus.agent.watch import Look
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.bootstrap import Weighed
@@ -20,14 +22,22 @@ from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
 from palinurus.core.types.tool import Tool
+from palinurus.inbox.approvals import Board
+from palinurus.inbox.children.nest import Nest
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
-from palinurus.store.port import Accepted, Claim, ItemRow, Store
+from palinurus.store.port import Accepted, Claim, ItemRow, Spent, Store
+from palinurus.tools.cron import Schedules
+from palinurus.tools.memory import Recall
+from palinurus.tools.process.table import Row
+from palinurus.workspace.shelf import Stock
 
 Scope: TypeAlias = Literal["any", "owner"]
 ADMIN = "operator.admin"
+# Texts to vectors, or why there are none.
+Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
@@ -56,6 +66,17 @@ class Desk(NamedTuple):
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
     skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
     files: Callable[[SessionKey], tuple[Weighed, ...]] | None = None  # workspace files, on disk and in that prompt
+    board: Board | None = None  # open approvals
+    changed: Callable[[str, Record], None] = lambda key, record: None  # told of a session's new record
+    commands: Mapping[str, Command] = {}  # of plugins, besides the table
+    compactions: Compactions | None = None  # who makes room in long conversations
+    nest: Nest | None = None  # who keeps sub-agents
+    stock: Callable[[str], Stock] | None = None  # an agent's skills as they stand, those that cannot be used too
+    processes: Callable[[], tuple[Row, ...]] = tuple  # commands that run or ran a short while ago
+    recall: Recall | None = None  # where memory is
+    embed: Embed | None = None  # texts as vectors
+    schedules: Schedules | None = None  # who keeps jobs and heartbeats
+    look: Callable[[str], Look | None] = lambda session: None  # a session's last request (by its id)
 
 
 class Call(NamedTuple):
@@ -87,6 +108,7 @@ class Answer(msgspec.Struct, frozen=True):
     record: Record | None = None
     follow: Inbound | None = None
     relay: bool = True  # a client that waits gets the answer to `follow` (else only `text`)
+    spent: tuple[Spent, ...] = ()  # model calls the command made
 
 
 class Command(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from palinurus.core.levels.parse import Directive
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.commands.desk import ADMIN, admin, internal
 from palinurus.inbox.commands.facts import Facts
-from palinurus.inbox.commands.places import LATER, execution, queue
+from palinurus.inbox.commands.places import elevation, execution, queue
 
 
 class Scene(NamedTuple):
@@ -112,9 +112,9 @@ PLAIN: dict[str, Plain] = {
         words.elevated,
         {
             "off": "Elevated mode disabled.",
-            "on": "Elevated mode set to ask (approvals may still apply)." + LATER,
-            "ask": "Elevated mode set to ask (approvals may still apply)." + LATER,
-            "full": "Elevated mode set to full (auto-approve)." + LATER,
+            "on": "Elevated mode set to ask (approvals may still apply).",
+            "ask": "Elevated mode set to ask (approvals may still apply).",
+            "full": "Elevated mode set to full (auto-approve).",
         },
         "Elevated level reset to default.",
         "off, on, ask, full, default",
@@ -152,6 +152,15 @@ def _allowed(directive: Directive, inbound: Inbound) -> Part | None:
     if what is None or _asks(directive) or admin(inbound):
         return None
     return Part(f"{what} can be changed by the owner only.", refused=True)
+
+
+def _elevated(directive: Directive, scene: Scene) -> Part:
+    """Like the others, but refused, with the gates that fail, where the turn could not be elevated anyway."""
+    agent = scene.after.agent.id
+    failing = () if _asks(directive) else elevation(directive, scene.inbound, scene.settings.approvals.get(agent))
+    if failing:
+        return Part(f"Elevated mode is not available: {'; '.join(failing)}.", refused=True)
+    return _plain(directive, scene)
 
 
 def _think(directive: Directive, scene: Scene) -> Part:
@@ -245,6 +254,7 @@ def _exec(directive: Directive, scene: Scene) -> Part:
 _ROWS: dict[str, Callable[[Directive, Scene], Part]] = {
     "think": _think,
     **dict.fromkeys(PLAIN, _plain),
+    "elevated": _elevated,
     "exec": _exec,
     "model": _model,
     "queue": _queue,

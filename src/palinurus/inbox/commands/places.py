@@ -1,4 +1,5 @@
-"""The two directives with several settings: /queue (how messages wait) and /exec (where commands run). Pure."""
+"""Directives with several settings, /queue (how messages wait) and /exec (how commands run), and who may use
+/elevated. Pure."""
 
 from __future__ import annotations
 
@@ -6,11 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from palinurus.config.approvals import AgentRules
 from palinurus.config.durations import seconds
 from palinurus.config.settings import QueueSettings
 from palinurus.core.levels import words
 from palinurus.core.levels.forms import DROPS, QUEUE
 from palinurus.core.levels.parse import Directive
+from palinurus.core.policy.exec import gates
+from palinurus.core.types.inbound import Inbound
 from palinurus.sessions.record import Record
 
 Said: TypeAlias = tuple[str, Mapping[str, Any], bool]  # text, changes, refused
@@ -22,7 +26,7 @@ _FLAT = re.compile(r"[_-]+")
 _MODES = ", ".join(dict.fromkeys(QUEUE.values()))
 _QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(DROPS)}; default."
 
-# Fields of the record's file format; they are kept in `extra` until something here reads them.
+# Fields of the record's file format, kept in its `extra`; `agent/rules.py` reads them.
 EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
     "host": ("execHost", ("auto", "sandbox", "gateway", "node")),
     "security": ("execSecurity", ("deny", "allowlist", "full")),
@@ -76,8 +80,13 @@ def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
     return f"mode={mode}, debounce={wait}ms, cap={cap}, drop={record.queueDrop or settings.drop}"
 
 
-# security=deny acts: the run gets no exec. The rest says so itself until it does.
-LATER = " Kept, but without effect in this version: there are no approvals and no sandbox yet."
+def elevation(directive: Directive, inbound: Inbound, rules: AgentRules | None) -> tuple[str, ...]:
+    """Why the level asked for cannot be had; () if it can. Turning it off is always possible."""
+    raw = directive.raw or ""
+    if words.elevated(raw) == "off" or words.clears(raw):
+        return ()
+    rules = rules or AgentRules()
+    return gates(inbound, enabled=rules.elevated, allow_from=rules.allow_from)
 
 
 def execution(directive: Directive, record: Record) -> Said:
@@ -96,8 +105,7 @@ def execution(directive: Directive, record: Record) -> Said:
         changes[field] = value.lower() if allowed else value
     if not directive.options:
         return "Exec defaults reset.", changes, False
-    later = LATER if any((n, v.lower()) != ("security", "deny") for n, v in directive.options) else ""
-    return f"Exec defaults set ({', '.join(f'{n}={v.lower()}' for n, v in directive.options)}).{later}", changes, False
+    return f"Exec defaults set ({', '.join(f'{n}={v.lower()}' for n, v in directive.options)}).", changes, False
 
 
 def _exec_options() -> str:

@@ -18,11 +18,13 @@ WORDS: frozenset[str] = frozenset(
 
 
 async def run(call: Call) -> Answer:
-    """Stops the run and drops what waits behind it."""
+    """Stops the run, its sub-agents, and drops what waits behind it."""
     session = str(call.key)
     stopped = call.desk.abort(session, "stop")
     dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
-    if not stopped and not dropped:
+    children = await call.desk.nest.stop(session) if call.desk.nest is not None else 0
+    if not stopped and not dropped and not children:
         return Answer(IDLE)
+    family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""
     waiting = f" {dropped} waiting message{'s' if dropped != 1 else ''} dropped." if dropped else ""
-    return Answer((ABORTED if stopped else IDLE) + waiting)
+    return Answer((ABORTED if stopped else IDLE) + family + waiting)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from palinurus.core.levels.forms import BY_NAME
 from palinurus.inbox.commands import (
     agents,
+    approve,
     btw,
+    compact,
     config,
     context,
     export,
@@ -23,6 +26,8 @@ from palinurus.inbox.commands import (
     status,
     steer,
     stop,
+    subagents,
+    tasks,
     tools,
     usage,
     whoami,
@@ -41,17 +46,23 @@ _ROWS: tuple[Command, ...] = (
     Command("stop", "stop what is running", stop.run, aliases=("abort",)),
     Command("steer", "tell the running agent something now", steer.run, "TEXT"),
     Command("btw", "ask something beside the conversation", btw.run, "QUESTION"),
+    Command("approve", "decide about what the agent asks leave for", approve.run, "[ID allow-once|allow-always|deny]"),
+    Command("compact", "make the conversation shorter", compact.run, "[WISHES|show|list|undo|branch N]"),
     Command("export", "write the conversation to a file in the workspace", export.run, scope="owner"),
     Command("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
     Command("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),
     Command("verbose", "show tool calls", None, "[on|full|off|default]", ("v",), group="levels"),
     Command("reasoning", "show reasoning", None, "[on|off|stream|default]", ("reason",), group="levels"),
     Command("trace", "show plugins' trace lines", None, "[on|off|default]", group="levels"),
-    Command("elevated", "run commands without asking", None, "[off|on|ask|full|default]", ("elev",), "owner", "levels"),
+    Command(
+        "elevated", "commands outside the sandbox", None, "[off|on|ask|full|default]", ("elev",), "owner", "levels"
+    ),
     Command("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
     Command("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
     Command("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),
     Command("models", "which models there are", models.run, "[TEXT]", group="models"),
+    Command("subagents", "the agent's helpers", subagents.run, "[list|info|log|kill|steer|send|spawn] [WHICH] [TEXT]"),
+    Command("tasks", "what goes on in the background, and open promises", tasks.run, "[accept N|dismiss N]"),
     Command("agents", "which agents there are", agents.run, group="models"),
     Command("tools", "which tools the agent has, and why", tools.run, "[why NAME]", group="tools"),
     Command("skill", "have the agent follow a skill", skill.run, "[NAME [TEXT]]", group="tools"),
@@ -71,32 +82,32 @@ class Typed(NamedTuple):
     command: Command | None
 
 
-def typed(text: str) -> Typed | None:
+def typed(text: str, more: Mapping[str, Command] = {}) -> Typed | None:
     """The command at the start of a message. A path (`/etc/hosts is wrong`) is none; neither is a word nobody
-    would mistake for a command when more text follows it (`/tmp is full`)."""
+    would mistake for a command when more text follows it (`/tmp is full`). `more` are plugins' commands."""
     found = _TYPED.match(text)
     if found is None:
         return None
     name, args = found[1].lower(), text[found.end() :]
-    command = NAMES.get(name)
-    if command is None and args.strip() and not near(name):
+    command = NAMES.get(name) or more.get(name)
+    if command is None and args.strip() and not near(name, more):
         return None
     return Typed(command.name if command else name, args, command)
 
 
-def near(name: str) -> str:
+def near(name: str, more: Mapping[str, Command] = {}) -> str:
     """The known name this one looks like, or ""."""
-    return next(iter(difflib.get_close_matches(name, NAMES, 1, 0.75)), "")
+    return next(iter(difflib.get_close_matches(name, (*NAMES, *more), 1, 0.75)), "")
 
 
-def unknown(name: str) -> str:
+def unknown(name: str, more: Mapping[str, Command] = {}) -> str:
     """What somebody is told who typed a command that does not exist."""
-    hint = near(name)
+    hint = near(name, more)
     meant = f" Did you mean /{hint}?" if hint else ""
     return f"Unknown command /{name}.{meant} /commands lists all."
 
 
-def menu(*, owner: bool = True) -> list[dict[str, Any]]:
+def menu(*, owner: bool = True, more: Mapping[str, Command] = {}) -> list[dict[str, Any]]:
     """The table for completion and for channels' native menus."""
     return [
         {
@@ -108,6 +119,6 @@ def menu(*, owner: bool = True) -> list[dict[str, Any]]:
             "group": row.group,
             "directive": row.name in BY_NAME and row.run is None,
         }
-        for row in _ROWS
+        for row in (*_ROWS, *more.values())
         if owner or row.scope == "any"
     ]

@@ -1,35 +1,38 @@
-"""/tools [why NAME]: which tools runs are offered, and what keeps one away."""
+"""/tools [why NAME]: which tools the next run of this session is offered, and what keeps one away."""
 
 from __future__ import annotations
 
-from palinurus.core.policy.offer import offered
+from functools import partial
+
+from palinurus.agent.offer import Offer, Offers
+from palinurus.config.policy import source
+from palinurus.core.policy.words import told
 from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.facts import chosen
 
 
 async def run(call: Call) -> Answer:
-    """The list, or the reason for one tool."""
+    """The list, or the reason for one tool, as it is for whoever asks."""
     word, _, name = call.args.strip().partition(" ")
-    settings = call.desk.settings.tools
-    names = offered(call.desk.tools, settings.allow, settings.deny)
-    if word.lower() == "why":
-        return Answer(_why(call, name.strip().lower(), names))
-    if word:
+    if word and word.lower() != "why":
         return Answer("Use /tools, or /tools why NAME.")
-    if not names:
-        return Answer("No tools are offered.")
-    lines = [f"  {n}: {call.desk.tools[n].description.split('. ')[0].rstrip('.')}" for n in names]
-    kept = len(call.desk.tools) - len(names)
-    return Answer("\n".join([f"Tools ({len(names)} offered, {kept} kept away):", *lines]))
+    if word and not name.strip():
+        return Answer("Say which: /tools why NAME.")
+    offer = offered(call)
+    if word:
+        # Only the owner is told where the files of this machine are.
+        where = partial(source, call.desk.settings) if call.admin else lambda key: ""
+        return Answer("\n".join(told(name, offer.verdict, where)))
+    if not offer.tools:
+        return Answer(f"No tools are offered ({len(offer.hidden)} kept away; /tools why NAME).")
+    lines = [f"  {n}: {tool.description.split('. ')[0].rstrip('.')}" for n, tool in offer.tools.items()]
+    lines += [f"  - {name}: {why}" for name, why in offer.hidden.items()]
+    return Answer("\n".join([f"Tools ({len(offer.tools)} offered, {len(offer.hidden)} kept away):", *lines]))
 
 
-def _why(call: Call, name: str, names: list[str]) -> str:
-    settings = call.desk.settings.tools
-    if not name:
-        return "Say which: /tools why NAME."
-    if name not in call.desk.tools:
-        return f"There is no tool {name[:64]}."
-    if name in names:
-        return f"{name} is offered: " + ("tools.allow names it." if settings.allow else "nothing keeps it away.")
-    if not offered([name], None, settings.deny):
-        return f"{name} is not offered: tools.deny names it ({', '.join(settings.deny)})."
-    return f"{name} is not offered: tools.allow does not name it ({', '.join(settings.allow or ())})."
+def offered(call: Call) -> Offer:
+    """What the next run of the session would get if whoever calls asked for it."""
+    desk = call.desk
+    offers = Offers(desk.settings, desk.catalog, desk.tools)
+    model = chosen(desk.catalog, call.agent, call.record)
+    return offers.offer(offers.question(call.key, call.inbound, model, call.record))

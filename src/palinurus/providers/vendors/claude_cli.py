@@ -1,7 +1,9 @@
-"""The claude command line as a backend: the level goes along as an argument."""
+"""The claude command line as a provider: it does whole runs (`agent/runtimes/claude.py`), with its own sign-in. The
+level goes along as an argument."""
 
 from __future__ import annotations
 
+from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import claude
 
 
@@ -10,3 +12,14 @@ def arguments(level: str, model_id: str = "") -> tuple[str, ...]:
     if level in ("off", "none", ""):
         return ()
     return ("--effort", claude.effort(level, model_id or "claude-opus-4-8"))
+
+
+VENDOR = Vendor(
+    id="claude-cli",
+    name="Claude Code (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=claude.profile,
+    reasons=claude.reasons,
+)

@@ -92,6 +92,12 @@ class SqliteStore:
     async def save_session(self, row: SessionRow) -> None:
         await self._change(inbox.save_session, row)
 
+    async def touch(self, row: SessionRow) -> None:
+        await self._change(inbox.touch_session, row)
+
+    async def write(self, lines: Sequence[Line]) -> None:
+        await self._change(lambda tx: tx.append(list(lines)))
+
     async def drop_session(self, key: str) -> None:
         await self._change(inbox.drop_session, key)
 

@@ -30,7 +30,7 @@ class Answer(NamedTuple):
 
 async def ask(ctx: ToolContext, path: str, job: dict[str, Any], seconds: float = SECONDS) -> Answer:
     """Search `path` (file or folder). Raises ToolFailure; an answer cut short by time says so."""
-    place = resolve(path or ".", ctx)
+    place = resolve(path or ".", ctx, reading=True)
     if any(inside(place.real, folder) for folder in KERNEL):
         raise ToolFailure(f"{brief(place.given)} is not searched: it shows devices or the kernel, not files")
     only = ""

@@ -1,34 +1,47 @@
-"""The full-text index over memory files: SQLite FTS5, titles weigh more. Holds copies only.
+"""The index over memory files: SQLite FTS5, titles weigh more, and a vector for each piece where there are any.
 
-Damaged or of another version it is made anew; where it cannot be written, one in main memory stands in. Never the
-truth: files are.
+Damaged or of another version it is made anew; where it cannot be written, one in main memory stands in. Holds
+copies only, never the truth: files are.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from palinurus.core.memory.chunk import chunks
 from palinurus.core.memory.query import Query, spaced
 from palinurus.core.memory.rank import Match
 from palinurus.workspace.memory.database import discard, opened, passing
 
-VERSION = 1
+VERSION = 2
 TITLE = 4.0  # what a word in the title counts, one in the text being 1
 CANDIDATES = 4  # for each result asked for
+NEAR = 1.25  # cosine to score: texts that have nothing in common are below 0.2, related ones begin near 0.3
 RANKED = 600  # matches compared with each other
 _SCHEMA = """
 CREATE TABLE files (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime INTEGER NOT NULL, hash TEXT NOT NULL);
 CREATE TABLE chunks (
   n INTEGER PRIMARY KEY, path TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, title TEXT NOT NULL,
-  text TEXT NOT NULL
+  text TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE INDEX chunks_path ON chunks (path);
+CREATE INDEX chunks_hash ON chunks (hash);
+CREATE TABLE vectors (hash TEXT PRIMARY KEY, data BLOB NOT NULL) WITHOUT ROWID;
 CREATE VIRTUAL TABLE words USING fts5 (title, text, content='', tokenize='porter unicode61 remove_diacritics 2');
 """
 _STRENGTH = f"SELECT rowid, -bm25(words, {TITLE}, 1.0) FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
+
+
+class Piece(NamedTuple):
+    """A text that has no vector yet, by its hash."""
+
+    hash: str
+    text: str
 
 
 class Index:
@@ -40,6 +53,12 @@ class Index:
         self._sizes = (chunk, overlap)
         self._conn: sqlite3.Connection | None = None
         self.note = ""  # why the file is not used, if it is not
+        self.behind = True  # pieces may have no vector
+
+    @property
+    def file(self) -> str:
+        """Where the database is; "" while it is only in main memory."""
+        return "" if self.note else self._file
 
     @property
     def conn(self) -> sqlite3.Connection:
@@ -94,10 +113,13 @@ class Index:
             conn.execute("BEGIN IMMEDIATE")
             if text is not None:
                 self._drop(path)
+                self.behind = True
                 stem = os.path.splitext(path)[0].replace("/", " ")
                 for piece in chunks(text, stem, *self._sizes):
-                    row = (path, piece.start, piece.end, piece.title, piece.text)
-                    made = conn.execute("INSERT INTO chunks (path, first, last, title, text) VALUES (?,?,?,?,?)", row)
+                    row = (path, piece.start, piece.end, piece.title, piece.text, _hash(piece.title, piece.text))
+                    made = conn.execute(
+                        "INSERT INTO chunks (path, first, last, title, text, hash) VALUES (?,?,?,?,?,?)", row
+                    )
                     conn.execute(
                         "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
                         (made.lastrowid, spaced(piece.title), spaced(piece.text)),
@@ -174,7 +196,42 @@ class Index:
         rows = self.conn.execute(f"{sql} ORDER BY had DESC LIMIT ?", (*tests, limit * CANDIDATES))
         return [Match(path, first, last, text, had / len(tests), 0.0) for path, first, last, text, had in rows]
 
+    # --- vectors ------------------------------------------------------------------------------------------------
+
+    def bare(self, limit: int) -> list[Piece]:
+        """Pieces without a vector, each text once. When there are none, vectors of pieces that are gone go too."""
+        found = self.conn.execute(
+            "SELECT hash, title, text FROM chunks WHERE hash NOT IN (SELECT hash FROM vectors) GROUP BY hash LIMIT ?",
+            (limit,),
+        ).fetchall()
+        if not found:
+            self.conn.execute("DELETE FROM vectors WHERE hash NOT IN (SELECT hash FROM chunks)")
+            self.behind = False
+        return [Piece(digest, f"{title}\n{text}") for digest, title, text in found]
+
+    def give(self, vectors: Iterable[tuple[str, bytes]]) -> None:
+        """Keep vectors, by hash. One transaction."""
+        with self.conn as conn:
+            conn.execute("BEGIN IMMEDIATE")
+            conn.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?)", vectors)
+
+    def vectors(self) -> int:
+        """How many there are."""
+        return int(self.conn.execute("SELECT count(*) FROM vectors").fetchone()[0])
+
+    def pieces(self, near: Sequence[tuple[str, float]]) -> list[Match]:
+        """The pieces of these hashes; how near each is stands for its share of the question."""
+        scores = dict(near)
+        marks = ",".join("?" * len(scores))
+        sql = f"SELECT hash, path, first, last, text FROM chunks WHERE hash IN ({marks})"
+        rows = self.conn.execute(sql, list(scores))
+        return [Match(path, first, last, text, scores[name] * NEAR, 1.0) for name, path, first, last, text in rows]
+
     def size(self) -> tuple[int, int]:
         """Files and chunks."""
         files = self.conn.execute("SELECT count(*) FROM files").fetchone()[0]
         return int(files), int(self.conn.execute("SELECT count(*) FROM chunks").fetchone()[0])
+
+
+def _hash(title: str, text: str) -> str:
+    return hashlib.sha256(f"{title}\n{text}".encode("utf-8", "replace")).hexdigest()[:32]

@@ -21,14 +21,17 @@ from palinurus.clock import Clock
 from palinurus.core.memory.blame import blame, diff
 from palinurus.core.memory.excerpt import excerpt
 from palinurus.core.memory.query import query
-from palinurus.core.memory.rank import cited, citing, ranked
+from palinurus.core.memory.rank import Match, cited, citing, fused, ranked
 from palinurus.core.memory.values import Excerpt, Found, Options, Refused
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
+from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.files import Entry, Roots
 from palinurus.workspace.memory.history import Author, History, Version
 from palinurus.workspace.memory.index import Index
 
 log = logging.getLogger(__name__)
+
+BATCH = 2  # pieces that get their vectors together: a search waits no longer than for these
 
 
 class Change(NamedTuple):
@@ -56,12 +59,21 @@ class Traced(NamedTuple):
 
 
 class Memory:
-    """`home` is the state directory. Nothing is opened before the first use."""
+    """`home` is the state directory. Nothing is opened before the first use. Without an embedder words decide."""
 
-    def __init__(self, home: str, agent: str, workspace: str, options: Options, clock: Clock) -> None:
+    def __init__(
+        self,
+        home: str,
+        agent: str,
+        workspace: str,
+        options: Options,
+        clock: Clock,
+        embedder: Embedder | None = None,
+    ) -> None:
         self.roots = Roots(workspace, options.extra)
         self.options = options
         self._clock = clock
+        self._embedder = embedder
         self._index = Index(f"{home}/memory/{agent}.sqlite", str(self.roots), options.chunk, options.overlap)
         self._history = History(f"{home}/memory/{agent}.history.sqlite")
         self._lock = threading.RLock()
@@ -92,9 +104,51 @@ class Memory:
                         return Found(disabled=f"the memory index cannot be used: {exc}")
                     self._index.renew(exc)
         hits = ranked(matches, asked.words, most, score)
+        near, trouble = self._near(text, most * 2)
+        if near:
+            closest = ranked(near, asked.words, len(near), score)
+            hits = fused(hits, closest, most)
         if citing(self.options.citations, session):
             hits = [msgspec.structs.replace(hit, citation=cited(hit)) for hit in hits]
-        return Found(tuple(hits), note=note)
+        return Found(tuple(hits), note=note or trouble)
+
+    def _near(self, text: str, count: int) -> tuple[list[Match], str]:
+        """The pieces nearest in meaning, and what went wrong. Not under the lock while the child works."""
+        embedder = self._embedder
+        if embedder is None or embedder.why() or not text.strip():
+            return [], ""
+        try:
+            with self._lock:
+                file = self._index.file
+                if not file or not self._index.vectors():
+                    return [], ""
+            found = embedder.near(file, text[:4000], count)
+            if found is None:
+                return [], embedder.trouble
+            with self._lock:
+                return self._index.pieces(found), ""
+        except sqlite3.Error as exc:
+            return [], f"the vectors of memory cannot be used ({exc})"
+
+    def fill(self) -> int:
+        """Give some pieces their vectors; how many. 0: none is left, or none can be made. Raises sqlite3.Error."""
+        embedder = self._embedder
+        if embedder is None or not self.options.enabled or embedder.why():
+            return 0
+        with self._lock:
+            pieces = self._index.bare(BATCH) if self._index.behind and self._index.file else []
+        made = embedder.embed([piece.text for piece in pieces]) if pieces else None
+        if not made:
+            return 0
+        with self._lock:
+            self._index.give(zip((piece.hash for piece in pieces), made, strict=True))
+        return len(made)
+
+    def vectors(self) -> tuple[int, str]:
+        """How many pieces have vectors, and why they are not used ("" when they are). Raises sqlite3.Error."""
+        with self._lock:
+            why = "no model was given" if self._embedder is None else self._embedder.why()
+            return self._index.vectors(), why or ("" if self._index.file else "the index is only in main memory")
 
     def get(self, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused:
         """A window of a memory file."""

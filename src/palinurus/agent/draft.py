@@ -1,0 +1,183 @@
+"""What a compaction would do to a session: what goes, what stays, what is carried over word for word. Pure.
+
+The same draft serves a summary of a model and the mechanical cut that does without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from palinurus.config.compaction import CompactionSettings
+from palinurus.core.history import keep, summary
+from palinurus.core.history.cut import cut
+from palinurus.core.history.repair import repair
+from palinurus.core.history.tokens import of, total
+from palinurus.core.history.truncate import results
+from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.sessions.entries import Compaction, Entry, Said, condensed
+from palinurus.sessions.path import Shown, shown
+
+TEXT_SHARE, KEPT_SHARE = 0.4, 0.25  # of the room for a history: the summary with all in it, the must-keep set
+TEXT_LEAST, KEPT_LEAST, KEPT_MOST = 4_000, 2_000, 8_000  # characters
+CHARS = 4  # to a token
+RECENT = 600  # characters of a turn that is quoted because none stays
+PARED = 1_500  # characters of a tool result when nothing else helps
+MUST = "mustKeep"  # where a compaction's details hold the set
+
+
+class Room(NamedTuple):
+    """How much fits, in tokens by our estimate."""
+
+    window: int
+    limit: int  # a compaction is due above this
+    history: int  # what is left below it for messages
+    text: int  # characters of a summary, all in it
+    kept: int  # characters of the must-keep set
+
+
+class Draft(NamedTuple):
+    """A compaction that has no summary yet."""
+
+    history: tuple[Message, ...]
+    prefix: tuple[Message, ...]  # of a turn that is cut in two
+    tail: tuple[Message, ...]  # what stays
+    before: str  # the earlier summary's own words
+    kept: keep.Kept
+    first: str | None  # the first entry that stays
+    span: tuple[str, str]  # the first and the last entry that go
+    recent: tuple[str, ...] = ()  # the last turns, where none stays
+
+    @property
+    def gone(self) -> tuple[Message, ...]:
+        return (*self.history, *self.prefix)
+
+
+def room(window: int, overhead: int, settings: CompactionSettings) -> Room:
+    """`overhead` is what prompt and tools take. A prompt that fills a small window does not make every turn due."""
+    limit = max(settings.limit(window), min(overhead + window // 4, window * 9 // 10))
+    left = max(0, limit - overhead)
+    text = min(summary.LONGEST, max(TEXT_LEAST, int(left * TEXT_SHARE) * CHARS))
+    kept = min(KEPT_MOST, max(KEPT_LEAST, int(left * KEPT_SHARE) * CHARS))
+    return Room(window, limit, left, text, kept)
+
+
+def recent(where: Room, settings: CompactionSettings, level: int = 0, size: int = 0) -> int:
+    """Tokens of messages that stay. Each try after an overflow (`level`) keeps less of what there is (`size`)."""
+    usual = min(settings.keep_recent, int(where.history * settings.share))
+    return (usual if not size else min(usual, size // 2), size // 8, 0)[min(level, 2)]
+
+
+def draft(path: Sequence[Entry], keeping: int, where: Room, *, turns: int = 3, least: bool = True) -> Draft | None:
+    """The compaction of a path that keeps about so many tokens; None if there is nothing to replace."""
+    seen, _ = shown(path)
+    messages = tuple(said.message for said in seen)
+    start = 1 if seen and isinstance(seen[0].entry, Compaction) else 0
+    found = cut(messages, keeping, start, least=least)
+    if found is None or not any(isinstance(m, User | Assistant) for m in messages[start : found.first]):
+        return None
+    gone = messages[start : found.first]
+    # A question alone, whose answer stays, is no turn that needs a summary of its own.
+    begun = any(isinstance(m, Assistant) for m in messages[found.turn : found.first])
+    turn = found.turn if begun else found.first
+    return Draft(
+        messages[start:turn],
+        messages[turn : found.first],
+        messages[found.first :],
+        earlier(seen),
+        must(path, seen, gone, where.kept),
+        seen[found.first].entry.id if found.first < len(seen) else None,
+        (seen[start].entry.id, seen[found.first - 1].entry.id),
+        () if found.first < len(seen) else _last(gone, turns),
+    )
+
+
+def must(path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int) -> keep.Kept:
+    """The must-keep set of `gone` and of everything an earlier compaction stands for."""
+    return keep.fitted(keep.merged(keep.closed(_carried(path, seen), gone), keep.collect(gone)), chars)
+
+
+def earlier(seen: Sequence[Shown]) -> str:
+    """The words of the summary the history begins with; "" if it has none."""
+    head = seen[0].entry if seen else None
+    return summary.model_part(head.summary) if isinstance(head, Compaction) else ""
+
+
+def mechanical(
+    messages: Sequence[Message], path: Sequence[Entry], keeping: int, where: Room, plan: tuple[str, ...]
+) -> tuple[Message, ...] | None:
+    """The messages without the older ones, the must-keep set before the rest. Nothing of it is written down. None if
+    that makes nothing smaller."""
+    seen, _ = shown(path)
+    given = tuple(messages)
+    head = seen[0].message if seen and isinstance(seen[0].entry, Compaction) else None
+    start = next((at + 1 for at, m in enumerate(given) if head is not None and m == head), 0)
+    found = cut(given, keeping, start)
+    if found is None:
+        made = given
+    else:
+        kept = must(path, seen, given[start : found.first], where.kept)
+        text = summary.whole(summary.Parts(earlier(seen), keep.text(kept), standing=plan), where.text)
+        made = (condensed(text, _stamp(given)), *given[found.first :])
+    if total(made) > max(keeping, where.history // 2) or found is None:
+        made = results(made, PARED)
+    made = repair(made)
+    return made if total(made) < total(given) else None
+
+
+def steps(path: Sequence[Entry]) -> tuple[str, ...]:
+    """The agent's plan, wherever on the path it last wrote it."""
+    return summary.planned([entry.message for entry in path if isinstance(entry, Said)])
+
+
+def details(made: Draft, reason: str, size: int, instructions: str) -> dict[str, Any]:
+    """What the entry on file says besides its summary: which lines it stands for, and what it carries."""
+    return {
+        "readFiles": list(made.kept.get("read", ())),
+        "modifiedFiles": list(made.kept.get("modified", ())),
+        "from": made.span[0],
+        "to": made.span[1],
+        "messages": len(made.gone),
+        "reason": reason,
+        "tokensAfter": size,
+        MUST: {kind: list(lines) for kind, lines in made.kept.items()},
+        **({"instructions": instructions} if instructions else {}),
+    }
+
+
+def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.Kept:
+    """What the last compaction carried. One of another program's carries nothing: then what it replaced is read."""
+    head = seen[0].entry if seen else None
+    if not isinstance(head, Compaction):
+        return {}
+    if isinstance(head.details, dict) and MUST in head.details:
+        return keep.read(head.details[MUST])
+    stays = head.firstKeptEntryId
+    before: list[Message] = []
+    for entry in path:
+        if entry.id in (stays, head.id):
+            break
+        if isinstance(entry, Said):
+            before.append(entry.message)
+    return keep.collect(before)
+
+
+def _last(messages: Sequence[Message], turns: int) -> tuple[str, ...]:
+    """The last turns in few words."""
+    said = [m for m in messages if isinstance(m, User | Assistant) and m.text.strip()]
+    chosen = said[-2 * turns :] if turns else []
+    return tuple(f"{'user' if isinstance(m, User) else 'you'}: {_line(m.text)}" for m in chosen)
+
+
+def _line(text: str) -> str:
+    words = " ".join(text.split())
+    return words if len(words) <= RECENT else words[: RECENT - 1] + "…"
+
+
+def _stamp(messages: Sequence[Message]) -> int:
+    return messages[0].timestamp if messages else 0
+
+
+def weight(messages: Sequence[Message], scale: float) -> int:
+    """Tokens by our estimate, set right by what is known of the model."""
+    return round(sum(of(m) for m in messages) * scale)

@@ -1,0 +1,37 @@
+"""Tools that belong to the caller of an HTTP interface: offered to the model beside ours, run by nobody here.
+
+A call of one ends the run; the caller runs it and comes back with what it returned. Comes with the message
+(`options.clientTools`), so a run that is taken up after a crash has them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.agent.offer import Offer
+from palinurus.core.types.tool import Output, Tool, ToolContext, said
+
+OPTION = "clientTools"
+ASKED = "Handed to the caller, who runs it. Stop here: what it returns comes with the next message."
+
+
+def handed(offer: Offer, options: Mapping[str, Any]) -> Offer:
+    """The offer with the caller's tools in it; where names are the same, the caller's is meant."""
+    wanted = options.get(OPTION)
+    if not wanted:
+        return offer
+    tools = {**offer.tools, **{str(each["name"]): _tool(each) for each in wanted}}
+    return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
+
+
+def _tool(described: Mapping[str, Any]) -> Tool:
+    parameters = dict(described.get("parameters") or {}) or {"type": "object", "properties": {}}
+    name, told = str(described["name"]), str(described.get("description") or "")
+    return Tool(name, told, parameters, _ask, effect="pure", origin="client")
+
+
+async def _ask(ctx: ToolContext, **arguments: Any) -> Output:
+    return msgspec.structs.replace(said(ASKED), terminate=True)

@@ -1,0 +1,115 @@
+"""Which tools a run gets: the question its message puts to the policy, and the answers, kept.
+
+The same question gives the same objects again, so that prompt and schemas stay byte-equal from turn to turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.agent.cell import sandboxed
+from palinurus.agent.plan import Choice
+from palinurus.config.settings import Settings
+from palinurus.core.policy.decide import Verdict, decide
+from palinurus.core.policy.layers import Lists, Place, Question
+from palinurus.core.policy.senders import Asker
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.tool import Tool, ToolSpec
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.record import Record
+
+KEPT = 512  # answers; senders of a busy group may each have a question of their own
+ADMIN = "operator.admin"
+
+
+class Offer(NamedTuple):
+    """What one question came to."""
+
+    tools: dict[str, Tool]
+    specs: tuple[ToolSpec, ...]
+    hidden: dict[str, str]  # the other tools, each with who keeps it away
+    verdict: Verdict
+
+
+class Offers:
+    """One per configuration."""
+
+    def __init__(self, settings: Settings, catalog: Catalog, tools: Mapping[str, Tool]) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._tools = tools
+        self._kept: dict[Question, Offer] = {}
+
+    def offer(self, question: Question) -> Offer:
+        """The tools of a run."""
+        found = self._kept.get(question)
+        if found is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            found = self._kept[question] = self._made(question)
+        return found
+
+    def forget(self) -> None:
+        """The tools have changed: every question is judged anew."""
+        self._kept.clear()
+
+    def _made(self, question: Question) -> Offer:
+        verdict = decide(self._settings.policy, question, self._tools)
+        tools = {name: self._tools[name] for name in verdict.offered}
+        return Offer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
+
+    def question(self, key: SessionKey, inbound: Inbound, model: ModelInfo, session: Record) -> Question:
+        """What the policy is asked for this message, answered by this model."""
+        sender = inbound.sender
+        vendor = self._catalog.vendor(model.ref.provider)
+        names = model.compat.get("toolNames")
+        return Question(
+            key.agent,
+            (model.ref.provider, *(vendor.aliases if vendor else ())),
+            model.ref.model,
+            max(key.depth, session.spawnDepth or 0),
+            Asker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            _place(key, inbound),
+            sandboxed(self._settings.agents[key.agent], key),
+            model.tools,
+            tuple(names) if isinstance(names, list) else None,
+            session.extra.get("execSecurity") == "deny",
+            _inherited(session),
+        )
+
+    def fitted(
+        self, choices: tuple[Choice, ...], key: SessionKey, inbound: Inbound, session: Record
+    ) -> tuple[Offer, tuple[Choice, ...]]:
+        """The tools of the first choice, and the choices, each with those of them that it must not get."""
+        first = self.offer(self.question(key, inbound, choices[0].model, session))
+        fitted = [choices[0]]
+        for choice in choices[1:]:
+            own = self.offer(self.question(key, inbound, choice.model, session)).tools
+            barred = frozenset(name for name in first.tools if name not in own)
+            fitted.append(msgspec.structs.replace(choice, barred=barred) if barred else choice)
+        return first, tuple(fitted)
+
+
+def _place(key: SessionKey, inbound: Inbound) -> Place:
+    """Where the message comes from. Whoever speaks into a group's session from elsewhere is under its rules too."""
+    target = inbound.target
+    if inbound.kind != "direct":
+        return Place(target.channel, target.account, inbound.guild or inbound.team, target.to.lower())
+    segments = key.rest.split(":")
+    if key.kind == "group":
+        return Place(segments[0], target.account, chat=segments[2].lower())
+    return Place(target.channel, target.account, chat=inbound.sender.id.lower(), direct=True)
+
+
+def _inherited(session: Record) -> Lists | None:
+    """What was written down when another session started this one."""
+    allow, deny = session.extra.get("inheritedToolAllow"), session.extra.get("inheritedToolDeny")
+    if not isinstance(allow, list) and not isinstance(deny, list):
+        return None
+    names = tuple(str(word) for word in allow) if isinstance(allow, list) else None
+    return Lists("the parent's", names, deny=tuple(str(word) for word in deny or ()))

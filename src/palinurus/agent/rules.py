@@ -1,0 +1,50 @@
+"""How the commands of one run are judged: the agent's configured rules, then what the owner set for the session.
+
+A value for `tools/guard`; nothing is decided here. Words of the session that are none of ours are left out: the rules
+without them hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config.approvals import AgentRules
+from palinurus.config.settings import Settings
+from palinurus.core.levels import words
+from palinurus.core.policy.exec import ASK, SECURITY, gates
+from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.tool import ToolSettings
+from palinurus.sessions.record import Record
+
+HOSTS = ("auto", "sandbox", "gateway", "node")
+
+
+def ruled(base: ToolSettings, found: ExecRules, outside: Mapping[str, str]) -> ToolSettings:
+    """`base` with the rules of this run. `outside`: the environment of commands as it is without a cell."""
+    home = {name: outside[name] for name in ("HOME",) if name in outside}
+    return msgspec.structs.replace(base, rules=msgspec.structs.replace(found, env=home))
+
+
+def exec_rules(
+    settings: Settings, agent: str, session: Record, inbound: Inbound, inline: Mapping[str, str]
+) -> ExecRules:
+    """A directive of the message itself, then the session's, then the config's."""
+    own = settings.approvals.get(agent, AgentRules())
+    extra, found = session.extra, own.exec
+    level: Any = words.elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
+    return msgspec.structs.replace(
+        found,
+        security=_one_of(extra.get("execSecurity"), SECURITY) or found.security,
+        ask=_one_of(extra.get("execAsk"), ASK) or found.ask,
+        host=_one_of(extra.get("execHost"), HOSTS) or found.host,
+        elevated=level,
+        gates=gates(inbound, enabled=own.elevated, allow_from=own.allow_from),
+    )
+
+
+def _one_of(word: object, known: tuple[Any, ...]) -> Any:
+    return word if word in known else None

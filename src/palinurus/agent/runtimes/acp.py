@@ -1,0 +1,212 @@
+"""Any program that speaks the Agent Client Protocol (JSON-RPC, protocol version 1) on its standard streams.
+
+Such a program has its own model, tools and settings; it asks before it acts only if it wants to. So it does no run of
+a session that may not use commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import palinurus
+from palinurus.agent.runtimes.drive import Gone, Heard, Over, Setting
+from palinurus.agent.runtimes.items import part
+from palinurus.agent.runtimes.kit import Kit, Words, first, words
+from palinurus.agent.runtimes.lines import Lines
+from palinurus.agent.runtimes.rpc import Peer, Refused
+from palinurus.core.types.events import Event
+from palinurus.core.types.messages import User
+from palinurus.core.types.model import Failure
+
+VERSION = 1
+STARTUP = 60.0  # seconds; some are fetched when they are first started
+READY, ENDED = "palinurus/ready", "palinurus/ended"  # our own marks among its messages
+
+# Its kinds of tools, and which of ours they are like.
+KINDS = {
+    "execute": "exec", "edit": "edit", "delete": "write", "move": "write", "read": "read", "search": "read",
+    "fetch": "web_fetch",
+}  # fmt: skip
+_ENDS: dict[str, Over] = {
+    "end_turn": Over(),
+    "max_tokens": Over("length"),
+    "max_turn_requests": Over("max_turns", Failure("refused", "it stopped after too many model calls")),
+    "refusal": Over("error", Failure("refused", "it refused to answer")),
+    "cancelled": Over("aborted", Failure("aborted", "it was cancelled")),
+}
+
+
+class AcpTalk:
+    """See `drive.Talk`."""
+
+    def __init__(self, setting: Setting, kit: Kit) -> None:
+        if "exec" not in setting.plan.tools or setting.plan.settings.rules.security == "deny":
+            raise Gone(
+                "this session may not run commands, and nothing would keep it from doing so", "config", final=True
+            )
+        self._s = setting
+        self._kit = kit
+        self._peer: Peer | None = None
+        self._session = ""
+        self._ready = False  # until then it tells of earlier turns
+        self._calls: dict[str, tuple[str, dict[str, Any]]] = {}  # by id: name and arguments
+        self._prompting: asyncio.Task[None] | None = None
+        self.over: Over | None = None
+
+    # speaking
+
+    async def open(self, goes_on: bool) -> None:
+        plan = self._s.plan
+        try:
+            lines = await Lines.start(self._kit.program.command, plan.workspace, self._kit.env, self._kit.mark)
+        except OSError as exc:
+            raise Gone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
+        self._peer = Peer(lines, self._s.post)
+        nothing = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+        who = {"name": "palinurus", "title": "Palinurus", "version": palinurus.__version__}
+        asked = {"protocolVersion": VERSION, "clientCapabilities": nothing, "clientInfo": who}
+        try:
+            can = part(await self._peer.request("initialize", asked, STARTUP), "agentCapabilities")
+            known = await self._begun(self._peer, await self._kit.known() if can.get("loadSession") else "")
+        except Refused as exc:
+            raise Gone(str(exc), "format", final=True) from exc
+        self._s.post(Heard({"method": READY}))
+        said = first(plan, self._kit.brief, known=known, seen=goes_on)
+        told = said if known else said._replace(texts=(self._kit.brief.instructions, *said.texts))
+        self._prompt(told)
+
+    async def _begun(self, peer: Peer, ident: str) -> bool:
+        """Load the session, or make one. True if it is the one we know."""
+        where = {"cwd": self._s.plan.workspace, "mcpServers": []}
+        if ident:
+            try:
+                await peer.request("session/load", {"sessionId": ident, **where})
+                self._session = ident
+                return True
+            except Refused:
+                pass  # it has gone: a new one is told what was said so far
+        self._session = str((await peer.request("session/new", where)).get("sessionId") or "")
+        await self._kit.keep(self._session)
+        return False
+
+    def _prompt(self, said: Words) -> None:
+        self._prompting = asyncio.ensure_future(self._prompted(self._talking, said))
+
+    async def _prompted(self, peer: Peer, said: Words) -> None:
+        """One turn of its: the answer to the request is its end."""
+        blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in said.texts]
+        blocks += [{"type": "image", "mimeType": image.mimeType, "data": image.data} for image in said.images]
+        try:
+            made = await peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks}, None)
+            self._s.post(Heard({"method": ENDED, "params": {"why": made.get("stopReason")}}))
+        except Refused as exc:
+            self._s.post(Heard({"method": ENDED, "params": {"error": str(exc)}}))
+        except Gone:
+            pass  # its end is posted by who reads
+
+    async def steer(self, message: User) -> bool:
+        """The protocol has no way to; the message gets a turn of its own."""
+        return False
+
+    async def again(self, messages: Sequence[User]) -> None:
+        self._prompt(words(messages))
+
+    async def interrupt(self) -> None:
+        self._talking.notify("session/cancel", {"sessionId": self._session})
+
+    async def close(self) -> None:
+        if self._prompting is not None:
+            self._prompting.cancel()
+        if self._peer is not None:
+            await self._peer.close()
+
+    @property
+    def _talking(self) -> Peer:
+        assert self._peer is not None, "open comes first"
+        return self._peer
+
+    # hearing
+
+    def hear(self, message: dict[str, Any]) -> list[Event]:
+        method, params = str(message.get("method")), part(message, "params")
+        if "id" in message:
+            self._talking.answer(message, self._asked(method, params))
+        elif method == READY:
+            self._ready = True
+        elif method == ENDED:
+            return self._ended(params)
+        elif method == "session/update" and self._ready and params.get("sessionId") == self._session:
+            update = part(params, "update")
+            handler = _UPDATES.get(str(update.get("sessionUpdate")))
+            return handler(self, update) if handler is not None else []
+        return []
+
+    def _ended(self, params: dict[str, Any]) -> list[Event]:
+        if "error" in params:
+            self.over = Over("error", Failure("server", str(params["error"])[:500]))
+        else:
+            self.over = _ENDS.get(str(params.get("why")), Over())
+        return self._s.mirror.cut()
+
+    def _chunk(self, update: dict[str, Any]) -> list[Event]:
+        return self._s.mirror.delta(str(part(update, "content").get("text") or ""))
+
+    def _thinking(self, update: dict[str, Any]) -> list[Event]:
+        return self._s.mirror.thinking(str(part(update, "content").get("text") or ""))
+
+    def _called(self, update: dict[str, Any]) -> list[Event]:
+        ident = str(update.get("toolCallId") or "")
+        made = self._s.mirror.cut()
+        self._calls[ident] = _name(update), _args(update)
+        made += self._s.mirror.called(ident, *self._calls[ident])
+        return [*made, *self._updated(update)]
+
+    def _updated(self, update: dict[str, Any]) -> list[Event]:
+        status = update.get("status")
+        if status not in ("completed", "failed"):
+            return []
+        ident = str(update.get("toolCallId") or "")
+        name, _ = self._calls.get(ident, ("", {}))
+        source = "web" if name == "web_fetch" else ""
+        return self._s.mirror.resulted(ident, _text(update), error=status == "failed", source=source)
+
+    async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        if method != "session/request_permission":
+            return None
+        call = part(params, "toolCall")
+        ident = str(call.get("toolCallId") or "")
+        name, args = self._calls.get(ident, (_name(call), {}))
+        refused = await self._s.bridge.refused(ident, name, {**args, **_args(call)})
+        wanted = "reject_once" if refused else "allow_once"
+        offered = params.get("options")
+        for option in offered if isinstance(offered, list) else ():
+            if isinstance(option, dict) and option.get("kind") == wanted:
+                return {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+        return {"outcome": {"outcome": "cancelled"}}
+
+
+_UPDATES: dict[str, Callable[[AcpTalk, dict[str, Any]], list[Event]]] = {
+    "agent_message_chunk": AcpTalk._chunk,
+    "agent_thought_chunk": AcpTalk._thinking,
+    "tool_call": AcpTalk._called,
+    "tool_call_update": AcpTalk._updated,
+}
+
+
+def _name(call: dict[str, Any]) -> str:
+    kind = str(call.get("kind") or "other")
+    return KINDS.get(kind, kind)
+
+
+def _args(call: dict[str, Any]) -> dict[str, Any]:
+    """What it is about to do, as far as it says."""
+    title = str(call.get("title") or "")
+    return {**part(call, "rawInput"), **({"description": title} if title else {})}
+
+
+def _text(update: dict[str, Any]) -> str:
+    found = update.get("content")
+    blocks = [part(block, "content") for block in found if isinstance(block, dict)] if isinstance(found, list) else []
+    return "\n".join(str(block["text"]) for block in blocks if block.get("text"))

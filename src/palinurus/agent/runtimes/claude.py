@@ -1,0 +1,266 @@
+"""Claude Code without its terminal: `claude -p` with JSON lines both ways. Sessions are sessions, results are runs.
+
+Knows its arguments and messages, and how our policy narrows what it may do; what it does is told to the mirror.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.runtimes.drive import Gone, Heard, Over, Setting
+from palinurus.agent.runtimes.items import part
+from palinurus.agent.runtimes.kit import Kit, Words, first, words
+from palinurus.agent.runtimes.lines import Lines
+from palinurus.config.runtimes import Program
+from palinurus.core.types.events import Event
+from palinurus.core.types.messages import User
+from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.usage import Usage
+from palinurus.providers.vendors import claude_cli
+
+HOST = "claude-cli"
+BASE = (
+    "-p", "--input-format", "stream-json", "--output-format", "stream-json", "--verbose",
+    "--include-partial-messages", "--permission-prompt-tool", "stdio",
+)  # fmt: skip
+LOST = "No conversation found"  # what it says on stderr when the session it is to resume is not there
+
+# Its tools that ours stand for: without ours, they are taken away.
+SAME: dict[str, tuple[str, ...]] = {
+    "exec": ("Bash", "BashOutput", "KillShell", "Monitor"),
+    "write": ("Write", "NotebookEdit"),
+    "edit": ("Edit", "MultiEdit"),
+    "read": ("Read", "Glob", "Grep", "LS"),
+    "web_fetch": ("WebFetch",),
+    "web_search": ("WebSearch",),
+    "sessions_spawn": ("Task", "Agent", "Workflow"),
+}
+# They wait for a terminal, or for a clock, that is not there.
+NEVER = ("AskUserQuestion", "EnterPlanMode", "ExitPlanMode", "CronCreate", "CronDelete", "CronList", "ScheduleWakeup")
+_OURS = {theirs: ours for ours, names in SAME.items() for theirs in names}
+_OUTSIDE = {"WebFetch": "web", "WebSearch": "web"}
+_STATUS: dict[int, FailureKind] = {401: "auth", 403: "auth", 404: "not_found", 429: "rate_limit", 529: "overloaded"}
+
+
+class ClaudeTalk:
+    """See `drive.Talk`."""
+
+    def __init__(self, setting: Setting, kit: Kit) -> None:
+        self._s = setting
+        self._kit = kit
+        self._lines: Lines | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._session = ""
+        self._fresh = True
+        self._names: dict[str, str] = {}  # of calls by id
+        self._last = Usage()  # of the last model call
+        self.over: Over | None = None
+
+    # speaking
+
+    async def open(self, goes_on: bool) -> None:
+        plan = self._s.plan
+        known = await self._kit.known()
+        self._session, self._fresh = known or str(uuid.uuid4()), not known
+        if self._fresh:
+            await self._kit.keep(self._session)  # before it exists, so that it is never lost
+        argv = (*self._kit.program.command, *arguments(plan, self._kit.program, self._kit.brief.instructions))
+        which = ("--session-id", self._session) if self._fresh else ("--resume", self._session)
+        try:
+            self._lines = await Lines.start((*argv, *which), plan.workspace, self._kit.env, self._kit.mark)
+        except OSError as exc:
+            raise Gone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
+        self._reader = asyncio.ensure_future(self._read(self._lines))
+        self._say(first(plan, self._kit.brief, known=not self._fresh, seen=goes_on))
+
+    def _say(self, said: Words) -> None:
+        content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in said.texts]
+        for image in said.images:
+            source = {"type": "base64", "media_type": image.mimeType, "data": image.data}
+            content.append({"type": "image", "source": source})
+        message = {"role": "user", "content": content}
+        self._talking.send(
+            {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": self._session}
+        )
+
+    async def steer(self, message: User) -> bool:
+        """It takes messages between two of its model calls only when it chooses to; ours get a turn of their own."""
+        return False
+
+    async def again(self, messages: Sequence[User]) -> None:
+        self._say(words(messages))
+
+    async def interrupt(self) -> None:
+        self._control({"subtype": "interrupt"})
+
+    async def close(self) -> None:
+        for task in (*((self._reader,) if self._reader else ()), *self._tasks):
+            task.cancel()
+        if self._lines is not None:
+            await self._lines.end()
+
+    def _control(self, request: dict[str, Any]) -> None:
+        self._talking.send({"type": "control_request", "request_id": str(uuid.uuid4()), "request": request})
+
+    @property
+    def _talking(self) -> Lines:
+        assert self._lines is not None, "open comes first"
+        return self._lines
+
+    async def _read(self, lines: Lines) -> None:
+        while (message := await lines.read()) is not None:
+            self._s.post(Heard(message))
+        why = await lines.gone()
+        if LOST in why:
+            await self._kit.keep("")  # the next start begins anew, and is told what was said
+        self._s.post(Gone(why))
+
+    # hearing
+
+    def hear(self, message: dict[str, Any]) -> list[Event]:
+        handler = _HEARD.get(str(message.get("type")))
+        if handler is None or message.get("parent_tool_use_id"):  # what its own sub-agents say is not the answer
+            return []
+        return handler(self, message)
+
+    def _streamed(self, message: dict[str, Any]) -> list[Event]:
+        delta = part(part(message, "event"), "delta")
+        if delta.get("type") == "thinking_delta":
+            return self._s.mirror.thinking(str(delta.get("thinking") or ""))
+        return self._s.mirror.delta(str(delta.get("text") or "")) if delta.get("type") == "text_delta" else []
+
+    def _said(self, message: dict[str, Any]) -> list[Event]:
+        mirror, made = self._s.mirror, list[Event]()
+        body = part(message, "message")
+        if body.get("model") == "<synthetic>":  # its own words for an error; the result has it as one
+            return made
+        self._last = usage(body)
+        for block in _blocks(body):
+            if block.get("type") == "text":
+                made += mirror.said(str(block.get("text") or ""))
+            elif block.get("type") == "thinking":
+                mirror.thought(str(block.get("thinking") or ""))
+            elif block.get("type") == "tool_use":
+                ident, name = str(block.get("id") or ""), str(block.get("name") or "tool")
+                self._names[ident] = name
+                made += mirror.called(ident, _OURS.get(name, name), part(block, "input"))
+        return made
+
+    def _resulted(self, message: dict[str, Any]) -> list[Event]:
+        made: list[Event] = []
+        for block in _blocks(part(message, "message")):
+            if block.get("type") == "tool_result":
+                ident = str(block.get("tool_use_id") or "")
+                name = self._names.get(ident, "")
+                source = _OUTSIDE.get(name) or (name if name.startswith("mcp__") else "")
+                error = bool(block.get("is_error"))
+                made += self._s.mirror.resulted(ident, _text(block.get("content")), error=error, source=source)
+        return made
+
+    def _finished(self, message: dict[str, Any]) -> list[Event]:
+        for used in _split(usage(message), self._last):
+            self._s.mirror.spent(used)
+        if message.get("subtype") == "success" and not message.get("is_error"):
+            self.over = Over()
+            return []
+        status = message.get("api_error_status")
+        kind = _STATUS.get(status, "server") if isinstance(status, int) else "server"
+        text = str(message.get("result") or _text(message.get("errors")) or message.get("subtype") or "failed")
+        self.over = Over("error", Failure(kind, f"claude: {text}"[:500]))
+        return []
+
+    def _asked(self, message: dict[str, Any]) -> list[Event]:
+        task = asyncio.ensure_future(self._answered(str(message.get("request_id")), part(message, "request")))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return []
+
+    async def _answered(self, ident: str, request: dict[str, Any]) -> None:
+        if request.get("subtype") != "can_use_tool":
+            body: dict[str, Any] = {"subtype": "error", "request_id": ident, "error": "not available here"}
+        else:
+            name, given = str(request.get("tool_name")), part(request, "input")
+            call, why = str(request.get("tool_use_id") or ident), str(request.get("decision_reason") or "")
+            refused = await self._s.bridge.refused(call, _OURS.get(name, name), given, why)
+            told = {"behavior": "deny", "message": refused} if refused else {"behavior": "allow", "updatedInput": given}
+            body = {"subtype": "success", "request_id": ident, "response": told}
+        self._talking.send({"type": "control_response", "response": body})
+
+
+_HEARD: dict[str, Callable[[ClaudeTalk, dict[str, Any]], list[Event]]] = {
+    "stream_event": ClaudeTalk._streamed,
+    "assistant": ClaudeTalk._said,
+    "user": ClaudeTalk._resulted,
+    "result": ClaudeTalk._finished,
+    "control_request": ClaudeTalk._asked,
+}
+
+
+def arguments(plan: RunPlan, program: Program, instructions: str) -> tuple[str, ...]:
+    """All but which session. The owner's settings choose among what policy leaves."""
+    rules, model = plan.settings.rules, plan.model.ref.model
+    missing = {ours for ours in SAME if ours not in plan.tools or (ours == "exec" and rules.security == "deny")}
+    denied = sorted(theirs for ours in missing for theirs in SAME[ours])
+    mode = program.permission or ("acceptEdits" if {"write", "edit"} <= plan.tools.keys() else "default")
+    if rules.ask == "always" or not plan.inbound.sender.trusted:
+        mode = "default"
+    return (
+        *BASE,
+        "--model",
+        model,
+        *claude_cli.arguments(plan.choices[0].level.level, model),
+        "--permission-mode",
+        mode,
+        "--append-system-prompt",
+        instructions,
+        *(("--mcp-config", program.mcp) if program.mcp else ()),
+        "--disallowedTools",
+        ",".join((*NEVER, *denied)),
+    )
+
+
+class _Tokens(msgspec.Struct, frozen=True):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int = 0
+    cache_creation_input_tokens: int = 0
+
+
+def usage(result: dict[str, Any]) -> Usage:
+    """What a model call or, from a result message, a whole turn used."""
+    try:
+        told = msgspec.convert(part(result, "usage"), _Tokens)
+    except msgspec.ValidationError:
+        return Usage()
+    read, made = told.cache_read_input_tokens, told.cache_creation_input_tokens
+    total = told.input_tokens + told.output_tokens + read + made
+    return Usage(told.input_tokens, told.output_tokens, read, made, total)
+
+
+def _split(total: Usage, last: Usage) -> tuple[Usage, ...]:
+    """A turn's usage with that of its last call apart: the last call tells how full the context is."""
+    read, made = total.cacheRead - last.cacheRead, total.cacheWrite - last.cacheWrite
+    rest = Usage(total.input - last.input, total.output - last.output, read, made, total.totalTokens - last.totalTokens)
+    return (rest, last) if min(rest.input, rest.output, read, made) >= 0 and rest != Usage() else (total,)
+
+
+def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content")
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _text(content: Any) -> str:
+    """Of a tool result: a text, or blocks."""
+    if isinstance(content, str):
+        return content
+    found = content if isinstance(content, list) else []
+    return "\n".join(str(b.get("text")) if isinstance(b, dict) else str(b) for b in found if b)

@@ -1,0 +1,226 @@
+"""What runs by other programs share: start, steer, stop, a second start when the program dies, the end.
+
+A `Talk` knows one program's protocol; here is when it is spoken. One program process serves one run: it is started
+with the run and gone with it, and finds its conversation again by an id that is kept in the session's record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from palinurus.abort import Aborted
+from palinurus.agent import hooked
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.ports import Ports
+from palinurus.agent.runtimes.bridge import Bridge
+from palinurus.agent.runtimes.mirror import Mirror
+from palinurus.core.types.events import AgentEnd, End, Event
+from palinurus.core.types.messages import Assistant, User
+from palinurus.core.types.model import Failure, FailureKind, Prompt, Request
+
+STARTS = 2  # of the program in one run
+TICK = 0.2  # seconds between two looks for messages to steer in
+PATIENCE = 5.0  # seconds the program has to end a turn that was stopped
+
+
+class Gone(Exception):
+    """The program cannot be spoken to. `kind` is what the run ends with if it stays so; `final`: a second start will
+    not help."""
+
+    def __init__(self, message: str, kind: FailureKind = "server", *, final: bool = False) -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.final = final
+
+
+class Over(NamedTuple):
+    """A turn of the program has ended."""
+
+    end: End = "stop"
+    failure: Failure | None = None
+
+
+class Heard(NamedTuple):
+    """One message of the program."""
+
+    message: dict[str, Any]
+
+
+class Mark(NamedTuple):
+    """Something that happened besides: stop (somebody stops the run), late (it has not ended in time)."""
+
+    what: str
+
+
+Item: TypeAlias = Heard | Mark | Gone | Event
+Post: TypeAlias = Callable[[Item], None]
+
+
+class Talk(Protocol):
+    """One program process. `open` starts it and says the first words; all its messages are posted as `Heard`, its end
+    as `Gone`."""
+
+    over: Over | None  # set by `hear` when a turn has ended
+
+    async def open(self, goes_on: bool) -> None:
+        """Raises Gone. `goes_on`: it has seen this run's message already."""
+        ...
+
+    def hear(self, message: dict[str, Any]) -> list[Event]: ...
+
+    async def steer(self, message: User) -> bool:
+        """A message into the turn that is going. False: too late, it needs a turn of its own."""
+        ...
+
+    async def again(self, messages: Sequence[User]) -> None:
+        """Another turn with these. Raises Gone."""
+        ...
+
+    async def interrupt(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Setting(NamedTuple):
+    """What a talk works with."""
+
+    plan: RunPlan
+    ports: Ports
+    mirror: Mirror
+    bridge: Bridge
+    post: Post
+
+
+Make: TypeAlias = Callable[[Setting], Talk]  # raises Gone
+
+
+async def drive(plan: RunPlan, ports: Ports, host: str, make: Make) -> AsyncIterator[Event]:
+    """The events of one run, as `agent/loop.loop` has them. Raises failures of the store only."""
+    run = _Drive(plan, ports, host, make)
+    for event in run.mirror.begin():
+        yield event
+    await run.flush()  # what another program is about to see is on disk
+    hooked.asked(ports.hooks, plan, run.request)
+    forget = ports.abort.on(lambda: run.post(Mark("stop")))
+    try:
+        for start in range(STARTS):
+            async for event in run.once(again=start > 0):
+                yield event
+            if run.died is None or run.died.final or ports.abort.reason is not None:
+                break
+    finally:
+        forget()
+        ports.steering.close()
+    for event in run.ended():
+        yield event
+
+
+class _Drive:
+    def __init__(self, plan: RunPlan, ports: Ports, host: str, make: Make) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._host = host
+        self._make = make
+        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        self._late: list[User] = []  # steered messages that came when the turn was over
+        self._over: Over | None = None
+        self.mirror = Mirror(plan, ports, f"{host}-runtime")
+        self.died: Gone | None = None
+        told = tuple(m for m in plan.opening if isinstance(m, User))
+        self.request = Request(plan.model, Prompt(""), told, level=plan.choices[0].level.level)
+
+    def post(self, item: Item) -> None:
+        self._items.put_nowait(item)
+
+    async def once(self, *, again: bool) -> AsyncIterator[Event]:
+        """One life of the program."""
+        self.died, self._items = None, asyncio.Queue()
+        bridge = Bridge(self._plan, self._ports, self.post, self._host)
+        talk: Talk | None = None
+        # The opening message is this run's news; without one the program had it before we were interrupted.
+        seen = not any(isinstance(m, User) for m in self._plan.opening) or (again and self.mirror.acted)
+        try:
+            talk = self._make(Setting(self._plan, self._ports, self.mirror, bridge, self.post))
+            await self._ports.abort.wait(talk.open(seen))
+            async for event in self._turns(talk):
+                yield event
+        except Aborted:
+            pass
+        except Gone as gone:
+            self.died = gone
+            self.mirror.cut()
+        finally:
+            if talk is not None:
+                await talk.close()
+
+    async def _turns(self, talk: Talk) -> AsyncIterator[Event]:
+        while True:
+            async for event in self._turn(talk):
+                yield event
+            self._over = talk.over
+            if self._ports.abort.reason is not None or talk.over is None or talk.over.failure is not None:
+                return
+            for message, item in self._ports.steering.take():
+                for event in self.mirror.steered(message, item):
+                    yield event
+                self._late.append(message)
+            if not self._late:
+                self._ports.steering.close()
+                return
+            await self.flush()
+            talk.over, late, self._late = None, self._late, []
+            await talk.again(late)
+
+    async def _turn(self, talk: Talk) -> AsyncIterator[Event]:
+        """Until the program's turn is over. Raises Gone."""
+        while talk.over is None:
+            item = await self._next()
+            if isinstance(item, Gone):
+                raise item
+            if isinstance(item, Heard):
+                for event in talk.hear(item.message):
+                    yield event
+            elif isinstance(item, Mark):
+                if item.what == "late":
+                    return
+                await talk.interrupt()
+                asyncio.get_running_loop().call_later(PATIENCE, self.post, Mark("late"))
+            elif item is not None:
+                yield item
+            if talk.over is None and self._ports.abort.reason is None:
+                for message, ident in self._ports.steering.take():
+                    for event in self.mirror.steered(message, ident):
+                        yield event
+                    await self.flush()
+                    if not await talk.steer(message):
+                        self._late.append(message)
+            if self.mirror.dirty and talk.over is None:
+                await self.flush()
+
+    async def _next(self) -> Item | None:
+        try:
+            return await asyncio.wait_for(self._items.get(), TICK)
+        except TimeoutError:
+            return None
+
+    async def flush(self) -> None:
+        await self._ports.record.flush()
+        self.mirror.dirty = False
+
+    def ended(self) -> list[Event]:
+        end, failure = self._verdict()
+        made = self.mirror.ended(end, failure)
+        said = [m for m in made[-1].messages if isinstance(m, Assistant)] if isinstance(made[-1], AgentEnd) else []
+        hooked.heard(self._ports.hooks, self._plan, self.request, said[-1] if said else Assistant(()), failure)
+        return made
+
+    def _verdict(self) -> tuple[End, Failure | None]:
+        reason = self._ports.abort.reason
+        if reason is not None:
+            return ("timeout" if reason == "timeout" else "aborted"), Failure("aborted", reason)
+        if self.died is not None:
+            return "error", Failure(self.died.kind, f"{self._host}: {self.died}")
+        over = self._over or Over("error", Failure("server", f"{self._host} ended without an answer"))
+        return over.end, over.failure

@@ -1,0 +1,203 @@
+"""What another program reports, as our events and our transcript: texts, thoughts, tool calls and their results.
+
+A text becomes a message only when it is known what follows it: a call, which ends the message, or the end of the run.
+So a turn that is cut off between two texts does not look answered.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.agent import hooked
+from palinurus.agent.act import STOPPED
+from palinurus.agent.plan import RunPlan
+from palinurus.agent.ports import Ports
+from palinurus.core.history.truncate import shorten
+from palinurus.core.types.events import (
+    AgentEnd,
+    AgentStart,
+    End,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+)
+from palinurus.core.types.messages import (
+    Assistant,
+    Message,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    User,
+)
+from palinurus.core.types.model import Failure
+from palinurus.core.types.usage import Usage
+from palinurus.tools.paths import brief
+
+BETWEEN = "\n\n"  # two texts of one message
+_SUMMARY = ("command", "path", "file_path", "query", "url", "pattern", "description")
+
+
+class _Going(NamedTuple):
+    call: ToolCall
+    since: float
+
+
+class Mirror:
+    """The state of one run. Every method returns the events that show what it was told."""
+
+    def __init__(self, plan: RunPlan, ports: Ports, api: str) -> None:
+        self._plan = plan
+        self._ports = ports
+        self._api = api
+        self._blocks: list[Text | Thinking] = []
+        self._open = False  # MessageStart was shown
+        self._streamed = ""  # shown of the text that is not complete yet
+        self._going: dict[str, _Going] = {}
+        self._new: list[Message] = list(plan.earlier)
+        self._spent: list[Usage] = []  # on no message yet
+        self._total = Usage()
+        self.dirty = False  # something waits to be flushed
+        self.acted = False  # the program has said or done something
+
+    def begin(self) -> list[Event]:
+        plan = self._plan
+        start = AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
+        made: list[Event] = [start]
+        for message in plan.opening:
+            self._add(message)
+            made += [MessageStart(message)] if isinstance(message, User) else []
+            made.append(MessageEnd(message))
+        return made
+
+    def steered(self, message: User, item: str) -> list[Event]:
+        """A person's message that the program is to see now."""
+        self._add(message, absorb=(item,))
+        return [MessageStart(message), MessageEnd(message)]
+
+    def delta(self, text: str) -> list[Event]:
+        """An increment of a text whose end is to come with `said`."""
+        if not text:
+            return []
+        first = not self._streamed and any(isinstance(block, Text) for block in self._blocks)
+        self._streamed += text
+        return [*self._started(), *([MessageUpdate(BETWEEN)] if first else []), MessageUpdate(text)]
+
+    def said(self, text: str) -> list[Event]:
+        """A text is complete."""
+        shown, rest = self._streamed, text
+        if shown and text.startswith(shown):
+            rest = text[len(shown) :]
+        elif shown:
+            rest = ""  # the program changed its mind; what counts is in the transcript
+        made = self.delta(rest)
+        self._streamed = ""
+        if text:
+            gap = BETWEEN if any(isinstance(block, Text) for block in self._blocks) else ""
+            self._blocks.append(Text(gap + text))
+        return made
+
+    def thinking(self, text: str) -> list[Event]:
+        return [*self._started(), MessageUpdate(text, "thinking")] if text else []
+
+    def thought(self, text: str) -> None:
+        """A thought is complete."""
+        if text.strip():
+            self._blocks.append(Thinking(text))
+
+    def called(self, ident: str, name: str, args: dict[str, Any]) -> list[Event]:
+        """The program has started a tool of its own. Told twice, it counts once."""
+        if ident in self._going:
+            return []
+        call = ToolCall(ident, name, args)
+        self._going[ident] = _Going(call, self._ports.clock.monotonic())
+        summary = brief(next((str(args[key]) for key in _SUMMARY if args.get(key)), ""))
+        self._ports.record.step("tool", f"{name} {summary}".strip())
+        made = self._started()
+        return [*made, self._message("toolUse", (call,)), ToolStart(ident, name, args, summary)]
+
+    def resulted(self, ident: str, text: str, *, error: bool, source: str = "") -> list[Event]:
+        """A tool of its own has ended."""
+        going = self._going.pop(ident, None)
+        if going is None:
+            return []
+        plan, hooks = self._plan, self._ports.hooks
+        cut = shorten(text, plan.settings.result_chars) if text else "(no output)"
+        name, now = going.call.name, self._ports.clock.now()
+        result = ToolResult(ident, name, (Text(cut),), error, timestamp=now, source=source)
+        (result,) = hooked.persisted(hooks, plan, [result])
+        took = int((self._ports.clock.monotonic() - going.since) * 1000)
+        self._ports.record.step("result", f"{name} {'error' if error else 'ok'} {took} ms")
+        if hooks.has("after_tool_call"):
+            outcome = {"error": result.text} if error else {"result": msgspec.to_builtins(result)}
+            whose = {"runId": plan.id, "sessionKey": str(plan.route.key), "agentId": plan.route.agent}
+            what = {"toolName": name, "toolCallId": ident, "params": going.call.arguments, "durationMs": took}
+            hooks.observe("after_tool_call", {**what, **whose, **outcome})
+        self._add(result)
+        return [ToolEnd(ident, name, result, error, took), MessageEnd(result)]
+
+    def spent(self, usage: Usage) -> None:
+        """What one model call of the program used."""
+        self._spent.append(usage)
+        self._total = self._total + usage
+
+    def cut(self) -> list[Event]:
+        """A text ends as it was shown: the program does not say when, or has died."""
+        return self.said(self._streamed) if self._streamed else []
+
+    def ended(self, end: End, failure: Failure | None, notices: tuple[str, ...] = ()) -> list[Event]:
+        """The last events. Calls without a result get one that says so."""
+        self.cut()
+        made: list[Event] = []
+        why = self._ports.abort.reason or (failure.kind if failure else "ended")
+        for ident in tuple(self._going):
+            made += self.resulted(ident, STOPPED.format(reason=why), error=True)
+        stop: StopReason = "stop" if end == "stop" else "aborted" if end in ("aborted", "timeout") else "error"
+        if self._blocks:
+            made.append(self._message(stop, ()))
+        made.append(AgentEnd(self._counted(), end, self._total, failure, self._ports.clock.now(), notices))
+        return made
+
+    def _counted(self) -> tuple[Message, ...]:
+        """The new messages. Usage is reported late: what no message has yet goes to the first that can take it."""
+        rest = sum(self._spent, Usage())
+        if rest == Usage():
+            return tuple(self._new)
+        for at, message in enumerate(self._new[len(self._plan.earlier) :], len(self._plan.earlier)):
+            if isinstance(message, Assistant):
+                paid = msgspec.structs.replace(message, usage=message.usage + rest)
+                return (*self._new[:at], paid, *self._new[at + 1 :])
+        return tuple(self._new)
+
+    def _started(self) -> list[Event]:
+        self.acted = True
+        if self._open:
+            return []
+        self._open = True
+        return [MessageStart()]
+
+    def _message(self, stop: StopReason, calls: tuple[ToolCall, ...]) -> Event:
+        ref = self._plan.model.ref
+        message = Assistant(
+            (*self._blocks, *calls),
+            api=self._api,
+            provider=ref.provider,
+            model=ref.model,
+            usage=self._spent.pop() if self._spent else Usage(),
+            stopReason=stop,
+            timestamp=self._ports.clock.now(),
+        )
+        self._blocks, self._open, self._streamed = [], False, ""
+        self._add(message)
+        return MessageEnd(message)
+
+    def _add(self, message: Message, absorb: tuple[str, ...] = ()) -> None:
+        self._new.append(message)
+        self._ports.record.add(message, absorb=absorb)
+        self.dirty = True

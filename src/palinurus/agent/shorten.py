@@ -1,0 +1,208 @@
+"""One compaction of one session, from the draft to the line on disk: memory flush, summary, entry, hooks.
+
+Used by a run that needs room and by a person who asks for it; they differ in who writes the line. Until that line is
+written nothing has changed, and every failure before it leaves things as they were.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.abort import Abort
+from palinurus.agent import draft as drafts
+from palinurus.agent.draft import Draft, Room
+from palinurus.agent.flush import flush, today
+from palinurus.agent.summarize import Asker, Job, Summary, summarize
+from palinurus.clock import Clock
+from palinurus.config.compaction import CompactionSettings
+from palinurus.config.settings import AgentSettings
+from palinurus.config.zones import zone
+from palinurus.core.history import keep, summary
+from palinurus.core.history.tokens import total
+from palinurus.core.policy import taint
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.types.model import Failure, Model, ModelInfo
+from palinurus.plugins.hooks import Hooks
+from palinurus.points import point
+from palinurus.providers.catalog import Catalog
+from palinurus.sessions.entries import Compaction, Said, condensed
+from palinurus.sessions.path import checkpoints
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcript
+from palinurus.workspace.memory.files import Roots
+
+log = logging.getLogger(__name__)
+
+WRITER = "write"  # an agent without this tool may not write its memory either
+
+# What still stands in a session besides its messages: open sub-agent runs and the like, a line each.
+Standing = Callable[[str], tuple[str, ...]]
+Write = Callable[[Compaction], Awaitable[None]]
+Mark = Callable[[str, tuple[str, ...]], Awaitable[None]]  # (path, taint): see agent/marks
+
+
+class Services(NamedTuple):
+    """What compactions share."""
+
+    settings: CompactionSettings
+    agents: Mapping[str, AgentSettings]
+    model: Model
+    catalog: Catalog
+    hooks: Hooks
+    clock: Clock
+    standing: Standing
+    forget: Callable[[str], None]  # (session id): the key it was pinned to may change, its cache is gone anyway
+    mark: Mark | None = None
+
+
+class Subject(NamedTuple):
+    """The session a compaction is about, as it stands."""
+
+    key: SessionKey
+    agent: AgentSettings
+    session: Record
+    transcript: Transcript
+    models: tuple[ModelInfo, ...]
+    room: Room
+    abort: Abort
+    writes: bool  # may the agent write its memory?
+    scale: float = 1.0
+    run: str = ""
+
+
+class Done(NamedTuple):
+    """The compaction is on disk."""
+
+    entry: Compaction
+    gone: int  # messages
+    after: int  # tokens of what the model sees now, by our estimate
+
+
+class Shortener:
+    """The compactions of one session in one run. `spent` is what they cost; `fields` goes into the session's record."""
+
+    def __init__(self, services: Services, subject: Subject) -> None:
+        self._s = services
+        self._of = subject
+        self.spent: list[Assistant] = []
+        self.fields: dict[str, Any] = {}
+
+    @property
+    def plan(self) -> tuple[str, ...]:
+        """What must be said again: the agent's plan, and what else still stands."""
+        return (*drafts.steps(self._of.transcript.path_to_leaf()), *self._s.standing(str(self._of.key)))
+
+    def draft(self, keeping: int, *, least: bool = True) -> Draft | None:
+        """What would go and what would stay."""
+        turns = self._s.settings.recent_turns
+        path = self._of.transcript.path_to_leaf()
+        return drafts.draft(path, round(keeping / self._of.scale), self._of.room, turns=turns, least=least)
+
+    async def shorten(self, made: Draft, reason: str, before: int, write: Write, asked: str = "") -> Done | Failure:
+        """Summarise and write. A Failure has changed nothing but, perhaps, today's notes."""
+        s, of = self._s, self._of
+        s.hooks.observe("before_compaction", self._told(made, before))
+        if self.flushable:
+            await self.flush(made.gone)
+        said = await summarize(self._job(made, asked), self._asker(s.settings.model), s.settings)
+        if isinstance(said, Failure):
+            log.warning("session %s: not compacted: %s", of.key, said.message)
+            return said
+        entry = self._entry(made, said, reason, before, asked)
+        size = drafts.weight((condensed(entry.summary, 0), *made.tail), of.scale)
+        if total((condensed(entry.summary, 0),)) >= total(made.gone) + len(made.before) // drafts.CHARS:
+            return Failure("malformed", "the summary is longer than what it stands for")
+        point("compact.before")
+        await write(entry)
+        point("compact.after")
+        self._counted()
+        s.forget(of.session.sessionId)
+        told = {"messageCount": len(made.tail) + 1, "compactedCount": len(made.gone), "tokenCount": size}
+        s.hooks.observe("after_compaction", {**self._who(), **told})
+        return Done(entry, len(made.gone), size)
+
+    # --- the memory flush -------------------------------------------------------------------------------------
+
+    @property
+    def flushable(self) -> bool:
+        """May the agent write its notes now? Once between two compactions."""
+        if not self._s.settings.flush.enabled or not self._of.writes:
+            return False
+        done = self.fields.get("memoryFlushCompactionCount", self._of.session.memoryFlushCompactionCount)
+        return bool(done != self._count)
+
+    async def flush(self, messages: tuple[Message, ...]) -> None:
+        """Let it. Whatever comes of it, that was it until the next compaction."""
+        s, of = self._s, self._of
+        now = s.clock.now()
+        path = today(now, zone(of.agent.user_timezone))
+        rules = s.settings.flush
+        await self._marked(os.path.join(os.path.realpath(of.agent.workspace), path))
+        failed = await flush(messages, self._asker(rules.model), Roots(of.agent.workspace), path, rules)
+        self.fields |= {"memoryFlushAt": now, "memoryFlushCompactionCount": self._count}
+        if failed:
+            log.info("session %s: memory flush: %s", of.key, failed)
+            before = of.session.extra.get("memoryFlushFailureCount")
+            self.fields["memoryFlushFailureCount"] = (before if isinstance(before, int) else 0) + 1
+        told = {"toolName": WRITER, "params": {"path": path}, "toolCallId": "", "runId": of.run}
+        s.hooks.observe("after_tool_call", {**self._who(), **told, "durationMs": s.clock.now() - now})
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    async def _marked(self, path: str) -> None:
+        """Notes that are made of untrusted content are untrusted, too. Raises StateError kinds."""
+        said = (entry.message for entry in self._of.transcript.path_to_leaf() if isinstance(entry, Said))
+        if self._s.mark is not None and (found := taint.of(said)):
+            await self._s.mark(path, found)
+
+    @property
+    def _count(self) -> int:
+        """Compactions so far: as the record says, or more if the file holds more."""
+        held = len(checkpoints(self._of.transcript.path_to_leaf()))
+        return max(held, self._of.session.compactionCount or 0)
+
+    def _counted(self) -> None:
+        held = len(checkpoints(self._of.transcript.path_to_leaf()))
+        count = max(held, (self._of.session.compactionCount or 0) + 1)
+        self.fields |= {"compactionCount": count, "totalTokensFresh": False}
+
+    def _asker(self, chosen: str) -> Asker:
+        s, of = self._s, self._of
+        found = s.catalog.find(chosen, of.agent) if chosen else None
+        own = tuple(m for m in of.models if not isinstance(found, ModelInfo) or m.ref != found.ref)
+        models = (found, *own) if isinstance(found, ModelInfo) else own
+        return Asker(s.model, s.clock, of.abort, models, str(of.key), self.spent)
+
+    def _job(self, made: Draft, asked: str) -> Job:
+        settings = self._s.settings
+        wishes = summary.wishes(settings.identifiers, settings.identifier_text, settings.instructions, asked)
+        most = max(500, min(int(settings.reserved(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
+        return Job(made.history, made.prefix, made.before, wishes, most)
+
+    def _entry(self, made: Draft, said: Summary, reason: str, before: int, asked: str) -> Compaction:
+        parts = summary.Parts(said.text, keep.text(made.kept), said.turn, made.recent, self.plan)
+        text = summary.whole(parts, self._of.room.text)
+        size = drafts.weight((condensed(text, 0), *made.tail), self._of.scale)
+        told = drafts.details(made, reason, size, asked)
+        return Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=before, details=told)
+
+    def _told(self, made: Draft, before: int) -> dict[str, Any]:
+        told: dict[str, Any] = {
+            "messageCount": len(made.gone) + len(made.tail),
+            "compactingCount": len(made.gone),
+            "tokenCount": before,
+        }
+        if self._s.hooks.has("before_compaction"):
+            told["messages"] = [msgspec.to_builtins(m) for m in (*made.gone, *made.tail)]
+        return {**self._who(), **told}
+
+    def _who(self) -> dict[str, Any]:
+        of = self._of
+        ids = {"sessionKey": str(of.key), "agentId": of.key.agent, "sessionId": of.session.sessionId}
+        return {**ids, "sessionFile": of.transcript.path}

@@ -1,0 +1,134 @@
+"""Asks a model for a summary: chunk by chunk, up to three tries each, within one time limit. Writes nothing.
+
+Every way this can fail is a value: whoever asked goes on with what it had before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from typing import Any, NamedTuple
+
+from palinurus.abort import Abort, Aborted
+from palinurus.clock import Clock
+from palinurus.config.compaction import CompactionSettings
+from palinurus.core.history import summary
+from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.core.types.model import Done, Failed, Failure, Model, ModelInfo, Prompt, Request
+from palinurus.core.types.usage import Usage
+
+TRIES = 3
+FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0
+CHUNK = 0.4  # of the summariser's window is read at once
+OVERHEAD = 4_096  # tokens: our words, the record so far
+CHARS = 4  # to a token
+FINAL = frozenset(("aborted", "budget", "config", "auth", "billing", "not_found"))  # asking the same model is vain
+
+
+class Asker(NamedTuple):
+    """Who is asked: the models in order, for whose account, and how it is stopped."""
+
+    model: Model
+    clock: Clock
+    abort: Abort
+    models: tuple[ModelInfo, ...]
+    owner: str
+    spent: list[Assistant]  # every answer that cost something is added
+
+
+class Job(NamedTuple):
+    """What is to be summarised: the history, the beginning of a turn that is cut in two, the record so far."""
+
+    history: Sequence[Message]
+    prefix: Sequence[Message] = ()
+    before: str = ""
+    wishes: tuple[str, ...] = ()
+    tokens: int = 4_000  # of an answer
+
+
+class Summary(NamedTuple):
+    text: str
+    turn: str = ""
+
+
+async def summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | Failure:
+    """The summary, or why there is none. Raises nothing but CancelledError."""
+    try:
+        async with asyncio.timeout(settings.timeout):
+            return await _summarize(job, asker, settings)
+    except TimeoutError:
+        return Failure("timeout", f"the summary was not ready after {settings.timeout:g} s")
+    except Aborted as exc:
+        return Failure("aborted", exc.reason)
+
+
+async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | Failure:
+    window = asker.models[0].context_window
+    room = max(2_000, int((window * CHUNK - min(OVERHEAD, window // 8)) * CHARS))
+    record = job.before
+    for chunk in summary.chunks(job.history, room):
+        made = await _asked(chunk, record, job, asker, settings, prefix=False)
+        if isinstance(made, Failure):
+            return made
+        record = made
+    turn = ""
+    for chunk in summary.chunks(job.prefix, room)[-1:]:
+        made = await _asked(chunk, "", job, asker, settings, prefix=True)
+        if isinstance(made, Failure):
+            return made
+        turn = made
+    return Summary(record, turn)
+
+
+async def _asked(
+    chunk: str, before: str, job: Job, asker: Asker, settings: CompactionSettings, *, prefix: bool
+) -> str | Failure:
+    """One record, however many tries it takes. The last one is another model's, where there is one."""
+    why, wrong, at = "", 0, 0
+    failure = Failure("malformed", "no summary")
+    for attempt in range(TRIES):
+        if attempt:
+            pause = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)
+            await asker.abort.wait(asker.clock.sleep(pause))
+        if attempt == TRIES - 1 or failure.kind in FINAL:
+            at = min(at + 1, len(asker.models) - 1)
+        words = summary.prompt(chunk, before=before, prefix=prefix, more=job.wishes, why=why)
+        said = await answered(
+            _request(asker.models[at], words, job.tokens, asker.owner), asker.model, asker.abort, asker.spent
+        )
+        if isinstance(said, Failure):
+            failure = said
+            if said.kind in ("aborted", "budget") or (said.kind in FINAL and at == len(asker.models) - 1):
+                return said
+            if said.kind == "overflow":  # the next try reads half of it
+                chunk = f"{chunk[: len(chunk) // 4]}\n[…]\n{chunk[-len(chunk) // 4 :]}"
+            continue
+        why = summary.problem(said.text, chunk + before)
+        if not why:
+            return said.text.strip()
+        failure = Failure("malformed", f"the summary could not be used: {why}")
+        wrong += 1
+        if wrong > settings.retries:
+            break
+    return failure
+
+
+async def answered(request: Request, model: Model, abort: Abort, spent: list[Assistant]) -> Assistant | Failure:
+    """One answer nobody sees, or the failure. What it cost is noted."""
+    end: Done | Failed | None = None
+    stream: Any = model.stream(request, abort)
+    async with aclosing(stream):
+        async for event in stream:
+            if isinstance(event, Done | Failed):
+                end = event
+    if end is None:
+        return Failure("cut", "the stream had no end")
+    if end.message.usage != Usage():
+        spent.append(end.message)
+    return end.failure if isinstance(end, Failed) else end.message
+
+
+def _request(model: ModelInfo, words: str, tokens: int, owner: str) -> Request:
+    most = min(tokens, model.max_tokens)
+    return Request(model, Prompt(summary.SYSTEM), (User(words),), max_tokens=most, owner=owner)

@@ -1,0 +1,158 @@
+"""MCP servers put in their place: cells for programs, the network door for addresses, the extra loaded when needed.
+
+At kill -9 programs of servers lose their input and mostly end by themselves; `sweep` ends the others at the next
+start, before new ones are made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from palinurus.agent.cell import Cells
+from palinurus.agent.offer import Offers
+from palinurus.clock import Clock
+from palinurus.config.mcp import ServerSettings
+from palinurus.config.settings import Settings
+from palinurus.core.policy.address import Rules, Spot, spot
+from palinurus.core.types.cell import Cell
+from palinurus.core.types.keys import session_key
+from palinurus.core.types.tool import Tool
+from palinurus.errors import PalinurusError
+from palinurus.plugins.load import extra
+from palinurus.tools import family
+from palinurus.tools.environ import child_env
+from palinurus.tools.mcp.port import Connect, Means
+from palinurus.tools.mcp.servers import Servers
+from palinurus.tools.sandbox.launch import Launch, wrapped
+from palinurus.tools.web.door import Door
+
+VARIABLE = "PALINURUS_MCP"
+BINARIES = ("bin", "sbin")
+PACKAGES = ("package.json", "pyproject.toml", "setup.py")
+ABOVE = 4  # folders that are looked at above a script
+
+
+def servers(settings: Settings, environ: Mapping[str, str], clock: Clock, door: Door, life: str = "") -> Servers:
+    """The configured servers, not connected yet. `life` names who starts their programs: "" is the gateway."""
+    launcher = Launcher(settings, environ, life)
+    return Servers(settings.mcp, connect, Means(launcher, _judge(settings, door), launcher.mark), clock)
+
+
+def connect() -> Connect:
+    """What opens connections; loads the extra. Raises PalinurusError where it is not installed."""
+    try:
+        found: Connect = extra("mcp")
+    except ModuleNotFoundError as exc:
+        if exc.name is None or exc.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
+            raise
+        fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
+        raise PalinurusError(f"MCP servers need an extra that is not installed: {fix}", fix=fix) from None
+    return found
+
+
+def plug(made: Servers, tools: dict[str, Tool], offers: Offers) -> None:
+    """Their tools come into `tools` as they are known; answers about tools that were kept are forgotten."""
+    made.attach(tools, offers.forget)
+
+
+def sweep(settings: Settings) -> None:
+    """End what programs of the gateway's last life left. Only whoever holds the state directory may call this."""
+    if any(server.command for server in settings.mcp.servers.values()):
+        family.each(family.strays((f"{VARIABLE}={_ident(settings)}:",)), signal.SIGKILL)
+
+
+def _ident(settings: Settings, life: str = "") -> str:
+    return hashlib.sha256(f"{settings.home}\0{life}".encode()).hexdigest()[:16]
+
+
+def _judge(settings: Settings, door: Door) -> Callable[[str], Awaitable[list[str]]]:
+    """The door's judgement, with the hosts that the owner wrote into the config open."""
+    spots = (spot(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
+    rules = Rules(frozenset(one.entry for one in spots if isinstance(one, Spot)))
+    return lambda url: door.judged(url, rules)
+
+
+class Launcher:
+    """How a server's program is started."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], life: str) -> None:
+        self._settings = settings
+        self._env = child_env(environ, {})
+        self._cells = Cells(settings, self._env)
+        self._ident = _ident(settings, life)
+
+    def mark(self, name: str) -> str:
+        """Tells its processes from all others."""
+        return f"{VARIABLE}={self._ident}:{name}"
+
+    def __call__(self, server: ServerSettings) -> Launch:
+        """Raises OSError where the command is not there or the cell cannot be made."""
+        program = shutil.which(server.command, path=self._env["PATH"])
+        if program is None:
+            raise FileNotFoundError(2, "not found", server.command)
+        declared = {name: value.reveal() for name, value in server.env.items()}
+        mark, _, value = self.mark(server.name).partition("=")
+        line, cwd = (program, *server.args), server.cwd or self._room(server)
+        if not server.contained:
+            env = child_env(self._env, declared)
+            return wrapped(line, cwd, {**env, mark: value}, Cell(accepted=True))
+        cell, own = self._cell(server, program, cwd)
+        env = child_env({**self._env, **own}, declared)
+        return wrapped(line, cwd, {**env, mark: value}, cell)
+
+    def _room(self, server: ServerSettings) -> str:
+        name = hashlib.sha256(server.name.encode()).hexdigest()[:10]
+        room = os.path.join(self._settings.home, "cells", f"mcp-{name}", "home")
+        os.makedirs(room, mode=0o700, exist_ok=True)
+        return room
+
+    def _cell(self, server: ServerSettings, program: str, cwd: str) -> tuple[Cell, dict[str, str]]:
+        """As an agent's commands have it, with a home of its own instead of the workspace, and with what the owner
+        named: the program, and the files and folders among its arguments (to read)."""
+        agent = self._settings.agents[self._settings.default_agent]
+        named = (*_around(program), *(_folder(one) for one in server.args if os.path.isabs(one)))
+        box = msgspec.structs.replace(
+            agent.sandbox,
+            mode="off",
+            read=(*agent.sandbox.read, *server.read, *(one for one in named if one)),
+            write=server.write,
+        )
+        own = os.path.basename(os.path.dirname(self._room(server)))
+        key = session_key("main", agent.id)
+        assert key is not None
+        held = self._cells.of(msgspec.structs.replace(agent, id=own, workspace=cwd, sandbox=box), key)
+        return held.cell, held.env
+
+
+def _around(program: str) -> tuple[str, ...]:
+    """Where a program keeps what it needs, if it is none of the system's: of …/bin the folder above."""
+    found = []
+    with contextlib.suppress(OSError):
+        for path in (program, os.path.realpath(program)):
+            folder = os.path.dirname(path)
+            if folder.startswith(("/usr/", "/bin", "/opt/")):
+                continue
+            found.append(os.path.dirname(folder) if os.path.basename(folder) in BINARIES else folder)
+    return tuple(found)
+
+
+def _folder(path: str) -> str:
+    """The folder, or that of the file, or that of the package the file is a part of; "" if nothing is there."""
+    if os.path.isdir(path):
+        return "" if path == "/" else path
+    if not os.path.isfile(path):
+        return ""
+    folder = at = os.path.dirname(path)
+    for _ in range(ABOVE):
+        if any(os.path.exists(os.path.join(at, name)) for name in PACKAGES):
+            return at
+        at = os.path.dirname(at)
+    return "" if folder == "/" else folder

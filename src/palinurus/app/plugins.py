@@ -1,0 +1,88 @@
+"""Plugins put in their places: what they bring goes to hooks, commands, channels and the catalog.
+
+Loaded once, before anything runs; nothing that plugins keep survives the process unless they write it themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from typing import Any
+
+from palinurus.channels import CHANNELS, channel
+from palinurus.config.settings import Settings
+from palinurus.core.policy.groups import NAMES as TOOLS
+from palinurus.core.types.inbound import Inbound, Route
+from palinurus.core.types.outbound import Channel
+from palinurus.inbox.commands.desk import Answer, Call, Command, Scope
+from palinurus.inbox.commands.table import NAMES as COMMANDS
+from palinurus.inbox.route import route
+from palinurus.plugins import load, scripts
+from palinurus.plugins.api import Asked, Brought, Spoken
+from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.load import Plugins
+from palinurus.providers import VENDORS
+
+log = logging.getLogger(__name__)
+
+TAKEN = {"tools": TOOLS, "commands": COMMANDS, "vendors": VENDORS, "channels": CHANNELS}
+
+
+def loaded(settings: Settings, hooks: Hooks, given: Brought | None = None) -> Plugins:
+    """All plugins and hook scripts, their handlers registered; `given` is what an embedding program brings itself."""
+    made = load.load(settings, hooks, TAKEN)
+    if given is not None:
+        load.join(made.brought, given)
+    made.brought.hooks += scripts.hooks(settings)[0]
+    made.brought.attach(hooks)
+    return made
+
+
+def brought(settings: Settings) -> Brought:
+    """What plugins bring, for commands that only look: nothing of it is wired."""
+    return load.load(settings, Hooks(), TAKEN).brought if settings.plugins.wanted else Brought()
+
+
+def opened(name: str, config: dict[str, Any], given: Brought) -> Channel | None:
+    """The channel of a configured name: ours, else a plugin's. None if there is none, or the plugin's cannot be made.
+
+    Raises ConfigError for settings of our own channels that are wrong.
+    """
+    make = given.channels.get(name)
+    if make is None:
+        made = channel(name, config)
+        if made is None:
+            log.warning("channels.%s: there is no such channel; it is left out", name)
+        return made
+    try:
+        return make(config)
+    except Exception:  # border: a plugin's channel that cannot be made stops nobody else
+        log.exception("channels.%s: its plugin cannot open it; it is left out", name)
+        return None
+
+
+def session(inbound: Inbound, settings: Settings) -> str:
+    """The key of the session that a message goes to, for hooks."""
+    where = route(inbound, settings)
+    return str(where.key) if isinstance(where, Route) else ""
+
+
+def commands(given: Brought) -> dict[str, Command]:
+    """Plugins' chat commands as rows of the table."""
+    return {name: _command(spoken) for name, spoken in given.commands.items()}
+
+
+def _command(spoken: Spoken) -> Command:
+    async def run(call: Call) -> Answer:
+        sender, target = call.inbound.sender, call.inbound.target
+        asked = Asked(
+            call.name, call.args.strip(), str(call.key), call.key.agent, sender.id, target.channel, sender.owner
+        )
+        if inspect.iscoroutinefunction(spoken.run):
+            return Answer(str(await spoken.run(asked)))
+        said = await asyncio.to_thread(spoken.run, asked)
+        return Answer(str(await said if inspect.isawaitable(said) else said))
+
+    scope: Scope = "owner" if spoken.owner else "any"
+    return Command(spoken.name, spoken.help, run, spoken.usage, (), scope, "plugins")

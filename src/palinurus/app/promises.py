@@ -1,0 +1,33 @@
+"""Promises, plugged into the program: what counts as something that keeps one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from palinurus.core.commitments import shared
+from palinurus.inbox.children.nest import Nest
+from palinurus.inbox.promises import Promises
+from palinurus.store.port import Store
+from palinurus.tools.process.table import Processes
+from palinurus.triggers.clockwork import Clockwork
+
+
+class Program(Protocol):
+    """The App, as far as promises need it."""
+
+    store: Store
+    nest: Nest
+    processes: Processes
+    clockwork: Clockwork
+
+
+def promises(app: Program) -> Promises:
+    """One for the program."""
+
+    def pending(session: str, text: str) -> bool:
+        busy = any(row.background and row.status == "running" and row.session == session for row in app.processes.all())
+        if busy or app.nest.waiting(session):
+            return True
+        return any(shared(text, f"{job['name']} {job['payload']}") for job in app.clockwork.jobs())
+
+    return Promises(app.store, pending)

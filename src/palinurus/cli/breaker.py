@@ -1,0 +1,88 @@
+"""Against crash loops: starts that did not end in order are counted, and a config that brings the gateway down again
+and again gives way to the last one that ran well.
+
+Two small files in the state directory: `gateway.starts`, and beside the config a copy that was proven by running.
+At kill -9 a start stays counted; that is what the count is for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from palinurus.config import files, paths
+from palinurus.config.load import Loaded, read
+
+log = logging.getLogger(__name__)
+
+FILE = "gateway.starts"
+STARTS = 3  # starts without an orderly end …
+WINDOW_MS = 300_000  # … in so many milliseconds are a loop
+PROVEN_SECONDS = 60.0  # so long must a gateway run for its config to be called proven
+
+
+def proven_file(home: str) -> str:
+    """The copy of the config that ran well."""
+    return paths.config_file(home) + ".proven"
+
+
+def begun(home: str, now: int) -> int:
+    """Count this start. Returns how many there were lately, this one included."""
+    starts = [at for at in _starts(home) if now - WINDOW_MS < at <= now]
+    _write(os.path.join(home, FILE), msgspec.json.encode([*starts[-20:], now]))
+    return len(starts) + 1
+
+
+def settled(home: str) -> None:
+    """It runs well, or it ended in order: what came before is forgotten."""
+    try:
+        os.unlink(os.path.join(home, FILE))
+    except FileNotFoundError:
+        pass
+
+
+def prove(home: str, source: str) -> None:
+    """This config file ran well: keep a copy. A missing file is a config too: then there is nothing to keep."""
+    try:
+        with open(source or paths.config_file(home), "rb") as handle:
+            data = handle.read()
+        if files.read(proven_file(home)) != data:
+            _write(proven_file(home), data)
+    except OSError as exc:
+        log.warning("the config that runs could not be kept: %s", exc)
+
+
+def chosen(loaded: Loaded, count: int, environ: Mapping[str, str]) -> Loaded:
+    """What to start with: what was loaded, or after too many bad starts the proven copy, if that is another."""
+    if count <= STARTS:
+        return loaded
+    home, file = loaded.settings.home, proven_file(loaded.settings.home)
+    now, then = files.read(loaded.source or loaded.file), files.read(file)
+    if then == now:
+        log.error("start %d in five minutes, with a config that ran well before: the cause is elsewhere", count)
+    if not isinstance(then, bytes) or then == now:
+        return loaded
+    good = read(file, home, environ)
+    if good.settings is None:
+        return loaded
+    why = f"{count - 1} starts in five minutes did not last; running on the config that did, {file}"
+    return Loaded(good.settings, good.raw, loaded.problems, loaded.file, why, file)
+
+
+def _starts(home: str) -> list[int]:
+    try:
+        with open(os.path.join(home, FILE), "rb") as handle:
+            return msgspec.json.decode(handle.read(4096), type=list[int])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def _write(path: str, data: bytes) -> None:
+    temp = f"{path}.{os.getpid()}"
+    handle = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as opened:
+        opened.write(data)
+    os.replace(temp, path)

@@ -1,0 +1,323 @@
+"""`pal cron`: jobs for later. Asks the running gateway; without one it reads and changes the jobs on disk, which run
+when the gateway is started again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from palinurus.cli import http
+from palinurus.cli.args import Parser
+from palinurus.cli.args import settings as load_settings
+from palinurus.cli.client import where
+from palinurus.cli.devices import link_to
+from palinurus.cli.render import plain
+from palinurus.clock import Clock, SystemClock
+from palinurus.config import durations
+from palinurus.config.settings import Settings
+from palinurus.errors import BadRequest, GatewayUnreachable
+from palinurus.gateway.client import Link
+from palinurus.gateway.rpc import RpcError
+from palinurus.store.port import Store
+from palinurus.store.sqlite import open_store
+from palinurus.tools.cron import Maker, Schedules
+from palinurus.triggers.clockwork import Clockwork
+from palinurus.triggers.events import Events
+from palinurus.triggers.ports import Doors
+
+Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+def run(argv: list[str]) -> int:
+    """Exit code 0. Raises PalinurusError for what a person has to know."""
+    options = _parser().parse_args(argv)
+    settings = load_settings(dict(os.environ)).settings
+    sys.stdout.write(plain(asyncio.run(told(settings, SystemClock(), options))) + "\n")
+    return 0
+
+
+async def told(settings: Settings, clock: Clock, options: argparse.Namespace) -> str:
+    """Do it; what to print."""
+    if await http.alive(where(settings)):
+        link = await link_to(settings, clock)
+        try:
+            return await DEEDS[options.command](_remote(link), options)
+        finally:
+            await link.close()
+    store = await open_store(settings.home, clock)
+    try:
+        work = Clockwork(_doors(settings, store, clock), Events(store))
+        await work.load()
+        return await DEEDS[options.command](_local(work, settings), options)
+    finally:
+        await store.close()
+
+
+def _remote(link: Link) -> Ask:
+    async def ask(method: str, params: dict[str, Any]) -> Any:
+        try:
+            return await link.call(method, params)
+        except RpcError as error:
+            raise BadRequest(error.message) from None
+
+    return ask
+
+
+def _doors(settings: Settings, store: Store, clock: Clock) -> Doors:
+    async def nobody(_: Any, __: Any = None) -> Any:
+        raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
+
+    return Doors(settings, store, clock, nobody, nobody, lambda session: False)
+
+
+def _local(work: Schedules, settings: Settings) -> Ask:
+    """The gateway's methods on the jobs as they are on disk."""
+
+    async def ask(method: str, params: dict[str, Any]) -> Any:
+        ident = params.get("id", "")
+        match method:
+            case "cron.add":
+                return await work.add(params, Maker(agent=settings.default_agent))
+            case "cron.list":
+                return {"jobs": work.jobs(True)}
+            case "cron.get":
+                return work.job(ident)
+            case "cron.update":
+                return await work.update(ident, params["patch"])
+            case "cron.remove":
+                return {"removed": await work.remove(ident)}
+            case "cron.runs":
+                return {"entries": await work.runs(ident, params["limit"])}
+        raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
+
+    return ask
+
+
+# --- the line
+
+
+def _parser() -> Parser:
+    parser = Parser("cron", "Jobs for later: reminders, and work that comes again and again.")
+    commands = parser.add_subparsers(dest="command", required=True, parser_class=argparse.ArgumentParser)
+    every = commands.add_parser("list", help="all jobs, the next one first")
+    every.add_argument("--json", action="store_true", help="print JSON")
+    add = commands.add_parser("add", help="make a job: one of --at, --every, --cron, and --message or --event")
+    _fields(add)
+    edit = commands.add_parser("edit", help="change a job: the options of add")
+    edit.add_argument("id", help="its id, the beginning of it, or its name")
+    _fields(edit)
+    for name, about in (
+        ("run", "run it now, whatever its schedule says"),
+        ("pause", "it does not run until `pal cron resume`"),
+        ("resume", "it runs again, from its next time on"),
+        ("rm", "forget it"),
+        ("why", "when it runs next, and why it did or did not run"),
+    ):
+        commands.add_parser(name, help=about).add_argument("id", help="its id, the beginning of it, or its name")
+    runs = commands.add_parser("runs", help="what became of it")
+    runs.add_argument("id", nargs="?", default="", help="which job; all if left out")
+    runs.add_argument("--limit", type=int, default=20)
+    runs.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _fields(parser: argparse.ArgumentParser) -> None:
+    text = {
+        "--name": "what to call it",
+        "--at": "once: 2026-02-01T09:00, or in a while: 20m",
+        "--every": "again and again: 30m, 2h, 1d",
+        "--cron": "a cron line: '0 9 * * 1-5'",
+        "--tz": "the zone of --cron, e.g. Europe/Berlin",
+        "--message": "ask the agent this, in a session of its own",
+        "--event": "tell the main session this",
+        "--session": "main, isolated or session:<key>",
+        "--agent": "which agent",
+        "--model": "for --message: with this model",
+        "--thinking": "for --message: with this thinking level",
+        "--tools": "for --message: only these tools, comma-separated",
+        "--channel": "announce the answer on this channel",
+        "--to": "… to this chat",
+        "--webhook": "post the answer to this address instead",
+        "--misfire": "times missed while the gateway was off: skip, once (default) or all",
+    }
+    for flag, about in text.items():
+        parser.add_argument(flag, default="", help=about)
+    parser.add_argument("--timeout", type=float, default=0.0, help="for --message: seconds it may take")
+    parser.add_argument("--stagger", default="", help="with --cron: a delay of its own up to this, e.g. 5m")
+    parser.add_argument("--silent", action="store_true", help="the answer is sent to nobody")
+    parser.add_argument("--keep", action="store_true", help="with --at: keep the job after it ran")
+
+
+def body(options: argparse.Namespace, now: int) -> dict[str, Any]:
+    """What the options say of a job. Raises BadRequest."""
+    made: dict[str, Any] = {}
+    schedule = _schedule(options, now)
+    payload = _payload(options)
+    delivery = _delivery(options)
+    made |= {"name": options.name, "agentId": options.agent, "sessionTarget": options.session}
+    made |= {"misfire": options.misfire, "schedule": schedule, "payload": payload, "delivery": delivery}
+    made = {key: value for key, value in made.items() if value}
+    return {**made, "deleteAfterRun": False} if options.keep else made
+
+
+def _schedule(options: argparse.Namespace, now: int) -> dict[str, Any]:
+    if options.at:
+        ahead = durations.seconds(options.at.removeprefix("in ").removeprefix("+"), "m")
+        plain_number = options.at.isdecimal()
+        return {"kind": "at", "at": options.at if ahead is None or plain_number else now + int(ahead * 1000)}
+    if options.every:
+        return {"kind": "every", "everyMs": int(_seconds(options.every) * 1000)}
+    if options.cron:
+        made = {"kind": "cron", "expr": options.cron, **({"tz": options.tz} if options.tz else {})}
+        return {**made, "staggerMs": int(_seconds(options.stagger) * 1000)} if options.stagger else made
+    return {}
+
+
+def _seconds(text: str) -> float:
+    found = durations.seconds(text, "m")
+    if found is None:
+        raise BadRequest(f"{text!r} is not a duration", fix="write it as 30s, 15m, 2h or 7d")
+    return found
+
+
+def _payload(options: argparse.Namespace) -> dict[str, Any]:
+    if options.event:
+        return {"kind": "systemEvent", "text": options.event}
+    tools = [name.strip() for name in options.tools.split(",") if name.strip()]
+    given = {"message": options.message, "model": options.model, "thinking": options.thinking, "toolsAllow": tools}
+    made = {key: value for key, value in {**given, "timeoutSeconds": options.timeout}.items() if value}
+    return {"kind": "agentTurn", **made} if made else {}
+
+
+def _delivery(options: argparse.Namespace) -> dict[str, Any]:
+    if options.silent:
+        return {"mode": "none"}
+    if options.webhook:
+        return {"mode": "webhook", "to": options.webhook}
+    place = {"channel": options.channel, "to": options.to}
+    return {"mode": "announce", **{key: value for key, value in place.items() if value}} if options.channel else {}
+
+
+# --- what it does
+
+
+async def _add(ask: Ask, options: argparse.Namespace) -> str:
+    asked = body(options, SystemClock().now())
+    if "schedule" not in asked:
+        raise BadRequest("when? --at, --every or --cron", fix="`pal cron add --help`")
+    if not (options.message or options.event):
+        raise BadRequest("what? --message or --event", fix="`pal cron add --help`")
+    job = await ask("cron.add", asked)
+    return f"added {line(job)}"
+
+
+async def _edit(ask: Ask, options: argparse.Namespace) -> str:
+    patch = body(options, SystemClock().now())
+    if not patch:
+        raise BadRequest("nothing is to change", fix="`pal cron edit --help`")
+    return f"changed {line(await _patched(ask, options.id, patch))}"
+
+
+async def _list(ask: Ask, options: argparse.Namespace) -> str:
+    jobs = (await ask("cron.list", {"includeDisabled": True, "limit": 500}))["jobs"]
+    if options.json:
+        return msgspec.json.format(msgspec.json.encode(jobs), indent=2).decode()
+    return "\n".join(map(line, jobs)) or "no jobs"
+
+
+async def _run(ask: Ask, options: argparse.Namespace) -> str:
+    done = await ask("cron.run", {"id": await _id(ask, options.id), "mode": "force"})
+    return f"started: {done['runId']}" if done.get("enqueued") else f"not started: {done.get('reason')}"
+
+
+async def _pause(ask: Ask, options: argparse.Namespace) -> str:
+    return f"paused {line(await _patched(ask, options.id, {'enabled': False}))}"
+
+
+async def _resume(ask: Ask, options: argparse.Namespace) -> str:
+    return f"goes on: {line(await _patched(ask, options.id, {'enabled': True}))}"
+
+
+async def _rm(ask: Ask, options: argparse.Namespace) -> str:
+    ident = await _id(ask, options.id)
+    await ask("cron.remove", {"id": ident})
+    return f"removed {ident}"
+
+
+async def _runs(ask: Ask, options: argparse.Namespace) -> str:
+    asked = {"id": options.id} if options.id else {}
+    entries = (await ask("cron.runs", {**asked, "limit": options.limit}))["entries"]
+    if options.json:
+        return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()
+    return "\n".join(map(_ran, entries)) or "it has not run"
+
+
+async def _why(ask: Ask, options: argparse.Namespace) -> str:
+    job = await ask("cron.get", {"id": options.id})
+    state, entries = job["state"], (await ask("cron.runs", {"id": job["id"], "limit": 5}))["entries"]
+    lines = [line(job)]
+    if not job["enabled"]:
+        lines.append("It does not run: it is paused, or was for one time that is over (`pal cron resume`).")
+    elif state.get("runningAtMs"):
+        lines.append(f"It runs now, since {when(state['runningAtMs'])}; it never runs beside itself.")
+    elif state.get("nextRunAtMs"):
+        lines.append(f"It runs next at {when(state['nextRunAtMs'])}, if the gateway runs then.")
+    lines.append(f"Times missed while the gateway is off: {job.get('misfire', 'once')}.")
+    return "\n".join([*lines, *map(_ran, entries)] if entries else [*lines, "It has not run yet."])
+
+
+async def _id(ask: Ask, typed: str) -> str:
+    return str((await ask("cron.get", {"id": typed}))["id"])
+
+
+async def _patched(ask: Ask, typed: str, patch: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = await ask("cron.update", {"id": await _id(ask, typed), "patch": patch})
+    return found
+
+
+DEEDS: dict[str, Callable[[Ask, argparse.Namespace], Awaitable[str]]] = {
+    "add": _add,
+    "list": _list,
+    "edit": _edit,
+    "run": _run,
+    "runs": _runs,
+    "pause": _pause,
+    "resume": _resume,
+    "rm": _rm,
+    "why": _why,
+}
+
+
+# --- how it looks
+
+
+def line(job: dict[str, Any]) -> str:
+    """One job."""
+    schedule, state = job["schedule"], job["state"]
+    words = {
+        "at": lambda: f"at {schedule['at']}",
+        "every": lambda: f"every {schedule['everyMs'] / 60_000:g} min",
+        "cron": lambda: f"{schedule['expr']} {schedule.get('tz', '')}".strip(),
+    }[schedule["kind"]]()
+    due = when(state["nextRunAtMs"]) if state.get("nextRunAtMs") else "paused" if not job["enabled"] else "never"
+    last = f"  last: {state['lastRunStatus']}" if state.get("lastRunStatus") else ""
+    return f"{job['id'][:8]}  {job['name']}  ({words})  next: {due}{last}"
+
+
+def _ran(entry: dict[str, Any]) -> str:
+    cost = f"  ${entry['costUsd']:.4f}" if entry.get("costUsd") else ""
+    text = " ".join(str(entry.get("summary") or "").split())[:90]
+    return f"{when(entry['runAtMs'])}  {entry['status']}  {entry['jobName']}: {text}{cost}"
+
+
+def when(ms: int) -> str:
+    """In this machine's zone."""
+    return f"{datetime.fromtimestamp(ms / 1000):%Y-%m-%d %H:%M}"

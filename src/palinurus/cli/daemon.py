@@ -1,0 +1,348 @@
+"""`pal gateway install|uninstall|start|stop|restart|status|logs`: the gateway as a service of the user.
+
+Three ways to keep it running, tried in this order: a systemd user unit, a launchd agent, a plain process in the
+background. Writes the service file and says what it does; asks the service manager, knows nothing of the gateway.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+from xml.sax.saxutils import escape
+
+from palinurus.cli.args import Parser
+from palinurus.clock import Clock, SystemClock
+from palinurus.config import paths
+from palinurus.errors import GatewayUnreachable, PalinurusError
+from palinurus.gateway import token
+
+UNIT = "palinurus.service"
+LABEL = "dev.palinurus.gateway"
+STOP_SECONDS = 75  # running turns get 30 s; the rest is for closing files on a slow disk
+START_SECONDS = 20.0
+LOG_BYTES = 20 * 1024 * 1024
+
+T = TypeVar("T")
+Call = Callable[[Sequence[str]], tuple[int, str]]
+
+
+class Site(NamedTuple):
+    """The machine and the home a verb works on; tests bring their own."""
+
+    environ: Mapping[str, str]
+    platform: str  # sys.platform
+    call: Call
+    clock: Clock
+
+    @property
+    def home(self) -> str:
+        return paths.home(self.environ)
+
+    @property
+    def log(self) -> str:
+        return os.path.join(self.home, "logs", "gateway.out")
+
+    @property
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "palinurus", "--home", self.home, "gateway"]
+
+    @property
+    def unit(self) -> str:
+        base = self.environ.get("XDG_CONFIG_HOME") or os.path.join(paths.user_home(self.environ), ".config")
+        return os.path.join(base, "systemd", "user", UNIT)
+
+    @property
+    def plist(self) -> str:
+        return os.path.join(paths.user_home(self.environ), "Library", "LaunchAgents", f"{LABEL}.plist")
+
+
+def run(argv: list[str]) -> int:
+    """One verb. 0 when it did what it says."""
+    parser = Parser("gateway", "The gateway as a service.")
+    parser.add_argument("verb", choices=tuple(VERBS))
+    parser.add_argument("--lines", "-n", type=int, default=100, help="logs: how many lines")
+    parser.add_argument("--follow", "-f", action="store_true", help="logs: go on")
+    args = parser.parse_args(argv)
+    site = Site(dict(os.environ), sys.platform, _call, SystemClock())
+    if args.verb == "logs":
+        return _logs(site, args.lines, args.follow)
+    return VERBS[args.verb](site)
+
+
+def manager(site: Site) -> tuple[str, str]:
+    """(systemd, launchd or background; why not a better one)."""
+    if site.platform == "darwin":
+        return "launchd", ""
+    if site.call(("systemctl", "--version"))[0] != 0:
+        return "background", "systemd is not on this machine; fix: none needed, a background process is used"
+    code, said = site.call(("systemctl", "--user", "show-environment"))
+    if code == 0:
+        return "systemd", ""
+    why = said.strip().splitlines()[-1] if said.strip() else f"exit {code}"
+    return "background", (
+        f"systemd does not run for this user ({why}); fix: log in directly (not through su or sudo), or "
+        "`loginctl enable-linger $USER` and log in again. Until then a background process is used"
+    )
+
+
+# --- verbs ----------------------------------------------------------------------------------------------------
+
+
+def install(site: Site) -> int:
+    """Write the service file, switch it on, start it."""
+    kind, why = manager(site)
+    if kind == "launchd":
+        _write(site.plist, plist(site))
+        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
+        _must(site.call(("launchctl", "bootstrap", f"gui/{os.getuid()}", site.plist)), "launchctl bootstrap")
+        print(f"wrote {site.plist}\nthe gateway starts at login, and again when it ends unexpectedly")
+        return 0
+    _write(site.unit, unit(site))
+    print(f"wrote {site.unit}\n  it runs {shlex.join(site.command)}\n  again after a crash, never after a config error")
+    if kind == "background":
+        print(f"not switched on: {why}\n  `pal gateway start` starts it in the background")
+        return 0
+    _must(site.call(("systemctl", "--user", "daemon-reload")), "systemctl daemon-reload")
+    _must(site.call(("systemctl", "--user", "enable", "--now", UNIT)), "systemctl enable")
+    print("switched on and started; `loginctl enable-linger` keeps it running when you are logged out")
+    return 0
+
+
+def uninstall(site: Site) -> int:
+    """Stop it and take the service file away. State and config stay."""
+    kind, _ = manager(site)
+    if kind == "launchd":
+        site.call(("launchctl", "bootout", f"gui/{os.getuid()}/{LABEL}"))
+    elif kind == "systemd":
+        site.call(("systemctl", "--user", "disable", "--now", UNIT))
+    for path in (site.unit, site.plist):
+        if os.path.exists(path):
+            os.unlink(path)
+            print(f"removed {path}")
+    if kind == "systemd":
+        site.call(("systemctl", "--user", "daemon-reload"))
+    return 0
+
+
+def start(site: Site) -> int:
+    """Start it and wait until it listens."""
+    if (place := alive(site)) is not None:
+        print(f"already running: http://{place.host}:{place.port}/ (process {place.pid})")
+        return 0
+    kind, why = manager(site)
+    if kind == "systemd" and os.path.exists(site.unit):
+        _must(site.call(("systemctl", "--user", "start", UNIT)), "systemctl start")
+    elif kind == "launchd" and os.path.exists(site.plist):
+        _must(site.call(("launchctl", "kickstart", f"gui/{os.getuid()}/{LABEL}")), "launchctl kickstart")
+    else:
+        _background(site)
+        why = why or "no service is installed (`pal gateway install`), so it runs in the background"
+    place = _wait(site, lambda: alive(site), START_SECONDS)
+    if place is None:
+        raise GatewayUnreachable(
+            "the gateway did not come up", fix="`pal gateway logs`, or run `pal gateway` to see why"
+        )
+    print(f"running: http://{place.host}:{place.port}/ (process {place.pid})" + (f"\n  {why}" if why else ""))
+    return 0
+
+
+def stop(site: Site) -> int:
+    """Let running turns end, then stop."""
+    kind, _ = manager(site)
+    place = alive(site)
+    if kind == "systemd" and site.call(("systemctl", "--user", "is-active", "--quiet", UNIT))[0] == 0:
+        _must(site.call(("systemctl", "--user", "stop", UNIT)), "systemctl stop")
+    elif kind == "launchd" and site.call(("launchctl", "print", f"gui/{os.getuid()}/{LABEL}"))[0] == 0:
+        site.call(("launchctl", "kill", "SIGTERM", f"gui/{os.getuid()}/{LABEL}"))
+    elif place is None:
+        print("not running")
+        return 0
+    else:
+        os.kill(place.pid, signal.SIGTERM)
+    pid = place.pid if place is not None else 0
+    if pid and _wait(site, lambda: True if not _lives(pid) else None, STOP_SECONDS) is None:
+        raise PalinurusError(
+            f"process {pid} does not end", fix=f"`kill {pid}` once more hands running turns back at once"
+        )
+    print("stopped")
+    return 0
+
+
+def restart(site: Site) -> int:
+    """Stop, drained, and start."""
+    return stop(site) or start(site)
+
+
+def status(site: Site) -> int:
+    """What runs, and who keeps it running. 0 if it runs, 3 if not."""
+    kind, why = manager(site)
+    file = {"systemd": site.unit, "launchd": site.plist}.get(kind, "")
+    installed = bool(file) and os.path.exists(file)
+    place = alive(site)
+    if place is None:
+        print("gateway   not running\n          fix: `pal gateway start`")
+    else:
+        print(f"gateway   http://{place.host}:{place.port}/ (process {place.pid})")
+    print(f"service   {kind}: {file if installed else 'not installed (`pal gateway install`)'}")
+    if why:
+        print(f"          {why}")
+    where = f"journalctl --user -u {UNIT}" if kind == "systemd" and installed else site.log
+    print(f"home      {site.home}\nlogs      {where}")
+    return 0 if place is not None else 3
+
+
+def _logs(site: Site, count: int, follow: bool) -> int:
+    kind, _ = manager(site)
+    if kind == "systemd" and os.path.exists(site.unit):
+        more = ("--follow",) if follow else ("--no-pager",)
+        return subprocess.call(("journalctl", "--user", "-u", UNIT, "-n", str(count), *more))
+    if not os.path.exists(site.log):
+        raise PalinurusError(
+            f"there is no log at {site.log}", fix="`pal gateway start` starts a gateway that writes one"
+        )
+    return subprocess.call(("tail", "-n", str(count), *(("-F",) if follow else ()), site.log))
+
+
+VERBS: dict[str, Callable[[Site], int]] = {
+    "install": install,
+    "uninstall": uninstall,
+    "start": start,
+    "stop": stop,
+    "restart": restart,
+    "status": status,
+    "logs": lambda site: _logs(site, 100, False),
+}
+
+
+# --- service files --------------------------------------------------------------------------------------------
+
+
+def unit(site: Site) -> str:
+    """The systemd unit. 64 and 78 are mistakes of the command line and the config: trying again would not help."""
+    words = " ".join(f'"{part}"' for part in (_percent(word) for word in site.command))
+    return f"""[Unit]
+Description=Palinurus gateway
+After=network-online.target
+StartLimitIntervalSec=300
+StartLimitBurst=10
+
+[Service]
+ExecStart={words}
+Restart=on-failure
+RestartSec=5
+RestartPreventExitStatus=64 78
+KillMode=mixed
+TimeoutStopSec={STOP_SECONDS}
+UMask=0077
+NoNewPrivileges=true
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def plist(site: Site) -> str:
+    """The launchd agent."""
+    words = "".join(f"    <string>{escape(word)}</string>\n" for word in site.command)
+    log = escape(site.log)
+    return f"""<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
+<plist version="1.0"><dict>
+  <key>Label</key><string>{LABEL}</string>
+  <key>ProgramArguments</key><array>
+{words}  </array>
+  <key>RunAtLoad</key><true/>
+  <key>KeepAlive</key><dict><key>SuccessfulExit</key><false/></dict>
+  <key>ThrottleInterval</key><integer>5</integer>
+  <key>ExitTimeOut</key><integer>{STOP_SECONDS}</integer>
+  <key>Umask</key><integer>63</integer>
+  <key>StandardOutPath</key><string>{log}</string>
+  <key>StandardErrorPath</key><string>{log}</string>
+</dict></plist>
+"""
+
+
+# --- inside ---------------------------------------------------------------------------------------------------
+
+
+def alive(site: Site) -> token.Place | None:
+    """Where the gateway of this home is, if its process lives."""
+    place = token.find(site.home)
+    return place if place is not None and _lives(place.pid) else None
+
+
+def _lives(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as handle:
+            return handle.read().rpartition(b")")[2].split()[0] != b"Z"  # ended, but nobody has asked how
+    except OSError:
+        pass
+    if os.path.isdir("/proc/self"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _background(site: Site) -> None:
+    os.makedirs(os.path.dirname(site.log), mode=0o700, exist_ok=True)
+    if os.path.exists(site.log) and os.path.getsize(site.log) > LOG_BYTES:
+        os.replace(site.log, site.log + ".1")
+    handle = os.open(site.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        subprocess.Popen(
+            site.command,
+            stdin=subprocess.DEVNULL,
+            stdout=handle,
+            stderr=handle,
+            env={**site.environ},
+            start_new_session=True,
+        )
+    finally:
+        os.close(handle)
+
+
+def _wait(site: Site, look: Callable[[], T | None], seconds: float) -> T | None:
+    return asyncio.run(_until(site, look, seconds))
+
+
+async def _until(site: Site, look: Callable[[], T | None], seconds: float) -> T | None:
+    end = site.clock.monotonic() + seconds
+    while (found := look()) is None and site.clock.monotonic() < end:
+        await site.clock.sleep(0.1)
+    return found
+
+
+def _call(command: Sequence[str]) -> tuple[int, str]:
+    """(exit code, what was said); 127 for a program that is not there."""
+    if shutil.which(command[0]) is None:
+        return 127, f"{command[0]}: not found"
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=STOP_SECONDS + 15)
+    return done.returncode, done.stdout + done.stderr
+
+
+def _must(done: tuple[int, str], what: str) -> None:
+    if done[0] != 0:
+        raise PalinurusError(f"{what} failed: {done[1].strip()[-400:]}", fix="`pal gateway status` says what there is")
+
+
+def _write(path: str, text: str) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temp = f"{path}.{os.getpid()}"
+    with open(temp, "w", encoding="utf-8") as handle:
+        handle.write(text)
+    os.replace(temp, path)
+
+
+def _percent(word: str) -> str:
+    """A word as systemd reads it."""
+    return word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")

@@ -1,0 +1,247 @@
+"""`pal mcp`: servers that bring tools (list, test, add, remove), and our own tools for other agents (serve).
+
+`test` connects to one server exactly as the gateway does, without a gateway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus import __version__
+from palinurus.app import mcp
+from palinurus.cli.args import Parser, settings
+from palinurus.cli.client import key, where
+from palinurus.cli.main import PARTS, load
+from palinurus.cli.render import plain
+from palinurus.clock import SystemClock
+from palinurus.config.load import Loaded
+from palinurus.config.mcp import McpSettings, ServerSettings
+from palinurus.config.patch import set_key, unset_key
+from palinurus.core.types.tool import Tool
+from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
+from palinurus.gateway.client import Options, kept_identity
+from palinurus.gateway.rpc import READ, WRITE, ClientInfo, RpcError
+from palinurus.tools.mcp.server import Server
+from palinurus.tools.web.door import Door
+
+VERBS = {
+    "list": "the configured servers",
+    "test": "connect to one: handshake, tools, time, and what is wrong",
+    "add": "add one: `pal mcp add NAME -- COMMAND …` or `pal mcp add NAME --url ADDRESS`",
+    "remove": "take one out of the config",
+    "serve": "be a server: our tools and sessions for another agent, on standard input and output",
+}
+# What a program says when it cannot start -> what helps.
+FIXES: tuple[tuple[str, str], ...] = (
+    ("is not there", "install it, or write its whole path; tools see only the PATH that `pal mcp test --json` shows"),
+    ("extra that is not installed", f"`{sys.executable} -m pip install 'palinurus[mcp]'`"),
+    ("permission denied", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
+    ("eacces", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
+    ("operation not permitted", 'it runs in a cell: open folders with sandbox: {read: ["…"], write: ["…"]}'),
+    ("cannot be reached", "is the server running, and is the address right?"),
+    ("401", "it wants a credential: headers: {Authorization: 'Bearer ${NAME}'}"),
+    ("did not start within", "give it longer: connectionTimeoutMs"),
+    ("the connection was closed", "it ended by itself: run the command by hand and read what it says"),
+)
+
+
+def run(argv: list[str]) -> int:
+    """0; 1 if `test` found the server not working. Raises BadRequest, NotFound, ConfigError, PalinurusError."""
+    asked = _asked(argv)
+    return _ACTS[asked.what](asked, settings(os.environ))
+
+
+def _asked(argv: list[str]) -> argparse.Namespace:
+    what = argv[0] if argv and argv[0] in VERBS else ""
+    if not what:
+        parser = Parser("mcp", "MCP: tools of other programs, and ours for others.")
+        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
+        return parser.parse_args(argv[:1])
+    parser = Parser(f"mcp {what}", VERBS[what])
+    given, command = argv[1:], list[str]()
+    if what == "add" and "--" in given:
+        at = given.index("--")
+        given, command = given[:at], given[at + 1 :]
+    if what in ("test", "add", "remove"):
+        parser.add_argument("name")
+    if what == "add":
+        parser.add_argument("--url", default="", help="address of a server elsewhere")
+        parser.add_argument("--transport", default="", choices=("", "http", "sse"), help="default: found out")
+        parser.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="better NAME='${NAME}'")
+        parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE")
+        parser.add_argument("--cwd", default="")
+    if what in ("list", "test"):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    if what == "serve":
+        parser.add_argument("--agent", default="", help="which agent (default: the default one)")
+        parser.add_argument("--session", default="", help="which session's tools (default: the main one)")
+        parser.add_argument("--read-only", action="store_true", help="no sending of messages to sessions")
+    return parser.parse_args(given, argparse.Namespace(what=what, command=command))
+
+
+def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+    servers = loaded.settings.mcp.servers.values()
+    if asked.json:
+        print(msgspec.json.encode([_plain(one) for one in servers]).decode())
+        return 0
+    width = max((len(one.name) for one in servers), default=0)
+    for one in servers:
+        held = " (not contained)" if one.command and not one.contained else ""
+        print(plain(f"{'+' if one.enabled else '-'} {one.name:<{width}}  {one.wires[0]:<5}  {one.place}{held}"))
+    print(f"{len(servers)} servers; `pal mcp test NAME` connects to one")
+    return 0
+
+
+def _plain(one: ServerSettings) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "enabled": one.enabled,
+        "transport": one.wires[0],
+        "where": one.place,
+        "contained": bool(one.command) and one.contained,
+    }
+
+
+def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+    here = loaded.settings
+    one = here.mcp.servers.get(asked.name)
+    if one is None:
+        raise NotFound(f"there is no MCP server {asked.name!r}", fix="`pal mcp list`")
+    alone = McpSettings({one.name: msgspec.structs.replace(one, enabled=True)})
+    told, good = asyncio.run(_tried(msgspec.structs.replace(here, mcp=alone), one.name))
+    if asked.json:
+        print(msgspec.json.encode(told).decode())
+    else:
+        print("\n".join(plain(line) for line in _lines(told)))
+    return 0 if good else 1
+
+
+async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
+    table: dict[str, Tool] = {}
+    made = mcp.servers(here, os.environ, SystemClock(), Door(here.web.fetch.rules), f"test {os.getpid()}")
+    made.attach(table, lambda: None)
+    server = made.all[name]
+    clock = asyncio.get_running_loop().time
+    await asyncio.to_thread(_loaded)
+    began = clock()
+    server.wake()
+    await server.settled()
+    took, good = clock() - began, server.connected
+    told = {**_plain(server.settings), "ok": good, "seconds": round(took, 2)}
+    if good and server.facts is not None:
+        facts = server.facts
+        told |= {"server": f"{facts.name} {facts.version}".strip(), "protocol": facts.protocol}
+        told["tools"] = [
+            {"name": tool.name, "description": tool.description, "readOnly": tool.effect == "pure"}
+            for tool in table.values()
+        ]
+    else:
+        told |= {"problem": server.problem, "fix": _fix(server), "output": server.noise[-2000:]}
+    await made.close()
+    return told, good
+
+
+def _loaded() -> None:
+    """Loads the SDK, so that the time shown is the server's; where it is missing, connecting says so."""
+    try:
+        mcp.connect()
+    except PalinurusError:
+        return
+
+
+def _fix(server: Server) -> str:
+    text = f"{server.problem}\n{server.noise}".lower()
+    return next((fix for words, fix in FIXES if words in text), "`pal mcp list` shows what is configured")
+
+
+def _lines(told: dict[str, Any]) -> list[str]:
+    if not told["ok"]:
+        lines = [f"{told['name']}: not connected after {told['seconds']} s: {told['problem']}"]
+        lines += [f"  | {line}" for line in str(told["output"]).splitlines()[-8:]]
+        return [*lines, f"  fix: {told['fix']}"]
+    what = f"{told['transport']}, {told['server']}, {told['protocol']}"
+    lines = [f"{told['name']}: connected in {told['seconds']} s ({what})"]
+    for one in told["tools"]:
+        lines.append(f"  {one['name']}{' (read-only)' if one['readOnly'] else ''}  {one['description'][:100]}")
+    return [*lines, f"{len(told['tools'])} tools"]
+
+
+def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
+    if bool(asked.command) == bool(asked.url):
+        raise BadRequest("say either what to start (-- COMMAND …) or where it is (--url)", fix="`pal mcp add --help`")
+    if asked.name in loaded.settings.mcp.servers:
+        raise BadRequest(f"there is an MCP server {asked.name!r} already", fix=f"`pal mcp remove {asked.name}`")
+    body: dict[str, Any] = {"url": asked.url} if asked.url else {"command": asked.command[0], "args": asked.command[1:]}
+    for word, given in (("env", asked.env), ("headers", asked.header)):
+        pairs = dict(_pair(one) for one in given)
+        body |= {word: pairs} if pairs else {}
+    body |= {"transport": asked.transport} if asked.transport else {}
+    body |= {"cwd": os.path.abspath(asked.cwd)} if asked.cwd else {}
+    done = set_key(loaded.settings.home, os.environ, _key(asked.name), body)
+    print(plain(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
+    print("a gateway that runs now must be started again")
+    return 0
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise BadRequest(f"{text[:60]!r} is not NAME=VALUE")
+    return name.strip(), value
+
+
+def _key(name: str) -> str:
+    if not name.strip() or any(char in name for char in '"\\'):
+        raise BadRequest(f"{name[:60]!r} cannot be a server's name")
+    return f'mcp.servers["{name}"]'
+
+
+def _remove(asked: argparse.Namespace, loaded: Loaded) -> int:
+    if asked.name not in loaded.settings.mcp.servers:
+        raise NotFound(f"there is no MCP server {asked.name!r}", fix="`pal mcp list`")
+    unset_key(loaded.settings.home, os.environ, _key(asked.name))
+    print(plain(f"{asked.name} is removed; a gateway that runs now must be started again"))
+    return 0
+
+
+def _serve(asked: argparse.Namespace, loaded: Loaded) -> int:
+    here = loaded.settings
+    try:
+        serve = load(PARTS["server"])
+    except ModuleNotFoundError as exc:
+        if exc.name not in ("mcp", "mcp_types", "anyio"):
+            raise
+        fix = f"`{sys.executable} -m pip install 'palinurus[mcp]'`"
+        raise PalinurusError("MCP needs an extra that is not installed", fix=fix) from None
+    address = where(here)
+    secret = here.gateway.auth_mode == "password"
+    options = Options(
+        token="" if secret else address.token,
+        password=address.token if secret else "",
+        identity=kept_identity(here.home),
+        client=ClientInfo("cli", __version__, sys.platform, "cli", display_name="MCP"),
+        scopes=(READ, WRITE),
+    )
+    target = str(key(here, asked.session, asked.agent))
+    url = address.url.replace("http", "ws", 1)
+    try:
+        asyncio.run(serve(url, SystemClock(), options, target, not asked.read_only))  # type: ignore[operator]
+    except RpcError as error:
+        raise Unauthorized(f"the gateway refused us: {error.message}", fix="is it a gateway of another home?") from None
+    return 0
+
+
+_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+    "list": _list,
+    "test": _test,
+    "add": _add,
+    "remove": _remove,
+    "serve": _serve,
+}

@@ -1,0 +1,263 @@
+"""`pal plugins`: which plugins there are, switching them on and off, what is wrong with one, a new one, its tests.
+
+Also runs the subcommands that plugins bring: `pal NAME` for a name the program itself does not have.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.cli.args import Parser, settings
+from palinurus.cli.main import COMMANDS
+from palinurus.cli.render import plain
+from palinurus.config.load import Loaded
+from palinurus.config.patch import set_key
+from palinurus.config.plugins import PluginEntry
+from palinurus.config.settings import Settings
+from palinurus.errors import BadRequest, ConfigError, NotFound
+from palinurus.plugins import scripts
+from palinurus.plugins.api import Brought
+from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.load import misfits, single
+from palinurus.plugins.manifest import Broken, Manifest, found, refused
+
+TEMPLATE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "plugins", "template")
+_NAME = re.compile(r"[a-z][a-z0-9-]{0,31}")
+VERBS = {
+    "list": "all plugins and hook scripts, and why some are not used",
+    "info": "all about one",
+    "enable": "use one",
+    "disable": "do not use one",
+    "doctor": "load what is enabled and say what is wrong",
+    "new": "make a working plugin to begin with",
+    "test": "run a plugin's own tests",
+}
+
+
+def run(argv: list[str]) -> int:
+    """0; 1 if `doctor` or `test` found something. Raises BadRequest, NotFound, ConfigError, StateError."""
+    asked = _asked(argv)
+    return _ACTS[asked.what](asked, settings(os.environ))
+
+
+def other(argv: list[str]) -> int:
+    """`pal NAME …` for a name the program does not have: a plugin's, or nobody's. Raises BadRequest."""
+    name, args = argv[0], argv[1:]
+    try:
+        here = settings(os.environ).settings
+    except ConfigError:
+        here = None
+    if here is not None and here.plugins.wanted:
+        for one in found(here, here.plugins.wanted):
+            if isinstance(one, Manifest) and name in one.cli and not here.plugins.refusal(one.id):
+                return _subcommand(one, here, name, args)
+    close = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f"did you mean `pal {close[0]}`?" if close else "`pal --help` lists the commands"
+    raise BadRequest(f"there is no command {name!r}", fix=hint)
+
+
+def _subcommand(one: Manifest, here: Settings, name: str, args: list[str]) -> int:
+    brought = single(one, here, Hooks())
+    if isinstance(brought, Broken):
+        raise BadRequest(f"plugin {one.id}: {brought.reason}", fix="`pal plugins doctor`")
+    if name not in brought.cli:
+        raise BadRequest(f"plugin {one.id} lists the command {name!r} but does not bring it")
+    return int(brought.cli[name](args) or 0)
+
+
+def _asked(argv: list[str]) -> argparse.Namespace:
+    what = argv[0] if argv and argv[0] in VERBS else ""
+    if not what:
+        parser = Parser("plugins", "Plugins: tools, hooks, commands, vendors, channels and skills of others.")
+        parser.add_argument("what", choices=tuple(VERBS), help="; ".join(f"{k}: {v}" for k, v in VERBS.items()))
+        return parser.parse_args(argv[:1])
+    parser = Parser(f"plugins {what}", VERBS[what])
+    if what in ("info", "enable", "disable", "new", "test"):
+        parser.add_argument("name")
+    if what == "enable":
+        parser.add_argument(
+            "--conversation", action="store_true", help="its hooks may see what people and the model say"
+        )
+    if what == "new":
+        parser.add_argument("--dir", default="", help="where to make it (default: plugins in the state directory)")
+    if what in ("list", "info", "doctor"):
+        parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
+
+
+def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+    here = loaded.settings
+    rows = [(one, refused(here.plugins, one)) for one in found(here)]
+    others = scripts.found(here)
+    if asked.json:
+        told = [{**_plain(one), "enabled": not why, "reason": why} for one, why in rows]
+        print(msgspec.json.encode({"plugins": told, "scripts": [s._asdict() for s in others]}).decode())
+        return 0
+    width = max((len(one.id) for one, _ in rows), default=0)
+    for one, why in rows:
+        mark = "!" if isinstance(one, Broken) else "-" if why else "+"
+        about = why or (one.description if isinstance(one, Manifest) else "")
+        print(plain(f"{mark} {one.id:<{width}}  {about}"))
+    for script in others:
+        print(
+            plain(f"{'-' if script.reason else '+'} hooks/{script.name}  {script.reason or ', '.join(script.events)}")
+        )
+    on = sum(not why for _, why in rows)
+    print(f"{on} of {len(rows)} plugins, {sum(not s.reason for s in others)} of {len(others)} hook scripts are used")
+    return 0
+
+
+def _info(asked: argparse.Namespace, loaded: Loaded) -> int:
+    one = _one(loaded.settings, asked.name)
+    why = refused(loaded.settings.plugins, one)
+    if asked.json:
+        print(msgspec.json.encode({**_plain(one), "enabled": not why, "reason": why}).decode())
+        return 0
+    rows = [("id", one.id), ("state", why or "enabled"), ("folder", one.folder)]
+    if isinstance(one, Manifest):
+        rows += [
+            ("version", one.version),
+            ("about", one.description),
+            ("package", one.package),
+            ("may bring", ", ".join(one.capabilities)),
+            ("commands", ", ".join(f"pal {name}" for name in one.cli)),
+            ("skills", ", ".join(one.skills)),
+        ]
+    print("\n".join(plain(f"{label:<10} {text}") for label, text in rows if text))
+    return 0
+
+
+def _switch(asked: argparse.Namespace, loaded: Loaded) -> int:
+    here = loaded.settings
+    one = _one(here, asked.name)
+    on = asked.what == "enable"
+    if on and isinstance(one, Broken):
+        raise BadRequest(f"{one.id} cannot be used: {one.reason}")
+    key = f'plugins.entries["{one.id}"]'
+    done = set_key(here.home, os.environ, f"{key}.enabled", on)
+    if on and asked.conversation:
+        set_key(here.home, os.environ, f"{key}.hooks.allowConversationAccess", True)
+    if on and here.plugins.allow and one.id not in here.plugins.allow:
+        set_key(here.home, os.environ, "plugins.allow", [*here.plugins.allow, one.id])
+    print(plain(f"{one.id} is {'enabled' if on else 'disabled'} ({done.file}:{done.line})"))
+    if on and isinstance(one, Manifest):
+        print(plain(f"it runs inside the program and may bring: {', '.join(one.capabilities) or 'nothing'}"))
+    print("a gateway that runs now must be started again")
+    return 0
+
+
+def _doctor(asked: argparse.Namespace, loaded: Loaded) -> int:
+    good, told = examined(loaded.settings)
+    if asked.json:
+        rows = [{"id": ident, "problem": problem} for ident, problem in told]
+        print(msgspec.json.encode({"plugins": good, "problems": rows}).decode())
+    else:
+        lines = [f"+ {ident}  {brings}" for ident, brings in good.items()]
+        lines += [f"! {ident}  {problem}" for ident, problem in told]
+        print("\n".join([*map(plain, lines), f"{len(told)} problems"]))
+    return 1 if told else 0
+
+
+def examined(here: Settings) -> tuple[dict[str, str], list[tuple[str, str]]]:
+    """(what each plugin that works brings, what is wrong with others). Loads them: this runs plugins' code."""
+    good: dict[str, str] = {}
+    told: list[tuple[str, str]] = []
+    for ident in here.plugins.wanted:
+        one = next(iter(found(here, (ident,))), None)
+        if one is None:
+            if ident in here.plugins.allow:
+                told.append((ident, "enabled, but there is no such plugin"))
+        elif isinstance(one, Broken):
+            told.append((ident, one.reason))
+        elif bad := misfits(one, here.plugins.entries.get(ident, PluginEntry()), here.home):
+            told += [(ident, line) for line in bad]
+        else:
+            brought = single(one, here, Hooks())
+            if isinstance(brought, Brought):
+                good[ident] = _brings(brought, one)
+            told += [(ident, line) for line in ([brought.reason] if isinstance(brought, Broken) else brought.warnings)]
+    told += [(f"hooks/{script.name}", script.reason) for script in scripts.hooks(here)[1]]
+    return good, told
+
+
+def _brings(brought: Brought, one: Manifest) -> str:
+    parts: list[tuple[str, list[str]]] = [
+        ("tools", list(brought.tools)),
+        ("hooks", [hook.point for hook in brought.hooks]),
+        ("commands", [f"/{name}" for name in brought.commands]),
+        ("vendors", list(brought.vendors)),
+        ("channels", list(brought.channels)),
+        ("skills", [os.path.basename(path) for path in (*one.skills, *brought.skills)]),
+        ("cli", list(brought.cli)),
+    ]
+    return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in parts if names) or "brings nothing"
+
+
+def _new(asked: argparse.Namespace, loaded: Loaded) -> int:
+    name = asked.name
+    if not _NAME.fullmatch(name) or name in COMMANDS:
+        raise BadRequest(f"{name!r} cannot be a plugin's name", fix="a-z, 0-9 and -, beginning with a letter")
+    folder = os.path.join(os.path.abspath(asked.dir or os.path.join(loaded.settings.home, "plugins")), name)
+    if os.path.exists(folder):
+        raise BadRequest(f"{folder} is there already")
+    for root, _, files in os.walk(TEMPLATE):
+        target = os.path.join(folder, os.path.relpath(root, TEMPLATE).replace("NAME", name))
+        os.makedirs(target, exist_ok=True)
+        for file in files:
+            _copied(os.path.join(root, file), os.path.join(target, file.removesuffix(".txt")), name)
+    print(f"made {folder}")
+    print(f"  pal plugins test {folder if asked.dir else name}    its tests")
+    print(f"  pal plugins enable {name}  use it")
+    return 0
+
+
+def _copied(source: str, target: str, name: str) -> None:
+    with open(source, encoding="utf-8") as handle:
+        text = handle.read()
+    with open(target, "w", encoding="utf-8") as handle:
+        handle.write(text.replace("NAME", name).replace("TOOL", f"{name.replace('-', '_')}_greet"))
+
+
+def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+    folder = os.path.abspath(asked.name) if os.path.isdir(asked.name) else _one(loaded.settings, asked.name).folder
+    if not any(name.startswith("test") and name.endswith(".py") for name in os.listdir(folder)):
+        raise NotFound(f"{folder} has no tests", fix="write a test_….py; `pal plugins new` shows one")
+    line = [sys.executable, "-m", "unittest", "discover", "-s", folder, "-t", folder, "-p", "test*.py"]
+    done = subprocess.run(line, cwd=folder, check=False)
+    shutil.rmtree(os.path.join(folder, "__pycache__"), ignore_errors=True)
+    return 1 if done.returncode else 0
+
+
+def _one(here: Settings, name: str) -> Manifest | Broken:
+    every = found(here)
+    one = next((one for one in every if one.id == name), None)
+    if one is None:
+        close = difflib.get_close_matches(name, [one.id for one in every], 1)
+        hint = f"did you mean {close[0]!r}?" if close else "`pal plugins list`"
+        raise NotFound(f"there is no plugin {name!r}", fix=hint)
+    return one
+
+
+def _plain(one: Manifest | Broken) -> dict[str, Any]:
+    return dict(msgspec.to_builtins(one)) if isinstance(one, Manifest) else one._asdict()
+
+
+_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+    "list": _list,
+    "info": _info,
+    "enable": _switch,
+    "disable": _switch,
+    "doctor": _doctor,
+    "new": _new,
+    "test": _test,
+}

@@ -1,0 +1,96 @@
+"""The config file, watched: what changed, and whether that needs a restart. Reads; applies nothing.
+
+A file that cannot be used is reported once and changes nothing. The differences are named by the settings they touch.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from palinurus.clock import Clock
+from palinurus.config.load import Loaded, load
+from palinurus.config.settings import Settings
+from palinurus.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0  # seconds between two looks
+SETTLE = 0.3  # a file must be this long as it is: editors write in steps
+
+# Settings whose reader asks for them at every request, so a new value acts at once.
+LIVE = frozenset({"gateway.chat_completions", "gateway.responses", "gateway.drain", "gateway.reload", "version"})
+
+
+class Change(NamedTuple):
+    """A new config. `restart`: the settings that act only after one; empty: all of it acts live."""
+
+    loaded: Loaded
+    live: tuple[str, ...]
+    restart: tuple[str, ...]
+
+
+def differences(old: object, new: object, path: str = "", depth: int = 2) -> list[str]:
+    """The names of the fields whose values differ, two levels deep."""
+    if old == new:
+        return []
+    if depth and isinstance(old, msgspec.Struct) and type(old) is type(new):
+        found: list[str] = []
+        for name in old.__struct_fields__:
+            here = f"{path}.{name}" if path else name
+            found += differences(getattr(old, name), getattr(new, name), here, depth - 1)
+        return found
+    return [path]
+
+
+def judged(running: Settings, loaded: Loaded) -> Change:
+    """What is new in `loaded`. Port and address stay those the command line or the start decided."""
+    kept = replace(loaded.settings.gateway, bind=running.gateway.bind, port=running.gateway.port)
+    fields = differences(running, replace(loaded.settings, gateway=kept))
+    live = tuple(name for name in fields if name in LIVE)
+    return Change(loaded, live, tuple(name for name in fields if name not in LIVE))
+
+
+def applied(running: Settings, new: Settings) -> Settings:
+    """`running` with what acts live taken from `new`."""
+    gateway = {name.partition(".")[2]: getattr(new.gateway, name.partition(".")[2]) for name in LIVE if "." in name}
+    return replace(running, gateway=replace(running.gateway, **gateway))
+
+
+async def watch(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Change:
+    """Wait for a config that can be used and differs from the one that runs."""
+    home = loaded.settings.home
+    seen: object = ()  # nothing: the file may have been changed between being loaded and now
+    while True:
+        await clock.sleep(EVERY)
+        stamp = _stamp(loaded.file)
+        if stamp == seen:
+            continue
+        await clock.sleep(SETTLE)
+        if _stamp(loaded.file) != stamp:
+            continue
+        seen = stamp
+        try:
+            fresh = load(home, environ)
+        except ConfigError as exc:
+            log.error("the new config is not used: %s", exc)
+            continue
+        if fresh.fallback:
+            log.error("the new config is not used: %s", next((p for p in fresh.problems if p.fatal), fresh.fallback))
+            continue
+        change = judged(loaded.settings, fresh)
+        if change.live or change.restart:
+            return change
+
+
+def _stamp(file: str) -> tuple[int, int, int] | None:
+    try:
+        about = os.stat(file)
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino

@@ -1,0 +1,262 @@
+"""tools.exec and tools.elevated as the judge of commands needs them, and the host's own file, exec-approvals.json.
+
+The file is OpenClaw's format: version, defaults, agents.<id>.allowlist. It is read whenever it has changed, so that
+rules can be edited beside a running gateway; fields we do not know are kept. It can only make things stricter.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from palinurus.config import files
+from palinurus.config.schema import Config
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry
+from palinurus.config.schema.tools import AgentTools, Elevated, Exec, Tools
+from palinurus.core.policy.exec import MODES
+from palinurus.core.types.approval import ExecRules, Rule
+from palinurus.errors import StateError
+
+NAME = "exec-approvals.json"
+VERSION = 1
+
+
+class AgentRules(msgspec.Struct, frozen=True):
+    """How one agent's commands are judged, and who may lift its containment."""
+
+    exec: ExecRules = ExecRules()
+    elevated: bool = True
+    allow_from: tuple[dict[str, tuple[str, ...]], ...] = ()  # the config's, then the agent's: each must admit
+
+
+def approvals(
+    config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any], home: str
+) -> dict[str, AgentRules]:
+    """The rules of every agent in `agents`; `written` are their entries in the file."""
+    shared = config.tools or Tools()
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    file = os.path.join(home, NAME)
+    found: dict[str, AgentRules] = {}
+    for ident in agents:
+        entry = next((body for key, body in written.items() if key.strip().lower() == ident), None)
+        own = (entry.tools if entry else None) or AgentTools()
+        base = _exec(own.exec or Exec(), _exec(shared.exec or Exec(), ExecRules(file=file)))
+        gates = [section for section in (shared.elevated, own.elevated) if section is not None]
+        found[ident] = AgentRules(
+            msgspec.structs.replace(base, elevated=defaults.elevated_default),
+            all(section.enabled is not False for section in gates),
+            tuple(_from(section) for section in gates if section.allow_from is not None),
+        )
+    return found
+
+
+def _exec(section: Exec, base: ExecRules) -> ExecRules:
+    """The section over what holds without it. `mode` says both at once; the single words go before it."""
+    security, ask = MODES[section.mode] if section.mode else (None, None)
+    return msgspec.structs.replace(
+        base,
+        security=section.security or security or base.security,
+        ask=section.ask or ask or base.ask,
+        host=section.host or base.host,
+        safe_bins=base.safe_bins if section.safe_bins is None else tuple(section.safe_bins),
+        safe_dirs=(*base.safe_dirs, *(section.safe_bin_trusted_dirs or ())),
+    )
+
+
+def _from(section: Elevated) -> dict[str, tuple[str, ...]]:
+    return {channel: tuple(str(ident) for ident in ids) for channel, ids in (section.allow_from or {}).items()}
+
+
+# the host's file
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One line of an allowlist. `problem`: why it is never used."""
+
+    id: str
+    rule: Rule
+    used: int = 0
+    command: str = ""
+    problem: str = ""
+
+
+class Host(msgspec.Struct, frozen=True):
+    """The file as it stands. One that cannot be read denies everything: it was written to restrict."""
+
+    raw: dict[str, Any] = {}
+    problem: str = ""
+
+    def words(self, agent: str) -> dict[str, str]:
+        """security, ask and askFallback that the file sets for an agent."""
+        if self.problem:
+            return {"security": "deny"}
+        merged = {**_section(self.raw, "defaults"), **_agent(self.raw, "*"), **_agent(self.raw, agent)}
+        return {name: str(merged[name]) for name in ("security", "ask", "askFallback") if merged.get(name)}
+
+    def entries(self, agent: str) -> tuple[Entry, ...]:
+        """The allowlist of an agent, that of all agents (`*`) first."""
+        lists = (_agent(self.raw, name).get("allowlist") for name in dict.fromkeys(("*", agent)))
+        return tuple(
+            _entry(one) for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)
+        )
+
+    def rules(self, agent: str) -> tuple[Rule, ...]:
+        """Those that count."""
+        return () if self.problem else tuple(entry.rule for entry in self.entries(agent) if not entry.problem)
+
+
+def _section(raw: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = raw.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _agent(raw: Mapping[str, Any], ident: str) -> dict[str, Any]:
+    return _section(_section(raw, "agents"), ident)
+
+
+def _entry(one: Mapping[str, Any]) -> Entry:
+    pattern, argv = str(one.get("pattern") or ""), one.get("argv")
+    problem = ""
+    if not pattern or ".." in pattern.split("/") or "**" in pattern or ("/" in pattern and not pattern.startswith("/")):
+        problem = "the pattern is neither a path nor a name (* and ? stay within one part of a path)"
+    elif one.get("argPattern"):
+        problem = "argPattern is not understood; give the exact arguments in argv"
+    elif argv is not None and not (isinstance(argv, list) and all(isinstance(word, str) for word in argv)):
+        problem = "argv is no list of words"
+    used = one.get("lastUsedAt")
+    return Entry(
+        str(one.get("id") or ""),
+        Rule(pattern, None if argv is None or problem else tuple(argv)),
+        used if isinstance(used, int) else 0,
+        str(one.get("lastUsedCommand") or ""),
+        problem,
+    )
+
+
+def read(path: str) -> Host:
+    """The file, or an empty one if there is none. Never raises."""
+    if not path:
+        return Host()
+    try:
+        stat = os.stat(path)
+    except FileNotFoundError:
+        return Host()
+    except OSError as exc:
+        return Host(problem=f"{path} cannot be read: {exc.strerror}")
+    return _load(path, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+
+
+@lru_cache(maxsize=8)
+def _load(path: str, state: tuple[int, int, int]) -> Host:
+    """`state` is what tells one version of the file from the next."""
+    try:
+        with open(path, "rb") as file:
+            raw = msgspec.json.decode(file.read())
+    except (OSError, ValueError, RecursionError) as exc:
+        return Host(problem=f"{path} cannot be read: {exc}")
+    if not isinstance(raw, dict) or raw.get("version", VERSION) != VERSION:
+        return Host(problem=f"{path} is not an exec-approvals file of version {VERSION}")
+    return Host(raw)
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Changes of several processes one after the other."""
+    guard = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(guard)
+
+
+def change(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
+    """Have `edit` change the file's content; False from it, or a file that cannot be read, leaves it as it is.
+
+    Raises StateError if the file is broken or cannot be written.
+    """
+    try:
+        return _change(path, edit)
+    except OSError as exc:
+        raise StateError(f"{path} cannot be written: {exc.strerror}", fix="check its owner and mode") from None
+
+
+def _change(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with _locked(path):
+        host = read(path)
+        if host.problem:
+            raise StateError(host.problem, fix="repair or remove the file")
+        raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(host.raw))
+        if not edit(raw):
+            return False
+        raw.setdefault("version", VERSION)
+        files.replace(path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+        return True
+
+
+def _list(raw: dict[str, Any], agent: str) -> list[Any]:
+    owner = raw.setdefault("agents", {}).setdefault(agent, {})
+    found = owner.setdefault("allowlist", [])
+    if not isinstance(found, list):
+        raise StateError("the allowlist in exec-approvals.json is no list", fix="repair the file")
+    return found
+
+
+def add(path: str, agent: str, rules: tuple[Rule, ...], source: str, now: int, command: str = "") -> int:
+    """Put rules on an agent's allowlist. Returns how many are new. Raises StateError."""
+    fresh: list[Rule] = []
+
+    def edit(raw: dict[str, Any]) -> bool:
+        found = _list(raw, agent)
+        known = {_entry(one).rule for one in found if isinstance(one, dict)}
+        fresh.extend(rule for rule in rules if rule not in known)
+        for rule in fresh:
+            made: dict[str, Any] = {"id": str(uuid.uuid4()), "pattern": rule.pattern}
+            if rule.argv is not None:
+                made["argv"] = list(rule.argv)
+            used = {"lastUsedAt": now, "lastUsedCommand": command[:200]} if command else {}
+            found.append({**made, "source": source, "addedAt": now, **used})
+        return bool(fresh)
+
+    change(path, edit)
+    return len(fresh)
+
+
+def remove(path: str, agent: str, ident: str) -> int:
+    """Take the entries whose id begins with `ident`, or whose pattern is `ident`, off the list. Returns how many."""
+    gone: list[Any] = []
+
+    def edit(raw: dict[str, Any]) -> bool:
+        found = _list(raw, agent)
+        gone.extend(e for e in found if isinstance(e, dict) and _named(e, ident))
+        found[:] = [e for e in found if e not in gone]
+        return bool(gone)
+
+    change(path, edit)
+    return len(gone)
+
+
+def _named(entry: Mapping[str, Any], ident: str) -> bool:
+    return bool(ident) and (str(entry.get("id") or "").startswith(ident) or entry.get("pattern") == ident)
+
+
+def touch(path: str, agent: str, rule: Rule, command: str, now: int) -> None:
+    """Note that a rule was used. Raises StateError."""
+
+    def edit(raw: dict[str, Any]) -> bool:
+        for name in ("*", agent):
+            for one in _agent(raw, name).get("allowlist") or ():
+                if isinstance(one, dict) and _entry(one).rule == rule:
+                    one.update(lastUsedAt=now, lastUsedCommand=command[:200], lastResolvedPath=rule.pattern)
+                    return True
+        return False
+
+    change(path, edit)

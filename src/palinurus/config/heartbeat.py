@@ -1,0 +1,82 @@
+"""agents.*.heartbeat -> when and how each agent looks by itself for something to do. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config import durations
+from palinurus.config.schema import Config
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry
+from palinurus.core.schedule.hours import Hours, minutes
+from palinurus.core.types.keys import agent_id
+
+EVERY = 1800.0
+LONGEST = 600.0  # seconds for one heartbeat when nobody says
+
+
+class HeartbeatSettings(msgspec.Struct, frozen=True):
+    """One agent's. Times in seconds."""
+
+    every: float = EVERY
+    prompt: str = ""  # "" = ours
+    target: str = "none"  # none, last, or a channel
+    to: str = ""
+    account: str = "default"
+    model: str = ""
+    session: str = ""  # "" = the main one
+    light: bool = False  # lightContext: the small prompt
+    isolated: bool = False  # a session of its own each time
+    reasoning: bool = False  # includeReasoning
+    ack_chars: int = 300
+    hours: Hours | None = None
+    timezone: str = ""
+    timeout: float = LONGEST
+    skip_busy: bool = False  # skipWhenBusy: also while another session works
+
+
+def heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
+    """By agent; only those that beat. If an agent has a block of its own, those with one do, else the default agent."""
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    entries = {agent_id(key): entry for key, entry in written.items()}
+    own = [key for key, entry in entries.items() if key and entry.heartbeat is not None]
+    made = {key: _one(entries.get(key) or AgentEntry(), defaults) for key in own or [default]}
+    return {key: beat for key, beat in made.items() if beat.every > 0}
+
+
+def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
+    base = HeartbeatSettings()
+
+    def pick(name: str, otherwise: Any) -> Any:
+        found = (getattr(beat, name) for beat in (entry.heartbeat, defaults.heartbeat) if beat is not None)
+        return next((value for value in found if value is not None), otherwise)
+
+    written = pick("every", "")
+    seconds = durations.seconds(written, "m") if written != "" else None
+    every = base.every if seconds is None else float(seconds)
+    hours = pick("active_hours", None)
+    return HeartbeatSettings(
+        every=every,
+        prompt=str(pick("prompt", "")).strip(),
+        target=str(pick("target", "none")).strip().lower() or "none",
+        to=pick("to", ""),
+        account=pick("account_id", "") or base.account,
+        model=pick("model", ""),
+        session=pick("session", ""),
+        light=pick("light_context", False),
+        isolated=pick("isolated_session", False),
+        reasoning=pick("include_reasoning", False),
+        ack_chars=pick("ack_max_chars", base.ack_chars),
+        hours=Hours(minutes(hours.start, 0), minutes(hours.end, 1440)) if hours else None,
+        timezone=_zone(hours.timezone if hours else "", defaults.user_timezone),
+        timeout=float(pick("timeout_seconds", 0)) or min(every, LONGEST) or LONGEST,
+        skip_busy=pick("skip_when_busy", False),
+    )
+
+
+def _zone(written: str | None, user: str | None) -> str:
+    """ "user" and nothing mean the owner's zone, "local" the machine's."""
+    word = (written or "").strip()
+    return (user or "").strip() if word in ("", "user") else "" if word == "local" else word

@@ -1,0 +1,131 @@
+"""The schema of the config as JSON Schema, whole or one key of it, with hints for forms. Made from the types once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from palinurus.config.about import ABOUT
+from palinurus.config.explain import restart
+from palinurus.config.keypath import Path, parse
+from palinurus.config.schema import Config
+from palinurus.config.secrets import secret
+
+_REFERENCE = "#/$defs/"
+_SHOWN = ("type", "enum", "const", "description", "default", "minimum", "maximum", "minLength", "maxLength", "pattern")
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The whole, without references."""
+    made = msgspec.json.schema(Config)
+    found: dict[str, Any] = _inline(made, made.get("$defs", {}), ())
+    found.pop("$defs", None)
+    return found
+
+
+def _inline(value: Any, named: Mapping[str, Any], inside: tuple[str, ...]) -> Any:
+    if isinstance(value, list):
+        return [_inline(one, named, inside) for one in value]
+    if not isinstance(value, dict):
+        return value
+    name = str(value.get("$ref", "")).removeprefix(_REFERENCE)
+    if name:
+        return {} if name in inside else _inline(named[name], named, (*inside, name))
+    made = {key: _inline(one, named, inside) for key, one in value.items() if key != "$defs"}
+    return _without_null(made) if "anyOf" in made else made
+
+
+def _without_null(made: dict[str, Any]) -> dict[str, Any]:
+    """Leaving a key out is how a file says nothing; forms need not offer null as well."""
+    options = [one for one in made["anyOf"] if one.get("type") != "null"]
+    rest = {key: one for key, one in made.items() if key != "anyOf" and not (key == "default" and one is None)}
+    return {**rest, **options[0]} if len(options) == 1 else {**rest, "anyOf": options}
+
+
+@cache
+def hints() -> dict[str, dict[str, Any]]:
+    """By key path (`*` for any item): what it means, and whether it is a secret."""
+    return {key.replace("[]", ".*"): _hint(key, words) for key, words in ABOUT.items()}
+
+
+def _hint(key: str, words: str) -> dict[str, Any]:
+    path = tuple(key.replace("[]", "").split("."))
+    hint: dict[str, Any] = {"label": path[-1], "help": words}
+    return {**hint, "sensitive": True} if secret(path) else hint
+
+
+def lookup(key: str) -> dict[str, Any] | None:
+    """One key: its schema, whether a change needs a restart, and the keys below it. None if there is no such key."""
+    try:
+        path = parse(key) if key.strip(". ") else ()
+    except ValueError:
+        return None
+    options = [schema()]
+    for part in path:
+        options = [found for option in options for found in _step(option, part)]
+    if not options:
+        return None
+    children = {name: body for option in options for one in _flat(option) for name, body in _properties(one).items()}
+    made: dict[str, Any] = {"path": key, "schema": _own(options), "reloadKind": _reload(path)}
+    made |= _hinted(path)
+    return {**made, "children": [_child(path, name, body) for name, body in children.items()]}
+
+
+def _flat(option: Any) -> list[dict[str, Any]]:
+    """The alternatives a schema is made of."""
+    if not isinstance(option, dict):
+        return []
+    inner = [found for one in option.get("anyOf", ()) for found in _flat(one)]
+    return inner or [option]
+
+
+def _step(option: dict[str, Any], part: str | int) -> list[dict[str, Any]]:
+    found = []
+    for one in _flat(option):
+        below = one.get("items") if isinstance(part, int) else one.get("properties", {}).get(part)
+        if below is None and isinstance(part, str) and one.get("type") == "object":
+            below = one.get("additionalProperties")
+        if isinstance(below, dict):
+            found.append(below)
+    return found
+
+
+def _properties(one: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(one.get("properties", {}))
+
+
+def _own(options: list[dict[str, Any]]) -> dict[str, Any]:
+    """The schema of the key itself, what is below it left out."""
+    found = [{name: one[name] for name in _SHOWN if name in one} for option in options for one in _flat(option)]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _child(path: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
+    below = (*path, name)
+    key = ".".join(str(part) for part in below)
+    flat = _flat(body)
+    kinds = list(dict.fromkeys(one["type"] for one in flat if "type" in one and one["type"] != "null"))
+    made: dict[str, Any] = {
+        "key": name,
+        "path": key,
+        "required": False,
+        "hasChildren": any("properties" in one or one.get("type") in ("object", "array") for one in flat),
+        "reloadKind": _reload(below),
+    }
+    if kinds:
+        made["type"] = kinds[0] if len(kinds) == 1 else kinds
+    return made | _hinted(below)
+
+
+def _hinted(path: Path) -> dict[str, Any]:
+    key = ".".join("[]" if isinstance(part, int) else part for part in path).replace(".[]", "[]")
+    words = ABOUT.get(key)
+    return {"hint": _hint(key, words), "hintPath": key.replace("[]", ".*")} if words else {}
+
+
+def _reload(path: Path) -> str:
+    return "restart" if path and restart(path) else "hot"

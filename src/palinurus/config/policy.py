@@ -1,0 +1,212 @@
+"""Every place of the config that says who may use which tool -> `Rules`, each list with its key path.
+
+Also where such a key stands (file and line), which is looked up only when somebody asks. What the layers mean is
+not known here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from palinurus.config import files, lines, paths
+from palinurus.config.check import Finding
+from palinurus.config.keypath import Path, parse, show
+from palinurus.config.schema import Config
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Shared
+from palinurus.config.schema.tools import ApplyPatch, Exec, ProfiledPolicy, ToolPolicy, Tools, ToolsShared
+from palinurus.config.settings import Settings
+from palinurus.core.policy.groups import MCP, core, known, meant
+from palinurus.core.policy.layers import Chat, Lists, Patch, Place, Rules, Scope
+from palinurus.core.types.keys import agent_id, part
+
+DEPTH = 1  # how deep sub-agents go when nobody says
+_CHATS = ("groups", "channels", "rooms")  # below a channel, an account, a guild or a team
+_AROUND = ("guilds", "teams")
+
+
+class Finder:
+    """Collects the lists of one config; what is odd about them is added to `findings`."""
+
+    def __init__(self, config: Config, findings: list[Finding]) -> None:
+        self._config = config
+        self._findings = findings
+        plugins = (config.plugins.entries if config.plugins else None) or {}
+        servers = (config.mcp or {}).get("servers")
+        self._others = frozenset(name.lower() for name in (*plugins, *(servers if isinstance(servers, dict) else ())))
+
+    def rules(self, agents: Collection[str]) -> Rules:
+        """All of it."""
+        tools = self._config.tools or Tools()
+        patch = (tools.exec or Exec()).apply_patch or ApplyPatch()
+        written = dict(self._written())
+        holder = tools.subagents.tools if tools.subagents else None
+        return Rules(
+            shared=self._scope(tools, ("tools",)),
+            agents={key: self._scope(e.tools, (*path, "tools")) for key, (path, e) in written.items() if e.tools},
+            chats=dict(self._chats()),
+            subagents=self._lists(holder, ("tools", "subagents", "tools")),
+            patch=Patch(patch.enabled is not False, _words(patch.allow_models)),
+            deepest={key: self._depth(written[key][1] if key in written else None) for key in agents},
+            narrowed=dict(self._narrowed()),
+        )
+
+    def _written(self) -> Iterator[tuple[str, tuple[Path, AgentEntry]]]:
+        section = self._config.agents or Agents()
+        for index, entry in enumerate(section.listed or ()):
+            yield agent_id(entry.id or "") or "", (("agents", "list", index), entry)
+        for name, entry in (section.entries or {}).items():
+            yield agent_id(name) or "", (("agents", "entries", name), entry)
+
+    def _scope(self, section: ToolsShared | None, path: Path) -> Scope:
+        section = section or ToolsShared()
+        sandbox = section.sandbox.tools if section.sandbox else None
+        return Scope(
+            own=self._lists(section, path),
+            providers={
+                key: self._lists(body, (*path, "byProvider", key)) for key, body in (section.by_provider or {}).items()
+            },
+            senders=self._senders(section.tools_by_sender or {}, (*path, "toolsBySender")),
+            sandbox=self._lists(sandbox, (*path, "sandbox", "tools")) if sandbox else None,
+        )
+
+    def _senders(self, section: Mapping[str, ToolPolicy], path: Path) -> dict[str, Lists]:
+        for key in section:
+            if key.strip().lower().startswith(("name:", "username:")):
+                text = "people choose their names: this rule can take tools away, but gives none"
+                self._findings.append(Finding((*path, key), text, "use id:", fatal=False))
+        return {key: self._lists(body, (*path, key)) for key, body in section.items()}
+
+    def _lists(self, section: ToolPolicy | None, path: Path) -> Lists:
+        section = section or ToolPolicy()
+        made = Lists(
+            show(path),
+            _words(section.allow),
+            _words(section.also_allow) or (),
+            _words(section.deny) or (),
+            (section.profile or "") if isinstance(section, ProfiledPolicy) else "",
+        )
+        if made.allow and made.also:
+            beside = f"cannot stand beside {made.key}.allow"
+            self._findings.append(Finding((*path, "alsoAllow"), beside, "move its names into allow"))
+        for name, words in (("allow", made.allow or ()), ("alsoAllow", made.also), ("deny", made.deny)):
+            self._names(words, (*path, name))
+        return made
+
+    def _names(self, words: tuple[str, ...], path: Path) -> None:
+        """Names that stand for nothing; an allow list of only such names."""
+        strange = [(at, word) for at, word in enumerate(words) if not self._known(word)]
+        for at, word in strange:
+            near = meant(word)
+            hint = f"did you mean {near!r}?" if near else "`pal policy list` shows the tools there are"
+            self._findings.append(Finding((*path, at), f"there is no tool {word[:60]!r}", hint, fatal=False))
+        if words and path[-1] == "allow" and not any(core(word) for word in words):
+            text = "names none of the built-in tools: it is passed over, and takes none of them away"
+            self._findings.append(Finding(path, text, "to allow no tool at all write []", fatal=False))
+
+    def _known(self, word: str) -> bool:
+        plain = word.strip().lower()
+        return known(word) or any(plain == other or plain.startswith((f"{other}_", MCP)) for other in self._others)
+
+    # chats
+
+    def _chats(self) -> Iterator[tuple[Place, Chat]]:
+        for name, body in (self._config.channels or {}).items():
+            if name == "defaults":
+                continue
+            yield from self._around(body, ("channels", name), Place(name))
+            for account, below in _maps(body.get("accounts")):
+                path: Path = ("channels", name, "accounts", account)
+                yield from self._around(below, path, Place(name, account))
+
+    def _around(self, body: Mapping[str, Any], path: Path, place: Place) -> Iterator[tuple[Place, Chat]]:
+        for word in _CHATS:
+            yield from self._rooms(body.get(word), (*path, word), place)
+        yield from self._rooms(body.get("direct"), (*path, "direct"), place._replace(direct=True))
+        for word in _AROUND:
+            for guild, below in _maps(body.get(word)):
+                inside = place._replace(guild="" if guild == "*" else guild)
+                here: Path = (*path, word, guild)
+                for rooms in _CHATS:
+                    yield from self._rooms(below.get(rooms), (*here, rooms), inside)
+                if (chat := self._chat(below, here)) is not None and "*" not in (below.get("channels") or {}):
+                    yield inside, chat
+
+    def _rooms(self, section: Any, path: Path, place: Place) -> Iterator[tuple[Place, Chat]]:
+        for ident, body in _maps(section):
+            if (chat := self._chat(body, (*path, ident))) is not None:
+                names = (
+                    (ident.lower(), part(ident).lower()) if ident != "*" else ("*",)
+                )  # as session keys write it, too
+                for name in dict.fromkeys(names):
+                    yield place._replace(chat=name), chat
+
+    def _chat(self, body: Mapping[str, Any], path: Path) -> Chat | None:
+        own, by = body.get("tools"), body.get("toolsBySender")
+        if not isinstance(own, dict) and not isinstance(by, dict):
+            return None
+        lists = self._lists(self._policy(own, (*path, "tools")), (*path, "tools")) if isinstance(own, dict) else None
+        rules = {key: self._policy(below, (*path, "toolsBySender", key)) for key, below in _maps(by)}
+        return Chat(lists, self._senders(rules, (*path, "toolsBySender")))
+
+    def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicy:
+        """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
+        made: dict[str, list[str] | None] = {}
+        for key in ("allow", "alsoAllow", "deny"):
+            value = body.get(key)
+            good = isinstance(value, list) and all(isinstance(word, str) for word in value)
+            if value is not None and not good:
+                self._findings.append(Finding((*path, key), "expected a list of texts", "put it in [ ]"))
+            made[key] = value if good else None
+        return ToolPolicy(made["allow"], made["alsoAllow"], made["deny"])
+
+    # agents
+
+    def _defaults(self) -> AgentDefaults:
+        return (self._config.agents.defaults if self._config.agents else None) or AgentDefaults()
+
+    def _depth(self, entry: AgentEntry | None) -> int:
+        found = (s.subagents.max_spawn_depth for s in self._said(entry) if s.subagents)
+        return next((depth for depth in found if depth), DEPTH)
+
+    def _said(self, entry: AgentEntry | None) -> tuple[Shared, ...]:
+        return (entry, self._defaults()) if entry is not None else (self._defaults(),)
+
+    def _narrowed(self) -> Iterator[tuple[str, str]]:
+        """Models that the config gives only some tools."""
+        for name, body in ((self._config.models.providers if self._config.models else None) or {}).items():
+            for index, model in enumerate(body.models or ()):
+                if "toolNames" in (model.compat or {}):
+                    path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
+                    yield f"{name}/{model.id}", show(path)
+
+
+def policy(config: Config, agents: Collection[str], findings: list[Finding]) -> Rules:
+    """The rules; what is odd is added to `findings`."""
+    return Finder(config, findings).rules(agents)
+
+
+def source(settings: Settings, key: str) -> str:
+    """`file:line` of a key path in the file that these settings came from; "" where it is not written there."""
+    if not key:
+        return ""
+    file = paths.config_file(settings.home)
+    for name in (file, paths.last_good(file)):
+        data = files.read(name)
+        text = files.text(data) if isinstance(data, bytes) else None
+        if isinstance(text, str) and hashlib.sha256(text.encode()).hexdigest()[:12] == settings.version:
+            scan, path = lines.scan(text), parse(key)
+            return f"{name}:{scan.line(path)}" if path in scan.nodes else ""
+    return ""
+
+
+def _words(section: list[str] | None) -> tuple[str, ...] | None:
+    return None if section is None else tuple(section)
+
+
+def _maps(section: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The entries that are objects themselves."""
+    for key, body in section.items() if isinstance(section, dict) else ():
+        if isinstance(body, dict):
+            yield str(key), body

@@ -1,0 +1,195 @@
+"""Change the whole config file at once: a new text, or a merge patch. Strict and atomic, as `patch` is for one key.
+
+Whoever writes names the version it has read (`base`); if the file is another by now, nothing is written. Only what
+differs is changed in the text, so that comments survive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+import pyjson5
+
+from palinurus.config import edit, files, lines, paths
+from palinurus.config.explain import restart
+from palinurus.config.keypath import Path, show
+from palinurus.config.load import Reading, judge, read
+from palinurus.config.patch import parsed, same, writing
+from palinurus.config.redact import Lost, restored
+from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
+
+GONE = object()
+ANY = "any"  # this very object as a base: whatever version is there
+
+
+class Stale(PalinurusError):
+    """The file is not the one the change was made from."""
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """What was done. `restart` are the changed keys that take effect only when the gateway starts again."""
+
+    file: str
+    raw: dict[str, Any]
+    hash: str
+    changed: tuple[str, ...] = ()
+    restart: tuple[str, ...] = ()
+
+
+Veto: TypeAlias = Callable[[tuple[str, ...]], None]
+
+
+def _none(changed: tuple[str, ...]) -> None:
+    """Everything may change."""
+
+
+def digest(data: bytes | None) -> str:
+    """Which version of the file this is."""
+    return hashlib.sha256(data or b"").hexdigest()
+
+
+def replace(home: str, environ: Mapping[str, str], base: str | None, text: str, *, veto: Veto = _none) -> Rewritten:
+    """Make `text` (JSON5) the config; `veto` may raise for the keys that would change.
+
+    Raises Stale, BadRequest (no JSON5), ConfigError (not valid), StateError.
+    """
+    return _rewrite(home, environ, base, lambda raw: restored(_object(text), raw), text, veto)
+
+
+def merge(
+    home: str,
+    environ: Mapping[str, str],
+    base: str | None,
+    text: str,
+    whole: Collection[str] = (),
+    *,
+    veto: Veto = _none,
+) -> Rewritten:
+    """Lay `text` (a JSON merge patch) over the config; objects at the paths in `whole` are replaced. Raises as
+    `replace` does."""
+    make = lambda raw: _merged(raw, restored(_object(text), raw), frozenset(whole))  # noqa: E731
+    return _rewrite(home, environ, base, make, "", veto)
+
+
+def adjust(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) -> Rewritten:
+    """Make what `make` makes of the config the config, whatever version is there. Raises as `replace` does, and
+    whatever `make` raises; then nothing is written."""
+    return _rewrite(home, environ, ANY, make, "")
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = pyjson5.decode(text, lines.MAX_DEPTH)
+    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        raise BadRequest("raw is not valid JSON5") from None
+    if not isinstance(found, dict):
+        raise BadRequest("raw must be an object")
+    return found
+
+
+def _merged(raw: Any, change: Any, whole: frozenset[str], path: Path = ()) -> Any:
+    if not isinstance(change, dict) or show(path) in whole:
+        return change
+    made = dict(raw) if isinstance(raw, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            made.pop(key, None)
+        else:
+            made[key] = _merged(made.get(key), value, whole, (*path, key))
+    return made
+
+
+def _rewrite(
+    home: str,
+    environ: Mapping[str, str],
+    base: str | None,
+    make: Callable[[Any], Any],
+    given: str,
+    veto: Veto = _none,
+) -> Rewritten:
+    file = paths.config_file(home)
+    with writing(home, file):
+        before = read(file, home, environ)
+        if base is None and before.data is not None:
+            raise Stale("config base hash required; re-run config.get and retry")
+        if base is not ANY and base not in (None, digest(before.data)):
+            raise Stale("config changed since last load; re-run config.get and retry")
+        raw = parsed(before, file)
+        try:
+            wanted = make(raw)
+        except Lost as place:
+            raise BadRequest(f"{place}: there is no stored secret here to keep; send the value") from None
+        changes = list(_changes(raw, wanted))
+        if not changes and before.data is not None:
+            return Rewritten(file, wanted, digest(before.data))
+        veto(tuple(show(leaf) for path, value in changes for leaf in _leaves(path, value)))
+        text = _text(before, changes, wanted, given)
+        _refuse(before, judge(text, file, home, environ), [path for path, _ in changes])
+        if before.data is not None:
+            files.replace(paths.backup(file), before.data)
+        files.replace(file, text.encode(), crash=True)
+    names = tuple(show(path) for path, _ in changes)
+    return Rewritten(file, wanted, digest(text.encode()), names, tuple(show(p) for p, _ in changes if restart(p)))
+
+
+def _changes(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The smallest places that differ, with what is to stand there; GONE: nothing."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old:
+            if key not in new:
+                yield (*path, key), GONE
+        for key, value in new.items():
+            if key not in old:
+                yield (*path, key), value
+            else:
+                yield from _changes(old[key], value, (*path, key))
+    elif old != new or type(old) is not type(new):
+        yield path, new
+
+
+def _leaves(path: Path, value: Any) -> Iterator[Path]:
+    """The key paths of a value that is new at `path`; a list counts as one."""
+    if not isinstance(value, dict) or not value:
+        yield path
+        return
+    for key, below in value.items():
+        yield from _leaves((*path, key), below)
+
+
+def _text(before: Reading, changes: list[tuple[Path, Any]], wanted: Any, given: str) -> str:
+    """The text to write: what the client wrote if it has comments of its own, else the old one, edited."""
+    if given and lines.scan(given).comments and same(given, wanted):
+        return given
+    text: str | None = before.text if before.data is not None else None
+    for path, value in changes:
+        if text is not None:
+            text = edit.remove_text(text, path) if value is GONE else edit.put_text(text, path, value)
+    if text is not None and same(text, wanted):
+        return text
+    try:
+        fresh = edit.render(wanted) + "\n"
+    except UnicodeEncodeError:
+        fresh = ""
+    if not same(fresh, wanted):
+        raise BadRequest("these values cannot be written as JSON")
+    return fresh
+
+
+def _refuse(before: Reading, after: Reading, changed: list[Path]) -> None:
+    """Raise if the change brings a problem: a fatal one anywhere, any at the places that changed."""
+    old = {(p.path, p.message) for p in before.problems}
+    places = tuple(show(path) for path in changed)
+    bad = tuple(
+        p._replace(line=0, file="")
+        for p in after.problems
+        if (p.path, p.message) not in old and (p.fatal or _below(p, places))
+    )
+    if bad:
+        raise ConfigError(bad, fix="nothing was written")
+
+
+def _below(problem: Problem, places: tuple[str, ...]) -> bool:
+    return any(problem.path == place or problem.path.startswith((place + ".", place + "[")) for place in places)

@@ -1,0 +1,127 @@
+"""Programs beside our own loop that can do a run, and which agents and models they do it for. Pure.
+
+From agents.defaults.cliBackends, plugins.entries.codex.config.appServer, and every `agentRuntime` in the config. All
+of these are free-form: what is not of the right kind counts as not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config.schema import Config
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry
+from palinurus.config.secrets import Secret
+
+CODEX, CLAUDE, ACP = "codex", "claude-cli", "acp"
+OWN = frozenset({"", "auto", "pi", "openclaw", "palinurus", "embedded"})  # words for our own loop
+# What each is started with, and the words of its options.
+COMMANDS: dict[str, tuple[str, ...]] = {CODEX: ("codex", "app-server"), CLAUDE: ("claude",)}
+APPROVALS = ("untrusted", "on-request", "never")
+SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
+PERMISSIONS = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
+
+
+class Program(msgspec.Struct, frozen=True):
+    """One program. "" = as the run's policy says."""
+
+    command: tuple[str, ...]
+    kind: str = ACP  # codex, claude-cli, or any that speaks ACP
+    env: dict[str, Secret] = {}
+    approval: str = ""  # codex: approvalPolicy
+    sandbox: str = ""  # codex
+    permission: str = ""  # claude: permissionMode
+    mcp: str = ""  # claude: mcpConfig, a file or JSON text
+
+
+class RuntimeSettings(msgspec.Struct, frozen=True):
+    """`agents` and `models` (provider/model, or a provider) name a program; a model goes before its agent."""
+
+    programs: dict[str, Program] = {}
+    agents: dict[str, str] = {}
+    models: dict[str, str] = {}
+
+    def of(self, agent: str, provider: str, model: str) -> str:
+        """The program that does the runs of this agent with this model; "" = our own loop."""
+        if provider in self.programs:
+            return provider
+        for name in (f"{provider}/{model}", provider):
+            if name in self.models:
+                return self.models[name]
+        name = self.agents.get(agent, "")
+        return name if name and provider in _MAKERS.get(name, (provider,)) else ""
+
+
+# An agent's program does only what it can: a model of another maker is left to our own loop.
+_MAKERS: dict[str, frozenset[str]] = {
+    CODEX: frozenset({"openai", "openai-codex"}),
+    CLAUDE: frozenset({"anthropic"}),
+}
+
+
+def runtimes(config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any]) -> RuntimeSettings:
+    """The settings."""
+    defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
+    shared = _named(defaults.agent_runtime)
+    entries = (config.plugins.entries if config.plugins else None) or {}
+    server = _part(_part(entries.get(CODEX), "config"), "appServer")
+    backends = defaults.cli_backends or {}
+    bodies = {name: {**(server if name == CODEX else {}), **_part(backends, name)} for name in COMMANDS}
+    bodies |= {name: body for name, body in backends.items() if name not in COMMANDS and _speaks(body)}
+    own = {key: _chosen(entry) for key, entry in written.items() if entry.agent_runtime or entry.runtime}
+    chosen = {key: own.get(key, shared) for key in agents}
+    models = {name: _named(entry.agent_runtime) for name, entry in (defaults.models or {}).items()}
+    for ident, provider in ((config.models.providers if config.models else None) or {}).items():
+        models[ident] = _named(provider.agent_runtime)
+        models |= {f"{ident}/{model.id}": _named(model.agent_runtime) for model in provider.models or ()}
+    return RuntimeSettings(
+        {name: _program(name, body) for name, body in bodies.items()},
+        {key: name for key, name in chosen.items() if name in bodies},
+        {key: name for key, name in models.items() if name in bodies},
+    )
+
+
+def _program(name: str, body: Mapping[str, Any]) -> Program:
+    command = body.get("command")
+    args = [str(arg) for arg in body["args"]] if isinstance(body.get("args"), list) else None
+    usual = COMMANDS.get(name, ("",))
+    first = command.strip() if isinstance(command, str) and command.strip() else usual[0]
+    env = {str(key): Secret(value) for key, value in _part(body, "env").items() if isinstance(value, str)}
+    return Program(
+        (first, *(usual[1:] if args is None else args)),
+        name if name in COMMANDS else ACP,
+        env,
+        _one(body.get("approvalPolicy"), APPROVALS),
+        _one(body.get("sandbox"), SANDBOXES),
+        _one(body.get("permissionMode"), PERMISSIONS),
+        str(body.get("mcpConfig") or ""),
+    )
+
+
+def _named(runtime: Any) -> str:
+    """The id in an `agentRuntime`; "" for our own."""
+    found = runtime.get("id") if isinstance(runtime, Mapping) else None
+    return found if isinstance(found, str) and found not in OWN else ""
+
+
+def _chosen(entry: AgentEntry) -> str:
+    """agents.list[].runtime {type: "acp", acp: {agent}}, else agentRuntime."""
+    runtime = entry.runtime or {}
+    named = _part(runtime, "acp").get("agent") if runtime.get("type") == ACP else None
+    return named if isinstance(named, str) else _named(entry.agent_runtime)
+
+
+def _speaks(body: Any) -> bool:
+    """Is it a backend that speaks ACP, with a command?"""
+    return isinstance(body, dict) and body.get("protocol") == ACP and isinstance(body.get("command"), str)
+
+
+def _part(body: Any, name: str) -> dict[str, Any]:
+    found = body.get(name) if isinstance(body, Mapping) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _one(word: Any, words: tuple[str, ...]) -> str:
+    return word if isinstance(word, str) and word in words else ""

@@ -1,0 +1,37 @@
+"""A webhook's request and answer as values, for the door that reads it and the part that knows what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Head(NamedTuple):
+    """What is known before the body is read. `headers` have lower-case names; one that came twice is joined."""
+
+    name: str  # what stands behind the base path: "wake", "agent", or a hook's own
+    headers: Mapping[str, str]
+
+
+class Terms(NamedTuple):
+    """The request may send its body, up to `size` bytes."""
+
+    size: int
+
+
+class Said(NamedTuple):
+    """The answer: an object goes out as JSON, a text as text. `wrong`: the credential was, which is counted."""
+
+    status: int
+    body: dict[str, Any] | str
+    wrong: bool = False
+    retry: int = 0  # seconds after which it may be tried again
+
+
+def no(status: int, error: str) -> Said:
+    """A refusal in the shape clients of OpenClaw know."""
+    return Said(status, {"ok": False, "error": error})
+
+
+UNAUTHORIZED = Said(401, "Unauthorized", wrong=True)
+NOT_FOUND = Said(404, "Not Found")

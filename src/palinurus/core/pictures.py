@@ -1,0 +1,35 @@
+"""What the first bytes of an image tell: its width and height, and whether it must be made smaller. Decodes nothing."""
+
+from __future__ import annotations
+
+SIDE = 1200  # pixels: more of them cost tokens and show models nothing
+PIXELS = 25_000_000  # what is decoded at most
+SOURCE = 25 << 20  # bytes of an image that is to be made smaller
+MISSING = "pip install 'palinurus[images]' and it is made smaller"
+
+
+def large(data: bytes, kind: str, size: int, side: int = SIDE) -> bool:
+    """Is it more than `size` bytes, or more pixels than help?"""
+    return len(data) > size or max(dimensions(data, kind)) > side
+
+
+def dimensions(data: bytes, kind: str) -> tuple[int, int]:
+    """Width and height as the header has them; (0, 0) where they cannot be found without decoding."""
+    if kind == "image/png":
+        return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])
+    if kind == "image/gif":
+        return int.from_bytes(data[6:8], "little"), int.from_bytes(data[8:10], "little")
+    if kind == "image/jpeg":
+        return _jpeg(data)
+    if kind == "image/webp" and data[12:16] == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    return 0, 0
+
+
+def _jpeg(data: bytes) -> tuple[int, int]:
+    at = 2
+    while at + 9 < len(data) and data[at] == 0xFF:
+        if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return 0, 0

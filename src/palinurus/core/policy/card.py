@@ -1,0 +1,80 @@
+"""A question as people and clients see it: the card, and the payloads of the gateway's events. Pure.
+
+Everything that would run is shown, with what cannot be seen written out. A card is text without markup, so that
+nothing in a command can end its frame.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palinurus.core.policy.shell import hidden, mark
+from palinurus.core.types.approval import Ask
+
+MAX_SHOWN = 3000  # characters; what is longer cannot be judged by eye, and does not fit a chat message
+PREFIX = "    "
+
+
+def shown(text: str) -> str:
+    """The text with hidden characters as escapes. A line break is shown as \\n and breaks the line."""
+    written = "".join(
+        "\\n\n" if c == "\n" else "\\t" if c == "\t" else "\\\\" if c == "\\" else mark(c) if hidden(c) else c
+        for c in text
+    )
+    return "\n".join(PREFIX + line for line in written.split("\n"))
+
+
+def command(ask: Ask) -> str:
+    """The command as it is shown: plain text as it is, anything else escaped."""
+    if all(c != "\n" and not hidden(c) for c in ask.command):
+        return PREFIX + ask.command
+    return shown(ask.command)
+
+
+def card(ask: Ask, ident: str) -> str:
+    """What the person reads who has to decide."""
+    short = ident[:8]
+    lines = [f"🔒 Approval needed [{short}]: {ask.title}", command(ask)] if ask.command else [
+        f"🔒 Approval needed [{short}]: {ask.title}"
+    ]  # fmt: skip
+    facts = (
+        ("in", ask.cwd),
+        ("program", ask.binary),
+        ("with variables", ", ".join(ask.env)),
+        ("asked for by", ask.asker),
+        ("why", ask.why),
+        ("untrusted content in this turn", ", ".join(ask.taint)),
+        ("⚠️", ask.warning),
+    )
+    lines += [f"{name}: {line(value)}" for name, value in facts if value]
+    lines.append(f"Answer within {round(ask.timeout / 60)} min: /approve {short} {'|'.join(ask.allowed)}")
+    return "\n".join(lines)
+
+
+def line(text: str) -> str:
+    """One line, nothing hidden."""
+    return "".join(mark(c) if hidden(c) else c for c in text)
+
+
+def request(ask: Ask) -> dict[str, Any]:
+    """`request` of exec.approval.requested."""
+    return {
+        "command": ask.command or ask.title,
+        "commandArgv": list(ask.argv),
+        "cwd": ask.cwd,
+        "host": ask.host,
+        "security": ask.security,
+        "ask": ask.ask,
+        "warningText": ask.warning or ask.why,
+        "commandAnalysis": {
+            "commandCount": max(1, len(ask.rules)),
+            "nestedCommandCount": 0,
+            "riskKinds": list(ask.taint),
+            "warningLines": [text for text in (ask.why, ask.warning) if text],
+        },
+        "allowedDecisions": list(ask.allowed),
+        "agentId": ask.agent,
+        "resolvedPath": ask.binary,
+        "sessionKey": ask.session,
+        "envKeys": list(ask.env),
+    }

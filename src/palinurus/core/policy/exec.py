@@ -1,0 +1,182 @@
+"""May this command run, must somebody be asked, or is it refused? Pure.
+
+Two tables decide: `DEFAULTS` (what holds in a place where nothing was said) and the branches of `decide`, which are
+checked as a whole by tests. Rules are matched on argv and on the file that would run, never on text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
+
+from palinurus.core.policy.command import nature, safe
+from palinurus.core.types.approval import AskMode, Elevated, ExecRules, Rule, Security
+from palinurus.core.types.inbound import Inbound
+
+Place: TypeAlias = Literal["contained", "host"]
+Action: TypeAlias = Literal["run", "ask", "refuse"]
+Match: TypeAlias = Literal["listed", "safe", "miss"]
+_Word = TypeVar("_Word", bound=str)
+
+# What holds where nothing was configured: the kernel answers for the first, a person for the second.
+DEFAULTS: dict[Place, tuple[Security, AskMode]] = {"contained": ("full", "off"), "host": ("allowlist", "on-miss")}
+SECURITY: tuple[Security, ...] = ("deny", "allowlist", "full")  # strictest first
+ASK: tuple[AskMode, ...] = ("always", "on-miss", "off")
+
+# tools.exec.mode, the single knob, in terms of the two.
+MODES: dict[str, tuple[Security, AskMode]] = {
+    "deny": ("deny", "off"),
+    "allowlist": ("allowlist", "off"),
+    "ask": ("allowlist", "on-miss"),
+    "auto": ("allowlist", "on-miss"),
+    "full": ("full", "off"),
+}
+
+INTERNAL = frozenset(("terminal", "webchat", "gateway"))  # our own faces: allowFrom is about chat channels
+
+
+class Program(NamedTuple):
+    """One simple command and the file its first word leads to; "" = none was found."""
+
+    argv: tuple[str, ...]
+    binary: str
+    path: str = ""  # as it was found, links not followed: what is started
+    own: bool = False  # the file lies where the agent itself can write
+
+
+class Mode(NamedTuple):
+    """What holds for one command."""
+
+    security: Security
+    ask: AskMode
+    full: bool = False  # /elevated full: approvals are skipped
+
+
+class Verdict(NamedTuple):
+    action: Action
+    why: str
+
+
+def mode(
+    rules: ExecRules,
+    place: Place,
+    *,
+    host: Mapping[str, str] = {},
+    security: str = "",
+    ask: str = "",
+    full: bool = False,
+) -> Mode:
+    """The config's and session's words, else the place's; the host's file and the call itself only make it stricter.
+    A word that is none of ours counts as the strictest."""
+    base = DEFAULTS[place]
+    level, asks = rules.security or base[0], rules.ask or base[1]
+    for one in (host.get("security", ""), security):
+        level = min(level, _known(one, SECURITY), key=SECURITY.index) if one else level
+    for two in (host.get("ask", ""), ask):
+        asks = min(asks, _known(two, ASK), key=ASK.index) if two else asks
+    return Mode(level, asks, full)
+
+
+def _known(word: str, known: Sequence[_Word]) -> _Word:
+    return next((one for one in known if one == word), known[0])
+
+
+def decide(mode: Mode, place: Place, matched: bool, *, odd: str = "", tainted: bool = False) -> Verdict:
+    """The decision table. `odd`: what in the command people cannot see; `tainted`: untrusted content was read."""
+    if mode.security == "deny":
+        return Verdict("refuse", "commands are denied here (exec security is deny)")
+    if mode.security == "allowlist" and not matched and mode.ask == "off" and not mode.full:
+        return Verdict("refuse", "it is not on the allowlist, and exec ask is off")
+    if odd:
+        return Verdict("ask", f"it contains {odd}")
+    if mode.ask == "always" and not mode.full:
+        return Verdict("ask", "exec ask is always")
+    if matched:
+        return Verdict("run", "every part of it is on the allowlist")
+    if place == "host" and tainted:
+        return Verdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
+    if mode.full:
+        return Verdict("run", "elevated mode is full")
+    if mode.security == "allowlist":
+        return Verdict("ask", "it is not on the allowlist")
+    if place == "host" and mode.ask == "on-miss":
+        return Verdict("ask", "it would run outside the sandbox and is not on the allowlist")
+    return Verdict("run", "it is contained" if place == "contained" else "exec security is full and ask is off")
+
+
+def unanswered(fallback: Security, matched: bool, odd: str) -> Verdict:
+    """What becomes of a question nobody answered."""
+    if odd or fallback == "deny" or (fallback == "allowlist" and not matched):
+        return Verdict("refuse", "nobody answered")
+    return Verdict("run", f"nobody answered, and askFallback is {fallback}")
+
+
+def matches(programs: Iterable[Program], entries: Sequence[Rule], rules: ExecRules) -> tuple[Match, ...]:
+    """For each simple command: is there a rule for it?"""
+    return tuple(_match(program, entries, rules) for program in programs)
+
+
+def _match(program: Program, entries: Sequence[Rule], rules: ExecRules) -> Match:
+    if not program.binary or program.own:
+        return "miss"
+    folder, _, name = program.binary.rpartition("/")
+    if name in rules.safe_bins and folder in rules.safe_dirs and safe((name, *program.argv[1:])):
+        return "safe"
+    kind = nature(program.argv, program.binary)
+    if kind in ("runner", "executes"):
+        return "miss"
+    for entry in entries:
+        exact = entry.argv is not None
+        if (exact or kind == "plain") and (not exact or entry.argv == program.argv[1:]) and covers(entry, program):
+            return "listed"
+    return "miss"
+
+
+def covers(entry: Rule, program: Program) -> bool:
+    """Is the program the one the pattern names? `*` and `?` stay within one path segment; letters count as they are."""
+    pattern = entry.pattern
+    if "/" not in pattern:  # a bare name stands for what the search path leads to, not for any file of that name
+        return bool(pattern) and program.argv[0] == pattern
+    if not pattern.startswith("/") or ".." in pattern.split("/") or "**" in pattern:
+        return False
+    text = "".join({"*": "[^/]*", "?": "[^/]"}.get(c, re.escape(c)) for c in pattern)
+    return re.fullmatch(text, program.binary) is not None
+
+
+def storable(programs: Sequence[Program], rules: ExecRules) -> tuple[Rule, ...]:
+    """What allow-always would store: exactly these commands. () if one of them may not be stored."""
+    found: list[Rule] = []
+    for program in programs:
+        if _match(program, (), rules) == "safe":
+            continue
+        if not program.binary or program.own or nature(program.argv, program.binary) in ("runner", "executes"):
+            return ()
+        found.append(Rule(program.binary, program.argv[1:]))
+    return tuple(dict.fromkeys(found))
+
+
+def gates(
+    inbound: Inbound, *, enabled: bool, allow_from: Sequence[Mapping[str, Sequence[str]]] = ()
+) -> tuple[str, ...]:
+    """Why the turn of this message may not be elevated; () if it may. Only ever the owner, never in a group;
+    `allow_from` (the config's, then the agent's) can only take away."""
+    failing: list[str] = []
+    channel, sender = inbound.target.channel, inbound.sender
+    if not enabled:
+        failing.append("tools.elevated.enabled is false")
+    if not (sender.owner or "operator.admin" in sender.scopes):
+        failing.append("the sender is not the owner")
+    if inbound.kind != "direct":
+        failing.append("it is not a direct chat")
+    if channel not in INTERNAL and any(sender.id not in allowed.get(channel, ()) for allowed in allow_from):
+        failing.append(f"tools.elevated.allowFrom.{channel} does not name the sender")
+    return tuple(failing)
+
+
+def wants_host(level: Elevated | None, asked: bool | None) -> bool:
+    """Is the command meant to run outside containment? The session's level decides where the call says nothing;
+    nothing said anywhere means inside."""
+    if asked is not None:
+        return asked
+    return level in ("on", "ask", "full")

@@ -1,0 +1,154 @@
+"""The names of tools: which there are, what else they are called, and which words stand for several of them.
+
+Knows names only. A word in an allow or deny list is a tool, a group, a plugin's id or a pattern with `*`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import unicodedata
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Protocol
+
+MCP = "bundle-mcp"
+PLUGINS = "group:plugins"
+NATIVE = "group:openclaw"
+
+ALIASES: dict[str, str] = {"bash": "exec", "apply-patch": "apply_patch"}
+
+# What reads, changes and runs on this machine; all other tools of ours are native ones.
+BASE: tuple[str, ...] = ("read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "process")
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "group:fs": ("read", "write", "edit", "apply_patch"),
+    "group:runtime": ("exec", "process", "code_execution"),
+    "group:web": ("web_search", "web_fetch", "x_search"),
+    "group:memory": ("memory_search", "memory_get"),
+    "group:sessions": (
+        "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents",
+        "session_status",
+    ),
+    "group:ui": ("browser", "canvas"),
+    "group:automation": ("cron", "gateway", "heartbeat_respond"),
+    "group:messaging": ("message",),
+    "group:nodes": ("nodes",),
+    "group:agents": ("agents_list", "get_goal", "create_goal", "update_goal", "update_plan", "skill_workshop"),
+    "group:media": ("image", "image_generate", "music_generate", "video_generate", "tts"),
+}  # fmt: skip
+
+# Every tool of ours by name, built or not: an allow list that names one means it.
+NAMES: frozenset[str] = frozenset((*BASE, "pdf", *(name for group in GROUPS.values() for name in group)))
+
+PROFILES: dict[str, tuple[str, ...]] = {
+    "minimal": ("session_status",),
+    "messaging": ("sessions_list", "sessions_history", "sessions_send", "session_status", "message", MCP),
+    "coding": (
+        *BASE, "code_execution", "web_search", "web_fetch", "x_search", "memory_search", "memory_get", "sessions_list",
+        "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents", "session_status", "cron",
+        "get_goal", "create_goal", "update_goal", "update_plan", "skill_workshop", "image", "image_generate",
+        "music_generate", "video_generate", MCP,
+    ),
+    "full": ("*",),
+}  # fmt: skip
+
+OWNER: frozenset[str] = frozenset(("cron", "gateway", "nodes"))  # besides what says so of itself
+
+# Who may write may patch, unless that is denied. Who may not read may not search either: it shows the same text.
+_ALLOWED_WITH = {"apply_patch": "write"}
+_DENIED_WITH = {"grep": "read", "find": "read", "ls": "read"}
+
+
+class Known(Protocol):
+    """What policy asks of a tool."""
+
+    @property
+    def origin(self) -> str:
+        """Whose it is: "" = ours, else the plugin's id; those of MCP servers are `bundle-mcp` or begin with it."""
+        ...
+
+    @property
+    def owner(self) -> bool:
+        """Is it for the owner only?"""
+        ...
+
+
+@lru_cache(4096)
+def canonical(word: str) -> str:
+    """One spelling for a name: no width or case variants, no blanks around it, no alias."""
+    plain = unicodedata.normalize("NFKC", word).strip().lower()
+    return ALIASES.get(plain, plain)
+
+
+@lru_cache(65536)
+def means(word: str, name: str, origin: str) -> bool:
+    """Does this word of a list stand for the tool?"""
+    word = canonical(word)
+    if word in GROUPS:
+        return name in GROUPS[word]
+    if word == NATIVE:
+        return not origin and name not in BASE
+    if word == PLUGINS:
+        return bool(origin)
+    if origin and (word == origin.lower() or (word == MCP and origin.startswith(MCP))):
+        return True
+    if origin.startswith(f"{MCP}:") and word == origin[len(MCP) + 1 :].lower() and word not in NAMES:
+        return True  # an MCP server's name stands for its tools
+    return fnmatchcase(name.lower(), word.replace("[", "[[]").replace("?", "[?]"))
+
+
+def allowing(words: Iterable[str], name: str, origin: str) -> bool:
+    """Is the tool among them?"""
+    also = _ALLOWED_WITH.get(name)
+    return any(means(w, name, origin) or (also is not None and means(w, also, "")) for w in words)
+
+
+def denying(words: Iterable[str], name: str, origin: str) -> str:
+    """The first word that takes the tool away, or ""."""
+    also = _DENIED_WITH.get(name)
+    return next((w for w in words if means(w, name, origin) or (also is not None and means(w, also, ""))), "")
+
+
+def explicit(word: str) -> bool:
+    """Does it name tools or a group, rather than whatever matches?"""
+    return "*" not in word
+
+
+def without(words: Iterable[str], name: str, origin: str, tools: Mapping[str, Known]) -> tuple[str, ...]:
+    """The list with the tool taken out: what stood for several stands for the others now."""
+    every = {**dict.fromkeys(sorted(NAMES), ""), **{other: tool.origin for other, tool in tools.items()}}
+    made: dict[str, None] = {}
+    for word in words:
+        if not denying((word,), name, origin):
+            made[word] = None
+            continue
+        others = GROUPS.get(canonical(word)) or [n for n, whose in every.items() if means(word, n, whose)]
+        made.update(dict.fromkeys(n for n in others if n != name and not denying((n,), name, origin)))
+    return tuple(made)
+
+
+def core(word: str, tools: Mapping[str, Known] = {}) -> bool:
+    """Does it stand for at least one tool of ours?"""
+    return any(means(word, name, "") for name in NAMES) or any(
+        means(word, name, "") for name, tool in tools.items() if not tool.origin
+    )
+
+
+def known(word: str, tools: Mapping[str, Known] = {}) -> bool:
+    """Does it stand for anything?"""
+    plain = canonical(word)
+    if plain in (NATIVE, PLUGINS, MCP) or plain in GROUPS:
+        return True
+    return core(word) or any(means(word, name, tool.origin) for name, tool in tools.items())
+
+
+def meant(word: str, more: Iterable[str] = ()) -> str:
+    """The known word this one looks like, or ""."""
+    words = [*NAMES, *GROUPS, NATIVE, PLUGINS, MCP, *ALIASES, *more]
+    return next(iter(difflib.get_close_matches(canonical(word)[:80], words, 1, 0.7)), "")
+
+
+def smallest(name: str, origin: str) -> str:
+    """The smallest profile with the tool in it."""
+    return next(profile for profile, words in PROFILES.items() if allowing(words, name, origin))

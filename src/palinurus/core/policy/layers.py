@@ -1,0 +1,240 @@
+"""The eight layers, in their order: which lists of the policy a question is judged by.
+
+Values in, gates out. A gate is one pair of lists with the place it stands in the config; a tool must pass every
+gate. What passing means is `decide`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.core.policy import depth, groups, senders
+from palinurus.core.policy.senders import Asker
+
+LAYERS: tuple[str, ...] = (
+    "profile",
+    "provider profile",
+    "global lists",
+    "global lists for the provider",
+    "agent lists",
+    "agent lists for the provider",
+    "group and sender",
+    "sandbox and sub-agents",
+)
+
+# What sandboxed sessions get unless the config says otherwise.
+SANDBOX_ALLOW: tuple[str, ...] = (
+    *groups.BASE, "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield",
+    "subagents", "session_status",
+)  # fmt: skip
+SANDBOX_DENY: tuple[str, ...] = ("browser", "canvas", "nodes", "cron", "gateway")
+
+
+class Lists(msgspec.Struct, frozen=True):
+    """One place of the config that allows and denies. `key` is its key path."""
+
+    key: str
+    allow: tuple[str, ...] | None = None  # None: all; (): none
+    also: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    profile: str = ""
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """`tools`, or one agent's `tools`."""
+
+    own: Lists
+    providers: dict[str, Lists] = {}  # by provider/model or provider, as written
+    senders: dict[str, Lists] = {}
+    sandbox: Lists | None = None
+
+
+class Chat(msgspec.Struct, frozen=True):
+    """The rules of one chat, or of all chats around it."""
+
+    own: Lists | None = None
+    senders: dict[str, Lists] = {}
+
+
+class Place(NamedTuple):
+    """Where a chat is; "" = not said, `*` as chat = every chat there."""
+
+    channel: str
+    account: str = ""
+    guild: str = ""
+    chat: str = "*"
+    direct: bool = False
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """tools.exec.applyPatch"""
+
+    enabled: bool = True
+    models: tuple[str, ...] | None = None  # None: those of OpenAI
+
+
+class Rules(msgspec.Struct, frozen=True):
+    """All that the config says about who may use which tool."""
+
+    shared: Scope = Scope(Lists("tools"))
+    agents: dict[str, Scope] = {}
+    chats: dict[Place, Chat] = {}
+    subagents: Lists = Lists("tools.subagents.tools")
+    patch: Patch = Patch()
+    deepest: dict[str, int] = {}  # agent -> how deep its sub-agents may go
+    narrowed: dict[str, str] = {}  # provider/model -> the key that gives it only some tools
+
+
+class Question(NamedTuple):
+    """One occasion: who asks whom, where, with which model. Hashable, so that answers can be kept."""
+
+    agent: str
+    providers: tuple[str, ...] = ()  # the model's provider, then other spellings of it
+    model: str = ""
+    depth: int = 0
+    asker: Asker = Asker()
+    place: Place = Place("")
+    sandboxed: bool = False
+    callable: bool = True  # can the model call tools at all
+    narrow: tuple[str, ...] | None = None  # the only tools the model is given (compat.toolNames)
+    exec_denied: bool = False  # /exec security=deny in this session
+    inherited: Lists | None = None  # what the session that started this one may use
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """Lists to pass. A name is let in by writing it to `entry`, or (`entry` a profile's) by a larger profile."""
+
+    layer: int  # counted from 1
+    key: str
+    allow: tuple[str, ...] | None
+    deny: tuple[str, ...] = ()
+    default_deny: tuple[str, ...] = ()  # not from the config; an explicit name opens it
+    entry: str = ""  # the key of the list to write a name to
+    written: tuple[str, ...] = ()  # what stands there
+    words: str = ""  # what the allow list is, for people
+    deny_key: str = ""  # where `deny` stands; "" = below `key`
+    fixed: bool = False  # only unknown names in `allow` let nothing through (elsewhere such a list is ignored)
+
+
+def gates(rules: Rules, question: Question) -> Iterator[Gate]:
+    """The gates of this question, in the order of the layers."""
+    shared, agent = rules.shared, rules.agents.get(question.agent, Scope(Lists("agents")))
+    here, own = _provided(shared, question), _provided(agent, question)
+    if agent.own.profile:
+        yield _profile(1, agent.own)
+    elif shared.own.profile:
+        yield _profile(1, shared.own, agent.own.also)
+    if own is not None and own.profile:
+        yield _profile(2, own)
+    elif here is not None and here.profile:
+        yield _profile(2, here, own.also if own else ())
+    for layer, lists in ((3, shared.own), (4, here), (5, agent.own), (6, own)):
+        if lists is not None:
+            yield from _plain(layer, lists)
+    for lists in _chosen(rules, agent, question):
+        yield from _plain(7, lists)
+    if question.sandboxed:
+        yield _sandbox(shared.sandbox, agent.sandbox)
+    if question.depth:
+        deny = depth.denied(question.depth, rules.deepest.get(question.agent, 1))
+        yield _guarded(rules.subagents, rules.subagents.allow, deny, "what sub-agents get")
+    if question.inherited is not None:
+        yield Gate(8, question.inherited.key, question.inherited.allow, question.inherited.deny, fixed=True)
+
+
+def _entry(lists: Lists) -> tuple[str, tuple[str, ...]]:
+    """Where a name is written to let a tool in: an allow list and alsoAllow cannot stand side by side."""
+    if lists.allow:
+        return f"{lists.key}.allow", lists.allow
+    return f"{lists.key}.alsoAllow", lists.also
+
+
+def _profile(layer: int, lists: Lists, more: tuple[str, ...] = ()) -> Gate:
+    words = (*groups.PROFILES[lists.profile], *lists.also, *more)
+    entry, written = _entry(lists)
+    if lists.allow:  # the profile itself must change
+        entry, written = f"{lists.key}.profile", ()
+    key = f"{lists.key}.profile"
+    return Gate(layer, key, words, entry=entry, written=written, words=f"profile {lists.profile}", fixed=True)
+
+
+def _plain(layer: int, lists: Lists) -> Iterator[Gate]:
+    allow = None if lists.allow is None else (*lists.allow, *lists.also)
+    if allow is not None or lists.deny:
+        entry, written = _entry(lists)
+        yield Gate(layer, lists.key, allow, lists.deny, entry=entry, written=written)
+
+
+def _guarded(lists: Lists, allow: tuple[str, ...] | None, deny: tuple[str, ...], words: str) -> Gate:
+    """A gate with denials of its own, which names in the config open."""
+    entry, written = _entry(lists)
+    named = [word for word in (*(lists.allow or ()), *lists.also) if groups.explicit(word)]
+    left = tuple(name for name in deny if not groups.allowing(named, name, ""))
+    full = None if allow is None else (*allow, *lists.also)
+    return Gate(8, lists.key, full, lists.deny, left, entry, written, words, fixed=True)
+
+
+def _sandbox(shared: Lists | None, agent: Lists | None) -> Gate:
+    """The agent's lists where it has some, else the shared ones; alsoAllow adds up. `allow: []` is all."""
+    base = shared or Lists("tools.sandbox.tools")
+    own = agent or base
+    allow = own.allow if own.allow is not None else base.allow
+    also = dict.fromkeys((*base.also, *own.also))
+    deny = own.deny or base.deny
+    given = SANDBOX_ALLOW if allow is None else (*allow, "image") if allow else None
+    gate = _guarded(Lists(own.key, allow, tuple(also), deny), given, SANDBOX_DENY, "what sandboxed sessions get")
+    entry, written = _entry(own)
+    deny_key = f"{own.key if own.deny else base.key}.deny"
+    return msgspec.structs.replace(gate, entry=entry, written=written, deny_key=deny_key)
+
+
+def _provided(scope: Scope, question: Question) -> Lists | None:
+    """The entry of the model, else that of its provider."""
+    if not scope.providers:
+        return None
+    keys = {_spelling(key): lists for key, lists in scope.providers.items()}
+    wanted = [*(f"{p}/{question.model}" for p in question.providers), *question.providers]
+    return next((keys[_spelling(key)] for key in wanted if _spelling(key) in keys), None)
+
+
+def _spelling(key: str) -> str:
+    """Dots, dashes and case of a provider's id mean nothing; of a model's id only case means nothing."""
+    provider, slash, model = key.strip().lower().partition("/")
+    return re.sub(r"[^a-z0-9]", "", provider) + slash + model.strip()
+
+
+def _chosen(rules: Rules, agent: Scope, question: Question) -> Iterator[Lists]:
+    """Sender rules of the agent and of all agents, and the most particular rule of the chat."""
+    for scope in (rules.shared, agent):
+        yield from _sender(scope.senders, None, question.asker)
+    for place in places(question.place):
+        chat = rules.chats.get(place)
+        if chat is None:
+            continue
+        found = list(_sender(chat.senders, chat.own, question.asker))
+        if found:
+            yield from found
+            return
+
+
+def _sender(rules: Mapping[str, Lists], other: Lists | None, asker: Asker) -> Iterator[Lists]:
+    """The sender's rule, else `other`. A rule that only a name points to comes on top."""
+    found = senders.found(rules, asker)
+    base = other if found.sure is None else rules[found.sure]
+    if base is not None:
+        yield base
+    if found.named is not None:
+        yield rules[found.named]
+
+
+def places(place: Place) -> Iterator[Place]:
+    """Where the rules of a chat may stand, the most particular place first."""
+    if not place.channel or place.chat in ("", "*"):
+        return
+    for account in dict.fromkeys((place.account, "")):
+        for guild, chat in dict.fromkeys(((place.guild, place.chat), ("", place.chat), (place.guild, "*"), ("", "*"))):
+            yield Place(place.channel, account, guild, chat, place.direct)

@@ -1,0 +1,186 @@
+"""A command line -> the argv of each simple command in it, or the reason why nobody can say. Pure.
+
+The grammar is strict on purpose: what is understood here means the same to every POSIX shell, letter by letter.
+All else is "compound": it may be run, but no rule is ever applied to it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import NamedTuple
+
+MAX_WORDS = 512
+
+_BARE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
+_SINGLE = re.compile(r"'([^'\n\r\0]*)'")
+_DOUBLE = re.compile(r'"([^"$`\\!\n\r\0]*)"')
+_OPERATOR = re.compile(r"&&|\|\||;|\|")
+_ASSIGNS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=", re.ASCII)
+_WORD = re.compile(r"\w+")
+_WORDS = "if then else elif fi do done case esac while until for in { } ! [[ ]] function select time coproc"
+_RESERVED = frozenset(_WORDS.split())
+_SAID: dict[str, str] = {
+    "$": "a variable or substitution ($)",
+    "`": "a command substitution (`)",
+    "\\": "a backslash",
+    "!": "a history mark (!)",
+    "&": "a background job (&)",
+    "<": "a redirection (<)",
+    ">": "a redirection (>)",
+    "(": "a subshell",
+    ")": "a subshell",
+    "{": "braces",
+    "}": "braces",
+    "*": "a file pattern (*)",
+    "?": "a file pattern (?)",
+    "[": "a file pattern ([)",
+    "~": "a home directory (~)",
+    "#": "a comment (#)",
+    "\n": "several lines",
+    "\r": "several lines",
+    "'": "an open quote",
+    '"': "an open quote",
+}
+
+# Letters that show nothing, besides those of the control and format categories.
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+
+
+class Segment(NamedTuple):
+    """One simple command. `joined`: the operator before it, "" for the first."""
+
+    argv: tuple[str, ...]
+    joined: str = ""
+
+
+class Parsed(NamedTuple):
+    """`compound` says why the command is not understood exactly; then there are no segments."""
+
+    segments: tuple[Segment, ...]
+    compound: str = ""
+
+
+def parse(command: str) -> Parsed:
+    """What the shell would run. Never raises."""
+    found: list[Segment] = []
+    words: list[str] = []
+    joined = ""
+    at, end = 0, len(command)
+    while at < end:
+        letter = command[at]
+        if letter in " \t":
+            at += 1
+            continue
+        operator = _OPERATOR.match(command, at)
+        if operator is not None:
+            if not words:
+                return _compound("an operator without a command before it")
+            found.append(Segment(tuple(words), joined))
+            words, joined, at = [], operator[0], operator.end()
+            continue
+        word, at, problem = _word(command, at)
+        if problem:
+            return _compound(problem)
+        words.append(word)
+        if len(words) + len(found) > MAX_WORDS:
+            return _compound(f"more than {MAX_WORDS} words")
+    if not words:
+        return _compound("nothing after the last operator" if found else "no command")
+    found.append(Segment(tuple(words), joined))
+    for segment in found:
+        first = segment.argv[0]
+        if not first or first in _RESERVED or _ASSIGNS.match(first):
+            return _compound("a variable assignment" if "=" in first else f"a word of the shell's own ({first})")
+    return Parsed(tuple(found))
+
+
+def _word(command: str, at: int) -> tuple[str, int, str]:
+    """One word made of bare and quoted parts, where it ends, and what in it is not understood."""
+    parts: list[str] = []
+    while at < len(command) and command[at] not in " \t;|":
+        for pattern in (_BARE, _SINGLE, _DOUBLE):
+            match = pattern.match(command, at)
+            if match is not None:
+                parts.append(match[pattern.groups])
+                at = match.end()
+                break
+        else:
+            if command[at] == "&" and command.startswith("&&", at):
+                break
+            letter = _culprit(command, at)
+            return "", at, _SAID.get(letter, f"the character {letter!r} outside quotes")
+    return "".join(parts), at, ""
+
+
+def _culprit(command: str, at: int) -> str:
+    """The letter to blame: in double quotes it is the first one that means something there."""
+    if command[at] == '"':
+        inner = re.match(r'"[^"$`\\!\n\r\0]*([$`\\!\n\r\0])', command[at:])
+        return inner[1] if inner else '"'
+    if command[at] == "'":
+        inner = re.match(r"'[^'\n\r\0]*([\n\r\0])", command[at:])
+        return inner[1] if inner else "'"
+    return command[at]
+
+
+def _compound(reason: str) -> Parsed:
+    return Parsed((), reason)
+
+
+def quoted(segments: tuple[Segment, ...]) -> str:
+    """The command line that means exactly these segments to any POSIX shell."""
+    return " ".join(
+        part
+        for segment in segments
+        for part in (segment.joined, *("'" + word.replace("'", "'\\''") + "'" for word in segment.argv))
+        if part
+    )
+
+
+def odd(text: str) -> str:
+    """What in the text a person cannot see or would mistake for something else; "" if nothing.
+
+    Line breaks and tabs are ordinary; words that mix letters of look-alike scripts are not.
+    """
+    if text.isascii() and text.isprintable():
+        return ""
+    for letter in text:
+        if letter not in "\n\t" and hidden(letter):
+            return f"a hidden character ({mark(letter)})"
+    for word in _WORD.findall(text) if not text.isascii() else ():
+        if not word.isascii() and _mixed(word):
+            return f"look-alike letters ({''.join(c if c.isascii() else mark(c) for c in word[:40])})"
+    return ""
+
+
+def hidden(letter: str) -> bool:
+    """Does this character show nothing, or change how others are shown?"""
+    code = ord(letter)
+    if 0x20 <= code < 0x7F:
+        return False
+    kind = unicodedata.category(letter)
+    return (
+        kind in _UNSEEN
+        or (kind == "Zs" and letter != " ")
+        or letter in _BLANK
+        or 0xFE00 <= code <= 0xFE0D  # variation selectors; the last two only choose between text and emoji
+        or 0xE0100 <= code <= 0xE01EF
+    )
+
+
+def mark(letter: str) -> str:
+    """The character as an escape that everyone can read."""
+    return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
+
+
+def _mixed(word: str) -> bool:
+    """Latin letters beside Greek or Cyrillic ones, or letters that are others in disguise (fullwidth, mathematical)."""
+    plain = any(c.isascii() and c.isalpha() for c in word)
+    names = {unicodedata.name(c, "").split(" ", 1)[0] for c in word if not c.isascii() and c.isalpha()}
+    if plain and names & {"CYRILLIC", "GREEK", "CHEROKEE", "ARMENIAN", "COPTIC", "LISU"}:
+        return True
+    return any(
+        c.isalpha() and unicodedata.normalize("NFKC", c).isascii() for c in word if not c.isascii() and c not in "ªº"
+    )

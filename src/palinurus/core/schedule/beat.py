@@ -1,0 +1,70 @@
+"""Whether a heartbeat is worth asking the model. Nothing new means no: an idle day costs nothing. Pure.
+
+A beat is asked for when HEARTBEAT.md changed, a task of it is due, something was told to the session meanwhile, or the
+person has written since. After beats that found nothing the next one comes later, up to eight times.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.core.schedule.tasks import Page, Task, due
+
+SLOWEST = 3  # doublings
+
+
+class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is remembered between two beats of an agent. Times in milliseconds."""
+
+    last: int = 0  # when the last one ran, or when we began to count
+    digest: str = ""  # of what HEARTBEAT.md said then; "": it was never asked about
+    tasks: dict[str, int] = {}  # name -> when it was last asked about
+    quiet: int = 0  # acknowledgements in a row
+    said: str = ""  # the last alert
+    said_at: int = 0
+    stopped: str = ""  # why there are no more
+    item: str = ""  # the inbox id of the one that runs
+    cost: float = 0.0  # of all beats so far, in dollars
+    count: int = 0
+
+
+class Look(msgspec.Struct, frozen=True):
+    """What is there now."""
+
+    now: int
+    every: float  # seconds
+    page: Page
+    digest: str  # "" for a page that says nothing
+    events: bool = False  # something waits to be told to the session
+    talked: int = 0  # when a person last wrote there
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """`why` names the reason either way, as clients of OpenClaw know them."""
+
+    beat: bool
+    why: str
+    tasks: tuple[Task, ...] = ()
+
+
+def judge(before: Beat, look: Look) -> Verdict:
+    """Ask now, or not."""
+    if before.stopped:
+        return Verdict(False, "stopped")
+    tasks = due(look.page.tasks, before.tasks, look.now)
+    rest = look.every * 1000
+    if look.digest and before.digest and look.digest != before.digest:
+        return Verdict(True, "file-changed", tasks)
+    if look.now - before.last < rest and not (tasks and before.digest):
+        return Verdict(False, "not-due")
+    if tasks:
+        return Verdict(True, "tasks-due", tasks)
+    if look.events:
+        return Verdict(True, "events")
+    if look.now - before.last < rest * 2 ** min(before.quiet, SLOWEST):
+        return Verdict(False, "idle")
+    if look.digest and look.page.text and (not before.digest or look.talked > before.last):
+        return Verdict(True, "activity" if before.digest else "first")
+    if not look.page.text:
+        return Verdict(False, "no-tasks-due" if look.page.tasks else "empty-heartbeat-file")
+    return Verdict(False, "unchanged")

@@ -1,0 +1,203 @@
+"""Which instants a schedule means. Times are milliseconds since the epoch; zones by name.
+
+Summer time: a wall time that does not exist is the first instant after the gap, once; one that comes twice is the
+first of the two. Lines that run in every hour follow the elapsed time instead. Pure.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from hashlib import blake2s
+from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from palinurus.core.schedule.cron import Line, parse
+
+SECOND = timedelta(seconds=1)
+LONGEST = 100 * 366 * 86_400_000  # ms: of an interval
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class At(msgspec.Struct, frozen=True, tag_field="kind", tag="at"):
+    """Once. `at` in milliseconds."""
+
+    at: int
+
+
+class Every(msgspec.Struct, frozen=True, tag_field="kind", tag="every", rename="camel", omit_defaults=True):
+    """At anchor + n * every."""
+
+    every_ms: int
+    anchor_ms: int = 0
+
+
+class Cron(msgspec.Struct, frozen=True, tag_field="kind", tag="cron", rename="camel", omit_defaults=True):
+    """A cron line in a zone ("": the owner's). `stagger_ms`: each job its own fixed delay up to that."""
+
+    expr: str
+    tz: str = ""
+    stagger_ms: int = 0
+
+
+Schedule: TypeAlias = At | Every | Cron
+
+
+def zone(name: str) -> tzinfo:
+    """Raises ValueError for a name nobody knows."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"unknown time zone {name[:60]!r}; write it as Europe/Berlin") from None
+
+
+@lru_cache(maxsize=512)
+def _line(expr: str) -> Line:
+    return parse(expr)
+
+
+def check(schedule: Schedule, tz: str = "") -> None:
+    """Raises ValueError with what is wrong with it."""
+    if isinstance(schedule, Every) and not 1000 <= schedule.every_ms <= LONGEST:
+        raise ValueError("everyMs is at least 1000")
+    if isinstance(schedule, At) and not 0 <= schedule.at < 253_000_000_000_000:
+        raise ValueError("at is not a time")
+    if isinstance(schedule, Cron):
+        if not 0 <= schedule.stagger_ms <= 3_600_000:
+            raise ValueError("staggerMs is between 0 and one hour")
+        zone(schedule.tz or tz)
+        if _line(schedule.expr).after(datetime(2026, 1, 1)) is None:
+            raise ValueError("this cron line never comes true")
+
+
+def following(schedule: Schedule, after: int, tz: str = "", job: str = "") -> int | None:
+    """The first time it is due that is later than `after`; None: never again. `job` gives it its stagger."""
+    match schedule:
+        case At(at):
+            return at if at > after else None
+        case Every(every, anchor):
+            return anchor + max(0, (after - anchor) // every + 1) * every
+        case Cron(expr, own, stagger):
+            delay = spread(job, stagger)
+            found = _cron(_line(expr), after - delay, zone(own or tz))
+            return None if found is None else found + delay
+
+
+def spread(job: str, within: int) -> int:
+    """The same delay every time, below `within` milliseconds, in whole seconds."""
+    seconds = within // 1000
+    if seconds < 1:
+        return 0
+    return int.from_bytes(blake2s(job.encode(), digest_size=4).digest()) % seconds * 1000
+
+
+def _cron(line: Line, after: int, tz: tzinfo) -> int | None:
+    start = _EPOCH + timedelta(milliseconds=after)
+    return _elapsed(line, start, tz) if line.hourly else _walled(line, start, tz)
+
+
+def _walled(line: Line, start: datetime, tz: tzinfo) -> int | None:
+    """For lines with hours of their own: by the hands of the clock."""
+    wall = start.astimezone(tz).replace(tzinfo=None, microsecond=0)
+    while True:
+        found = line.after(wall)
+        if found is None:
+            return None
+        instant = instant_of(found, tz)
+        if instant > start:
+            return _ms(instant)
+        wall = found + SECOND
+
+
+def _elapsed(line: Line, start: datetime, tz: tzinfo) -> int | None:
+    """For lines that run every hour: through both passes of an hour that comes twice."""
+    base, at = start, (start.replace(microsecond=0) + SECOND)
+    while True:
+        offset = _offset(at, tz)
+        found = line.after((at + offset).replace(tzinfo=None))
+        if found is None:
+            return None
+        instant = found.replace(tzinfo=UTC) - offset
+        if _offset(instant, tz) == offset:
+            return _ms(instant) if instant > base else None
+        at = _change(at, instant, tz)
+
+
+def instant_of(wall: datetime, tz: tzinfo) -> datetime:
+    """The instant of a wall time (naive), in UTC: see the head of this file."""
+    first = wall.replace(tzinfo=tz).astimezone(UTC)
+    if first.astimezone(tz).replace(tzinfo=None) == wall:
+        return first
+    return _change(first - timedelta(days=1), first, tz)
+
+
+def _offset(instant: datetime, tz: tzinfo) -> timedelta:
+    return instant.astimezone(tz).utcoffset() or timedelta()
+
+
+def _change(low: datetime, high: datetime, tz: tzinfo) -> datetime:
+    """The first instant after `low` (whole second) whose offset is another than at `low`."""
+    before = _offset(low, tz)
+    left, right = 0, int((high - low) / SECOND) + 1
+    if right > 86_400:  # look at days first: over years a zone comes back to the same offset
+        for day in range(86_400, right + 86_400, 86_400):
+            if _offset(low + timedelta(seconds=day), tz) != before:
+                left, right = day - 86_400, day
+                break
+    while right - left > 1:
+        middle = (left + right) // 2
+        if _offset(low + timedelta(seconds=middle), tz) == before:
+            left = middle
+        else:
+            right = middle
+    return low + timedelta(seconds=right)
+
+
+def _ms(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(milliseconds=1)
+
+
+Misfire: TypeAlias = Literal["skip", "once", "all"]
+GRACE = 120_000  # ms: not later than this is on time
+DAY = 86_400_000
+ALL = 100  # slots made up for at once at most
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """`fires`: the due times to run now, oldest first. `skipped`: how many are passed over. `upto`: the last."""
+
+    fires: tuple[int, ...] = ()
+    skipped: int = 0
+    upto: int = 0
+
+
+def decide(dues: list[int], now: int, policy: Misfire, window: int | None) -> Decision:
+    """What becomes of the times that are due and not run (sorted). `window`: how late one may be, in milliseconds;
+    None: as late as it likes."""
+    if not dues:
+        return Decision()
+    late = [due for due in dues if due < now - GRACE and (window is None or due >= now - window)]
+    fresh = [due for due in dues if due >= now - GRACE]
+    wanted = {"skip": fresh[-1:], "once": (late + fresh)[-1:], "all": (late + fresh)[-ALL:]}[policy]
+    return Decision(tuple(wanted), len(dues) - len(wanted), dues[-1])
+
+
+def passed(schedule: Schedule, after: int, now: int, tz: str, job: str) -> tuple[list[int], int]:
+    """The times due in (after, now], at most the last of them where they are very many, and how many were left out."""
+    if isinstance(schedule, Every):
+        first = following(schedule, after)
+        assert first is not None
+        count = max(0, (now - first) // schedule.every_ms + 1)
+        kept = min(count, ALL)
+        last = first + (count - 1) * schedule.every_ms
+        return [last - n * schedule.every_ms for n in reversed(range(kept))], count - kept
+    found: list[int] = []
+    left = 0
+    while (at := following(schedule, after, tz, job)) is not None and at <= now:
+        found.append(at)
+        after = at
+        if len(found) > 2 * ALL:
+            found, left = found[-ALL:], left + len(found) - ALL
+    return found, left

@@ -1,0 +1,228 @@
+"""A scheduled job: what is to happen, when, in which session, and who is told. OpenClaw's shape on the wire. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.core.schedule.fire import DAY, At, Cron, Every, Misfire, Schedule, check, zone
+
+NAME, TEXT = 200, 20_000  # characters
+
+Mode: TypeAlias = Literal["none", "announce", "webhook"]
+Wake: TypeAlias = Literal["now", "next-heartbeat"]
+
+
+class Payload(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """systemEvent: `text` is told to a session. agentTurn: `message` is asked; the rest is for that turn only."""
+
+    kind: Literal["systemEvent", "agentTurn"]
+    text: str = ""
+    message: str = ""
+    model: str = ""
+    thinking: str = ""
+    timeout_seconds: float = 0.0  # 0 = the agent's
+    tools_allow: tuple[str, ...] = ()  # () = all the agent has
+    light_context: bool = False
+
+    @property
+    def words(self) -> str:
+        return self.text or self.message
+
+
+class Delivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Who gets the answer. announce without a channel: where the person wrote last. webhook: `to` is a URL."""
+
+    mode: Mode = "none"
+    channel: str = ""
+    to: str = ""
+    account_id: str = ""
+    thread_id: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """As a person made it. Times in milliseconds. `source`: whose words it may hold, if not the owner's (taint)."""
+
+    id: str
+    name: str
+    schedule: Schedule
+    payload: Payload
+    session_target: str  # main, isolated, session:<key>
+    agent_id: str
+    created_at_ms: int
+    updated_at_ms: int
+    enabled: bool = True
+    wake_mode: Wake = "now"
+    delivery: Delivery = Delivery()
+    delete_after_run: bool = False
+    description: str = ""
+    misfire: Misfire = "once"
+    misfire_window_ms: int | None = None  # None: a day; for a job that runs once: for ever
+    source: str = ""
+
+    @property
+    def window(self) -> int | None:
+        once = isinstance(self.schedule, At)
+        return self.misfire_window_ms if self.misfire_window_ms is not None else None if once else DAY
+
+
+class State(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What has become of it so far. `cursor`: every due time up to here is dealt with. `pending`: the fire that is
+    being started; found at a start, it is started again under the same name."""
+
+    cursor: int
+    pending: int = 0
+    manual: bool = False  # the pending or running fire was asked for by hand
+    item: str = ""  # the inbox id of the running fire
+    running_at_ms: int = 0  # its due time
+    last_run_at_ms: int = 0
+    last_run_status: str = ""  # ok, error, skipped
+    last_error: str = ""
+    last_duration_ms: int = 0
+    consecutive_errors: int = 0
+    skipped: int = 0
+
+
+_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Job))
+_OURS = frozenset(("id", "createdAtMs", "updatedAtMs", "state", "source"))
+
+
+def made(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, source: str = "") -> Job:
+    """The job somebody asks for, with what they left out. Raises ValueError with what is wrong."""
+    payload = _payload(asked)
+    turn = payload.get("kind") == "agentTurn"
+    target = str(asked.get("sessionTarget") or ("isolated" if turn else "main"))
+    schedule = schedule_of(asked.get("schedule"), now, tz)
+    once = isinstance(schedule, At)
+    name = str(asked.get("name") or payload.get("message") or payload.get("text") or "").strip()
+    body = {
+        **{key: value for key, value in asked.items() if key in _FIELDS - _OURS and value is not None},
+        "id": ident,
+        "name": " ".join(name.split())[:60] if not asked.get("name") else name[:NAME],
+        "schedule": msgspec.to_builtins(schedule),
+        "payload": payload,
+        "sessionTarget": target,
+        "agentId": str(asked.get("agentId") or agent),
+        "createdAtMs": now,
+        "updatedAtMs": now,
+        "deleteAfterRun": asked.get("deleteAfterRun") if asked.get("deleteAfterRun") is not None else once,
+        "delivery": asked.get("delivery") or {"mode": "announce" if target == "isolated" else "none"},
+        "source": source,
+    }
+    job = _read(body)
+    if once and isinstance(job.schedule, At) and job.schedule.at < now - 60_000:
+        raise ValueError("that time is over")
+    return checked(job, tz)
+
+
+def patched(job: Job, patch: dict[str, Any], now: int, tz: str) -> Job:
+    """The job with some things changed. Raises ValueError."""
+    unknown = sorted(set(patch) - _FIELDS - {"state"})
+    if unknown:
+        raise ValueError(f"a job has no {', '.join(unknown)[:100]}")
+    body: dict[str, Any] = msgspec.to_builtins(job)
+    for key, value in patch.items():
+        if key in _OURS:
+            continue
+        if key == "schedule":
+            value = msgspec.to_builtins(schedule_of(value, now, tz))
+        elif key in ("payload", "delivery") and isinstance(value, dict):
+            same = value.get("kind", body.get(key, {}).get("kind")) == body.get(key, {}).get("kind")
+            value = {**(body.get(key, {}) if same else {}), **value}
+        body[key] = value
+    return checked(_read({**{k: v for k, v in body.items() if v is not None}, "updatedAtMs": now}), tz)
+
+
+def checked(job: Job, tz: str) -> Job:
+    """The same job. Raises ValueError for what cannot be."""
+    check(job.schedule, tz)
+    if not job.payload.words.strip():
+        raise ValueError("the payload says nothing: text for a systemEvent, message for an agentTurn")
+    if len(job.payload.words) > TEXT:
+        raise ValueError(f"the payload is longer than {TEXT} characters")
+    if job.payload.kind == "systemEvent" and job.session_target == "isolated":
+        raise ValueError("a systemEvent is told to a session that is there: sessionTarget main or session:<key>")
+    if job.session_target not in ("main", "isolated") and not job.session_target.startswith("session:"):
+        raise ValueError("sessionTarget is main, isolated, current or session:<key>")
+    if job.delivery.mode == "webhook" and job.delivery.to and not job.delivery.to.startswith(("http://", "https://")):
+        raise ValueError("delivery.to of a webhook is an http(s) address")
+    return job
+
+
+def schedule_of(asked: Any, now: int, tz: str) -> Schedule:
+    """Also as people write it: {at: "2026-02-01T09:00"}, {every: "30m"}, {cron: "0 9 * * *"}. Raises ValueError."""
+    if not isinstance(asked, dict):
+        raise ValueError("schedule is an object with kind at, every or cron")
+    kind = asked.get("kind") or next((k for k in ("at", "every", "cron") if k in asked), "")
+    if "atMs" in asked or kind == "at":
+        return At(moment(asked.get("at", asked.get("atMs")), now, tz))
+    if kind == "every" or "everyMs" in asked:
+        every, anchor = _whole(asked.get("everyMs")), _whole(asked.get("anchorMs"))
+        if every is None:
+            raise ValueError("everyMs is a number of milliseconds")
+        return Every(every, now if anchor is None else anchor)
+    if kind == "cron":
+        expr = asked.get("expr") or asked.get("cron")
+        if not isinstance(expr, str):
+            raise ValueError("expr is a cron line such as 0 9 * * 1-5")
+        return Cron(expr.strip(), str(asked.get("tz") or tz), _whole(asked.get("staggerMs")) or 0)
+    raise ValueError("schedule.kind is at, every or cron")
+
+
+def moment(written: Any, now: int, tz: str) -> int:
+    """Milliseconds, from a number, digits or ISO 8601 (without an offset: the owner's zone). Raises ValueError."""
+    if (number := _whole(written)) is not None:
+        return number
+    text = str(written or "").strip()
+    if text.isdecimal():
+        return int(text)
+    try:
+        found = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a time; write it as 2026-02-01T09:00") from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=zone(tz))
+    return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
+
+
+def _whole(value: Any) -> int | None:
+    """None for what is no number, or none that a clock could show."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and -1e15 < value < 1e15
+    return int(value) if number else None
+
+
+def shown(job: Job, state: State, due: int | None) -> dict[str, Any]:
+    """As clients see it."""
+    body: dict[str, Any] = msgspec.to_builtins(job)
+    own = {key: value for key, value in msgspec.to_builtins(state).items() if key.endswith(("Ms", "Status", "Error"))}
+    own.pop("cursor", None)
+    if due is not None:
+        own["nextRunAtMs"] = due
+    if state.consecutive_errors:
+        own["consecutiveErrors"] = state.consecutive_errors
+    whole = {"enabled": job.enabled, "wakeMode": job.wake_mode, "delivery": msgspec.to_builtins(job.delivery)}
+    whole["delivery"].setdefault("mode", job.delivery.mode)
+    if isinstance(job.schedule, At):
+        iso = datetime.fromtimestamp(job.schedule.at / 1000, UTC).isoformat(timespec="seconds")
+        body["schedule"] = {"kind": "at", "at": iso.replace("+00:00", "Z")}
+    return {**body, **whole, "state": own}
+
+
+def _payload(asked: dict[str, Any]) -> dict[str, Any]:
+    """With its kind, where only one can be meant."""
+    payload = asked.get("payload")
+    if not isinstance(payload, dict):
+        raise ValueError("payload is an object with kind systemEvent or agentTurn")
+    kind = payload.get("kind") or ("agentTurn" if payload.get("message") else "systemEvent")
+    if kind not in ("systemEvent", "agentTurn"):
+        raise ValueError("payload.kind is systemEvent or agentTurn")
+    return {**{key: value for key, value in payload.items() if value is not None}, "kind": kind}
+
+
+def _read(body: dict[str, Any]) -> Job:
+    try:
+        return msgspec.convert(body, Job)
+    except msgspec.ValidationError as exc:
+        raise ValueError(str(exc)) from None

@@ -1,0 +1,115 @@
+"""What a child process may do: paths it may read or write, ports it may connect to, how much it may use.
+
+A value, resolved once per run from the configuration; the kernel's part of it is in `tools/sandbox`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Kind: TypeAlias = Literal["none", "landlock", "bubblewrap", "docker"]
+Ports: TypeAlias = tuple[tuple[int, int], ...]  # ranges, both ends included
+
+# What developers need: ssh, DNS, https, git; servers on this machine that a test or a preview starts. Not 80: behind
+# it the keys of cloud machines are given out without asking. Not the ports of databases.
+DEFAULT_PORTS: Ports = (
+    (22, 22), (53, 53), (443, 443), (3000, 3010), (4000, 4000), (4173, 4173), (4200, 4200), (5000, 5001),
+    (5173, 5175), (8000, 8010), (8080, 8090), (8443, 8443), (8888, 8888), (9000, 9000), (9418, 9418), (32768, 60999),
+)  # fmt: skip
+EPHEMERAL = (32768, 60999)  # what the kernel gives to servers that ask for any
+ANY: Ports = ((1, 65535),)
+IMAGE = "debian:bookworm-slim"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Resource limits of each process of the family. 0 = as the gateway has it."""
+
+    files: int = 4096  # open files
+    file_bytes: int = 0  # size of a written file
+    memory_bytes: int = 0  # address space; 0 because node and java reserve far more than they use
+    processes: int = 0  # counted per user, so of little use where one user runs everything
+    cpu_seconds: int = 0
+
+
+class Mount(msgspec.Struct, frozen=True):
+    """A folder of the host as a container sees it."""
+
+    source: str
+    target: str
+    write: bool = False
+
+
+class Box(msgspec.Struct, frozen=True):
+    """The container of a sandboxed session. Two boxes that differ in anything but the name need two containers."""
+
+    name: str
+    image: str
+    workdir: str = "/workspace"
+    mounts: tuple[Mount, ...] = ()
+    network: str = "none"
+    user: str = ""
+    read_only: bool = True
+    tmpfs: tuple[str, ...] = ("/tmp", "/var/tmp", "/run")
+    cap_drop: tuple[str, ...] = ("ALL",)
+    env: tuple[tuple[str, str], ...] = ()
+    memory: str = ""
+    memory_swap: str = ""
+    cpus: float = 0
+    pids: int = 256
+    dns: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    ulimits: tuple[str, ...] = ()
+    seccomp: str = ""
+    apparmor: str = ""
+    setup: str = ""  # run once in a new container
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """`read` may be read and run, `write` also written; no other file can be opened by the child.
+
+    `connect`: TCP ports it may connect to; None = any, () = no network at all.
+    """
+
+    kind: Kind = "none"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    connect: Ports | None = None
+    limits: Limits = Limits()
+    unix: bool = False  # may use Unix sockets, behind which programs outside the cell listen
+    temporary: str = ""  # a folder of `write`, the child's TMPDIR
+    box: Box | None = None  # docker only
+    accepted: bool = False  # the owner said in the config that nothing need hold commands
+
+
+class SandboxSettings(msgspec.Struct, frozen=True):
+    """agents.defaults.sandbox, for one agent. Paths are absolute."""
+
+    mode: Literal["off", "non-main", "all"] = "off"
+    backend: str = "docker"
+    scope: Literal["session", "agent", "shared"] = "session"
+    access: Literal["none", "ro", "rw"] = "none"
+    root: str = ""  # of the workspaces of sandboxed sessions
+    contain: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+    connect: Ports = DEFAULT_PORTS
+    unix: bool = False
+    limits: Limits = Limits()
+    box: Box = Box("palinurus-", IMAGE)  # the name is a prefix
+
+
+def needs_asking(cell: Cell) -> bool:
+    """True where nothing holds a command back and the owner has not said that this is meant: a person has to look at
+    it before it runs."""
+    return cell.kind == "none" and not cell.accepted
+
+
+def within(path: str, folders: tuple[str, ...]) -> str:
+    """The outermost of `folders` that is `path` or above it; "" if none is. All are real paths.
+
+    The outermost, because what lies above it is out of reach for whoever may write inside.
+    """
+    found = [f for f in folders if path == f or path.startswith(f.rstrip("/") + "/")]
+    return min(found, key=len, default="")

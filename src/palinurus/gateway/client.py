@@ -1,0 +1,244 @@
+"""The other end: a client of the gateway's protocol that signs its challenge. Used by the command line and by tests.
+
+One task reads. Responses go to whoever asked, events into `events`; what a client does with them is its own affair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+from nacl.bindings import crypto_sign, crypto_sign_seed_keypair
+
+from palinurus import __version__
+from palinurus.clock import Clock
+from palinurus.errors import GatewayUnreachable, StateUnwritable
+from palinurus.gateway.rpc import ADMIN, ClientInfo, RpcError
+from palinurus.gateway.ws import device, frames
+
+FILE = os.path.join("identity", "device.key")
+OPEN_SECONDS = 15.0
+
+
+class Identity(NamedTuple):
+    """A device's key pair."""
+
+    public: bytes
+    secret: bytes
+
+    @property
+    def id(self) -> str:
+        return device.device_id(self.public)
+
+    def sign(self, text: bytes) -> str:
+        """The signature as it is sent."""
+        return device.pack(crypto_sign(text, self.secret)[:64])
+
+
+def identity(seed: bytes | None = None) -> Identity:
+    """A new identity, or the one of a seed of 32 bytes."""
+    return Identity(*crypto_sign_seed_keypair(seed or os.urandom(32)))
+
+
+def kept_identity(home: str) -> Identity:
+    """This machine's identity, made on first use (mode 0600). Raises StateUnwritable."""
+    path = os.path.join(home, FILE)
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            with open(path, "rb") as file:
+                seed = file.read(33)
+            if len(seed) != 32:
+                raise StateUnwritable(f"{path} is damaged", fix="delete it: a new one is made") from None
+            return identity(seed)
+        seed = os.urandom(32)
+        with os.fdopen(handle, "wb") as file:
+            file.write(seed)
+        return identity(seed)
+    except OSError as exc:
+        raise StateUnwritable(f"cannot use {path}: {exc.strerror}", fix=f"check the owner of {home}") from None
+
+
+class Options(msgspec.Struct, frozen=True):
+    """How to log in. Exactly one credential is enough."""
+
+    token: str = ""
+    password: str = ""
+    device_token: str = ""
+    identity: Identity | None = None
+    client: ClientInfo = ClientInfo("cli", __version__, "linux", "cli")
+    role: str = "operator"
+    scopes: Sequence[str] = (ADMIN,)
+    caps: Sequence[str] = ("tool-events",)
+    resume: Mapping[str, Any] | None = None
+    version: int = 3  # of the signature
+    origin: str = ""
+
+
+class Link:
+    """A connection that is logged in. Make one with `connect`."""
+
+    def __init__(self, ws: aiohttp.ClientWebSocketResponse, session: aiohttp.ClientSession, clock: Clock) -> None:
+        self.ws = ws
+        self.hello: dict[str, Any] = {}
+        self.events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.pos = 0  # of the last event that had one
+        self._session = session
+        self._clock = clock
+        self._asked: dict[str, asyncio.Queue[dict[str, Any] | None]] = {}
+        self._reader: asyncio.Task[None] | None = None
+
+    async def login(self, options: Options) -> dict[str, Any]:
+        """Answer the challenge. Raises RpcError with the gateway's refusal, GatewayUnreachable when it hangs up."""
+        challenge = await self._frame()
+        params = connect_params(options, challenge["payload"]["nonce"], self._clock.now())
+        await self.send({"type": "req", "id": "connect", "method": "connect", "params": params})
+        answer = await self._frame()
+        if not answer.get("ok"):
+            raise _error(answer)
+        self.hello = answer["payload"]
+        self.pos = self.hello.get("resume", {}).get("pos", 0)
+        self._reader = asyncio.get_running_loop().create_task(self._read())
+        return self.hello
+
+    async def call(self, method: str, params: Any = None, *, final: bool = False) -> Any:
+        """The payload of the response; with `final` that of the second one. Raises RpcError, GatewayUnreachable."""
+        ident = uuid.uuid4().hex
+        answers: asyncio.Queue[dict[str, Any] | None] = asyncio.Queue()
+        self._asked[ident] = answers
+        try:
+            await self.send(
+                {"type": "req", "id": ident, "method": method, **({} if params is None else {"params": params})}
+            )
+            while True:
+                answer = None if self.ws.closed and answers.empty() else await answers.get()
+                if answer is None:
+                    raise GatewayUnreachable(f"the gateway closed the connection ({self.ws.close_code})")
+                if not answer["ok"]:
+                    raise _error(answer)
+                payload = answer.get("payload")
+                if not (final and isinstance(payload, dict) and payload.get("status") == "accepted"):
+                    return payload
+        finally:
+            del self._asked[ident]
+
+    async def send(self, frame: Mapping[str, Any]) -> None:
+        """Any frame."""
+        await self.ws.send_frame(frames.encode(frame), aiohttp.WSMsgType.TEXT)
+
+    async def event(self, name: str) -> dict[str, Any]:
+        """The next event of this name; others that come before it are thrown away."""
+        while True:
+            frame = await self.events.get()
+            if frame["event"] == name:
+                return frame
+
+    def resume(self) -> dict[str, Any]:
+        """Where this connection is: what the next one says to go on from here."""
+        return {
+            "epoch": self.hello["resume"]["epoch"],
+            "pos": self.pos,
+            "connId": self.hello["server"]["connId"],
+        }
+
+    async def closed(self) -> int | None:
+        """Wait until the gateway ends it; the close code."""
+        if self._reader is not None:
+            await asyncio.wait({self._reader})
+        return self.ws.close_code
+
+    async def close(self) -> None:
+        """End it."""
+        await self.ws.close()
+        if self._reader is not None:
+            await asyncio.wait({self._reader})
+        await self._session.close()
+
+    async def _frame(self) -> dict[str, Any]:
+        message = await self.ws.receive()
+        if message.type is not aiohttp.WSMsgType.TEXT:
+            raise GatewayUnreachable(f"the gateway closed the connection ({self.ws.close_code})")
+        found: dict[str, Any] = msgspec.json.decode(message.data)
+        return found
+
+    async def _read(self) -> None:
+        try:
+            async for message in self.ws:
+                frame = msgspec.json.decode(message.data)
+                if frame["type"] == "event":
+                    self.pos = frame.get("pos", self.pos)
+                    self.events.put_nowait(frame)
+                elif frame["id"] in self._asked:
+                    self._asked[frame["id"]].put_nowait(frame)
+        finally:
+            for answers in self._asked.values():
+                answers.put_nowait(None)
+
+
+def connect_params(options: Options, nonce: str, now: int) -> dict[str, Any]:
+    """The params of `connect`, signed if there is an identity."""
+    auth = {"token": options.token, "password": options.password, "deviceToken": options.device_token}
+    params: dict[str, Any] = {
+        "minProtocol": frames.PROTOCOL,
+        "maxProtocol": frames.PROTOCOL,
+        "client": msgspec.to_builtins(options.client),
+        "role": options.role,
+        "scopes": list(options.scopes),
+        "caps": list(options.caps),
+        "auth": {key: value for key, value in auth.items() if value},
+    }
+    if options.resume is not None:
+        params["resume"] = dict(options.resume)
+    who = options.identity
+    if who is not None:
+        claim = device.Claim(options.client, options.role, options.scopes, options.token or options.device_token)
+        params["device"] = {
+            "id": who.id,
+            "publicKey": device.pack(who.public),
+            "signature": who.sign(device.text(options.version, who.id, claim, now, nonce)),
+            "signedAt": now,
+            "nonce": nonce,
+        }
+    return params
+
+
+async def open_link(url: str, clock: Clock, origin: str = "") -> Link:
+    """A connection that has not logged in yet. Raises GatewayUnreachable."""
+    session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(connect=OPEN_SECONDS))
+    try:
+        ws = await session.ws_connect(
+            url, max_msg_size=frames.FRAME, compress=0, headers={"Origin": origin} if origin else None
+        )
+    except (aiohttp.ClientError, OSError) as exc:
+        await session.close()
+        raise GatewayUnreachable(f"no gateway answers at {url}: {exc}", fix="`pal gateway` starts it") from None
+    return Link(ws, session, clock)
+
+
+async def connect(url: str, clock: Clock, options: Options) -> Link:
+    """A connection that is logged in. Raises RpcError when it is refused, GatewayUnreachable."""
+    link = await open_link(url, clock, options.origin)
+    try:
+        await link.login(options)
+    except BaseException:
+        await link.close()
+        raise
+    return link
+
+
+def _error(answer: dict[str, Any]) -> RpcError:
+    error = answer["error"]
+    return RpcError(
+        error["message"],
+        code=error["code"],
+        details=error.get("details"),
+        retryable=error.get("retryable"),
+        retry_after_ms=error.get("retryAfterMs"),
+    )

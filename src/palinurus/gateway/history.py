@@ -1,0 +1,122 @@
+"""GET /sessions/<key>/history: a session's messages as JSON, or as a stream that goes on when new ones come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+
+from palinurus.core.types.events import AgentEnd, Event, MessageEnd
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import session_key
+from palinurus.gateway import reply
+from palinurus.gateway.fault import Fault, bad
+from palinurus.gateway.limits import KEEPALIVE
+from palinurus.gateway.port import Host
+from palinurus.gateway.rows import Rows
+from palinurus.gateway.ws.frames import encode
+
+LIMIT, MOST = 200, 1000
+
+
+async def history(request: web.BaseRequest, host: Host, typed: str) -> web.StreamResponse | Fault:
+    """Answer one request."""
+    settings = host.settings
+    key = session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
+    limit, cursor = _number(request.query.get("limit"), LIMIT), _number(request.query.get("cursor"), 0)
+    if key is None:
+        return bad("that is not a session key", "key")
+    if limit is None or cursor is None or not 1 <= limit <= MOST:
+        return bad(f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value")
+    desk = host.desk
+    rows = Rows(desk) if desk is not None else None
+    record, messages = await rows.messages(str(key)) if rows is not None else (None, [])
+    if rows is None or record is None:
+        missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
+        return reply.json(missing, 404)
+    first = page(str(key), messages, limit, cursor)
+    if "text/event-stream" not in request.headers.get("Accept", ""):
+        return reply.json(first)
+    told = max((_seq(message) for message in messages), default=0)
+    return await _follow(request, host, rows, str(key), first, told)
+
+
+def page(key: str, messages: list[dict[str, Any]], limit: int, cursor: int) -> dict[str, Any]:
+    """The newest `limit` messages before `cursor` (0: of all), oldest first. The rows stand there twice: both names
+    are in use."""
+    before = [message for message in messages if not cursor or _seq(message) < cursor]
+    shown = before[-limit:]
+    more = len(before) > len(shown)
+    made: dict[str, Any] = {"sessionKey": key, "items": shown, "messages": shown, "hasMore": more}
+    return {**made, "nextCursor": str(_seq(shown[0]))} if more else made
+
+
+class _Watcher:
+    """Wakes when something may have been added to one session. Implements `inbox.feed.Follower`."""
+
+    def __init__(self, session: str) -> None:
+        self.wake = asyncio.Event()
+        self._session = session
+        self._items: set[str] = set()
+
+    def came(self, item: str, session: str, inbound: Inbound) -> None:
+        if session == self._session:
+            self._items.add(item)
+
+    began = came
+
+    def shown(self, item: str, event: Event) -> None:
+        if item in self._items and isinstance(event, MessageEnd | AgentEnd):
+            self.wake.set()
+
+    def merged(self, item: str, into: str) -> None:
+        self._items.discard(item)
+
+    def ended(self, item: str) -> None:
+        if item in self._items:
+            self._items.discard(item)
+            self.wake.set()
+
+
+async def _follow(
+    request: web.BaseRequest, host: Host, rows: Rows, key: str, first: dict[str, Any], told: int
+) -> web.StreamResponse:
+    watcher = _Watcher(key)
+    unfollow: Callable[[], None] = host.follow(watcher)
+    headers = {**reply.HEADERS, "Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
+    response = web.StreamResponse(headers=headers)
+    await response.prepare(request)
+    try:
+        await response.write(_event("history", first))
+        while True:
+            try:
+                async with asyncio.timeout(KEEPALIVE):
+                    await watcher.wake.wait()
+            except TimeoutError:
+                await response.write(b": keep-alive\n\n")
+                continue
+            watcher.wake.clear()
+            for message in (await rows.messages(key))[1]:
+                if _seq(message) > told:
+                    told = _seq(message)
+                    await response.write(_event("message", {"sessionKey": key, "message": message}))
+    except ConnectionError:
+        return response
+    finally:
+        unfollow()
+
+
+def _event(name: str, value: object) -> bytes:
+    return b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
+
+
+def _seq(message: dict[str, Any]) -> int:
+    return int(message["__openclaw"]["seq"])
+
+
+def _number(text: str | None, default: int) -> int | None:
+    if not text:
+        return default
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

@@ -1,0 +1,93 @@
+"""POST /hooks/NAME: reads a webhook's request within its limits, in this order: lock-out, credential, type, size, time.
+
+What hooks there are and what they do is behind the port; nothing is parsed here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from palinurus.config.webhooks import WebhookSettings
+from palinurus.core.hooks.call import NOT_FOUND, Head, Said, no
+from palinurus.errors import PalinurusError
+from palinurus.gateway import reply
+from palinurus.gateway.fault import of_error
+from palinurus.gateway.limits import Tries
+from palinurus.gateway.port import Webhooks
+
+SECONDS = 10.0  # for the whole body
+BASE = "/hooks"
+
+
+class Posts:
+    """The door of the webhooks. It counts wrong credentials by itself: a flood at it locks nobody out elsewhere."""
+
+    def __init__(self, monotonic: Callable[[], float], seconds: float = SECONDS) -> None:
+        self._tries = Tries(monotonic)
+        self._seconds = seconds
+
+    async def answer(self, request: web.BaseRequest, name: str, address: str, hooks: Webhooks | None) -> web.Response:
+        """One request."""
+        if hooks is None:
+            return _sent(NOT_FOUND)
+        wait = self._tries.wait(address)
+        if wait > 0:
+            return _sent(Said(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
+        headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
+        head = Head(name, headers)
+        terms = hooks.opens(head)
+        said = terms if isinstance(terms, Said) else await self._taken(request, head, terms.size, hooks)
+        if said.wrong:
+            self._tries.failed(address)
+        return _sent(said)
+
+    async def _taken(self, request: web.BaseRequest, head: Head, size: int, hooks: Webhooks) -> Said:
+        body = await self._body(request, size)
+        if isinstance(body, Said):
+            return body
+        try:
+            return await hooks.take(head, body)
+        except PalinurusError as exc:
+            fault = of_error(exc)
+            return Said(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
+
+    async def _body(self, request: web.BaseRequest, size: int) -> bytes | Said:
+        kind = request.content_type.lower()
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            return no(415, "send application/json")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            return no(415, "compressed bodies are not accepted")
+        if (request.content_length or 0) > size:
+            return no(413, "payload too large")
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self._seconds):
+                async for chunk in request.content.iter_any():
+                    data += chunk
+                    if len(data) > size:
+                        return no(413, "payload too large")
+        except TimeoutError:
+            return no(408, "the body did not arrive in time")
+        except web.RequestPayloadError:
+            return no(400, "the body is broken")
+        return bytes(data)
+
+
+def local(path: str, settings: WebhookSettings) -> str:
+    """The path as the table of routes knows it, when hooks.path says another base."""
+    if settings.enabled and settings.path != BASE and path.startswith(settings.path + "/"):
+        return BASE + path[len(settings.path) :]
+    return path
+
+
+def _sent(said: Said) -> web.Response:
+    made = reply.raw(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
+    made = made or reply.json(said.body, said.status)
+    if said.retry:
+        made.headers["Retry-After"] = str(said.retry)
+    if said.status >= 400:
+        made.force_close()  # what is left of the body is not worth reading
+    return made

@@ -1,0 +1,82 @@
+"""POST /tools/invoke: one tool, without a model. A fixed list of tools is never reachable this way."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from palinurus.core.types.inbound import Sender
+from palinurus.core.types.keys import session_key
+from palinurus.core.types.model import Failure
+from palinurus.gateway import reply
+from palinurus.gateway.auth import Caller
+from palinurus.gateway.chat import body as read_body
+from palinurus.gateway.fault import Fault
+from palinurus.gateway.port import Host
+
+BODY = 2 * 1024 * 1024
+# What changes the machine, starts work or speaks for the owner needs a run, where people see it and are asked.
+DENIED = frozenset(
+    {
+        *("exec", "process", "spawn", "shell", "bash", "apply_patch", "write", "edit"),
+        *("fs_write", "fs_delete", "fs_move", "sessions_spawn", "sessions_send", "message"),
+        *("cron", "gateway", "nodes", "whatsapp_login"),
+    }
+)
+
+
+class _Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    tool: str = ""
+    name: str = ""  # another word for it that clients use
+    args: dict[str, Any] = {}
+    action: str | None = None
+    session_key: str | None = None
+    agent_id: str | None = None
+    idempotency_key: str | None = None
+
+
+async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.StreamResponse | Fault:
+    """Answer one request."""
+    data = await read_body(request)
+    if isinstance(data, Fault):
+        return data
+    if len(data) > BODY:
+        return _no(413, "invalid_request", f"the body is larger than {BODY} bytes")
+    try:
+        asked = msgspec.json.decode(data or b"{}", type=_Body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as exc:
+        return _no(400, "invalid_request", f"the body is not understood: {exc}")
+    name = (asked.tool or asked.name).strip()
+    if not name:
+        return _no(400, "invalid_request", "tools.invoke requires name")
+    settings = host.settings
+    agent = asked.agent_id or settings.default_agent
+    typed = asked.session_key or "main"
+    key = session_key(settings.session.main_key if typed == "main" else typed, agent)
+    if key is None or key.agent not in settings.agents:
+        return _no(400, "invalid_request", "that is not a session key of a known agent")
+    if name in DENIED:
+        return _missing(name)
+    args = {**asked.args, **({"action": asked.action} if asked.action else {})}
+    owner = "control" in caller.scopes
+    found = await host.invoke(key, name, args, Sender(caller.principal, owner=owner, allowed=True))
+    if found is None:
+        return _missing(name)
+    if isinstance(found, Failure):
+        return _no(500, "tool_error", found.message)
+    if found.isError:
+        return _no(400, "tool_error", found.text)
+    content = [msgspec.to_builtins(block) for block in found.content]
+    result = {"content": content, "details": found.details}
+    return reply.json({"ok": True, "toolCallId": str(uuid.uuid4()), "result": result})
+
+
+def _missing(name: str) -> web.Response:
+    return _no(404, "not_found", f"Tool not available: {name[:80]}")
+
+
+def _no(status: int, kind: str, message: str) -> web.Response:
+    return reply.json({"ok": False, "error": {"type": kind, "message": message}}, status)

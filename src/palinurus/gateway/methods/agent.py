@@ -1,0 +1,165 @@
+"""agent and agent.wait: one message, answered twice: accepted at once, and the reply when the run is over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus.core.types.events import AgentEnd
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.messages import Assistant
+from palinurus.gateway.methods import chat
+from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.runs import Run
+from palinurus.gateway.scene import Scene, scene, sender
+from palinurus.store.port import ItemRow
+
+Word = Annotated[str, Meta(min_length=1)]
+
+WAIT = 30_000  # ms agent.wait waits if nobody says
+
+
+class Ask(Params, frozen=True):
+    message: str
+    idempotency_key: Word
+    agent_id: Word | None = None
+    provider: str | None = None
+    model: str | None = None
+    to: str | None = None
+    reply_to: str | None = None
+    session_id: str | None = None
+    session_key: str | None = None
+    thinking: str | None = None
+    deliver: bool | None = None
+    attachments: list[Any] | None = None
+    channel: str | None = None
+    reply_channel: str | None = None
+    account_id: str | None = None
+    reply_account_id: str | None = None
+    thread_id: str | None = None
+    group_id: str | None = None
+    group_channel: str | None = None
+    group_space: str | None = None
+    timeout: Annotated[int, Meta(ge=0)] | None = None
+    best_effort_deliver: bool | None = None
+    lane: str | None = None
+    extra_system_prompt: str | None = None
+    label: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    input_provenance: dict[str, Any] | None = None
+    bootstrap_context_mode: str | None = None
+    bootstrap_context_run_kind: str | None = None
+    prompt_mode: str | None = None
+    model_run: bool | None = None
+    cleanup_bundle_mcp_on_run_end: bool | None = None
+    source_reply_delivery_mode: str | None = None
+    session_effects: str | None = None
+    disable_message_tool: bool | None = None
+    voice_wake_trigger: str | None = None
+    acp_turn_source: str | None = None
+    suppress_prompt_persistence: bool | None = None
+
+
+class Wait(Params, frozen=True):
+    run_id: Word
+    timeout_ms: Annotated[int, Meta(ge=0)] | None = None
+
+
+async def ask(call: Call, asked: Ask) -> dict[str, Any]:
+    """Run one message and answer with what the agent said."""
+    here = scene(call)
+    key = await _key(here, asked)
+    if not asked.message.strip() and not asked.attachments:
+        raise RpcError("message or attachment required")
+    options: dict[str, Any] = {}
+    if asked.thinking:
+        options["thinking"] = asked.thinking
+    if asked.model:
+        options["model"] = f"{asked.provider}/{asked.model}" if asked.provider else asked.model
+    inbound = Inbound(
+        Target(chat.CHANNEL, to=str(key)),
+        sender(call.client),
+        asked.idempotency_key,
+        asked.message,
+        here.desk.clock.now(),
+        images=chat.pictures(asked.attachments),
+        session=str(key),
+        agent=key.agent,
+        options=options,
+        push=False,
+    )
+    began = here.desk.clock.now()
+    accepted = await chat.submit(call, inbound)
+    run = asked.idempotency_key
+    call.ack({"runId": run, "sessionKey": str(key), "status": "accepted", "acceptedAt": began})
+    row = await call.gateway.host.wait(accepted.id)
+    await here.stage.settled(run)
+    return _answer(here, run, row, began)
+
+
+async def _key(here: Scene, asked: Ask) -> Any:
+    if asked.session_id and not asked.session_key:
+        for seen in await here.rows.every(asked.agent_id):
+            if seen.record is not None and seen.record.sessionId == asked.session_id:
+                return seen.key
+        return here.rows.key(f"explicit:{asked.session_id}", asked.agent_id)
+    return here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
+
+
+def _answer(here: Scene, run: str, row: ItemRow, began: int) -> dict[str, Any]:
+    ended = here.stage.end(run)
+    failed = row.outcome not in ("answered", "silent")
+    text = row.note if ended is None or failed else ended[0].text or row.note
+    meta: dict[str, Any] = {"durationMs": here.desk.clock.now() - began, "aborted": row.outcome == "aborted"}
+    if ended is not None:
+        meta["agentMeta"] = _spent(ended[1])
+    payloads = [{"text": text, "mediaUrl": None}] if text and row.outcome != "silent" else []
+    if failed:
+        raise RpcError(row.note or f"the run ended: {row.outcome}", code="UNAVAILABLE", details={"runId": run})
+    return {"runId": run, "status": "ok", "summary": "completed", "result": {"payloads": payloads, "meta": meta}}
+
+
+def _spent(end: AgentEnd) -> dict[str, Any]:
+    last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
+    usage = {
+        "input": end.usage.input,
+        "output": end.usage.output,
+        "cacheRead": end.usage.cacheRead,
+        "cacheWrite": end.usage.cacheWrite,
+        "total": end.usage.totalTokens,
+    }
+    return {"provider": last.provider if last else "", "model": last.model if last else "", "usage": usage}
+
+
+async def wait(call: Call, asked: Wait) -> dict[str, Any]:
+    """How a run ended, or that it has not yet."""
+    here = scene(call)
+    ended = here.stage.end(asked.run_id)
+    run = here.stage.run(asked.run_id)
+    if ended is None and run is None:
+        return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "unknown-run"}
+    if ended is None and run is not None:
+        limit = (WAIT if asked.timeout_ms is None else asked.timeout_ms) / 1000
+        try:
+            await asyncio.wait_for(call.gateway.host.wait(run.item), limit)
+        except TimeoutError:
+            return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "wait"}
+        await here.stage.settled(run.id)
+        ended = here.stage.end(asked.run_id) or here.stage.end(run.id)
+    if ended is None:
+        return {"runId": asked.run_id, "status": "ok"}
+    return _how(asked.run_id, *ended)
+
+
+def _how(ident: str, run: Run, end: AgentEnd) -> dict[str, Any]:
+    known = {"runId": ident, "startedAt": run.started, "endedAt": end.ended, "stopReason": end.end}
+    if end.failure is not None:
+        return {**known, "status": "error", "error": end.failure.message}
+    return {**known, "status": "ok"}
+
+
+METHODS: tuple[Method, ...] = (
+    Method("agent", WRITE, Ask, ask),
+    Method("agent.wait", WRITE, Wait, wait),
+)

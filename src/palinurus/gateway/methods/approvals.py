@@ -1,0 +1,357 @@
+"""exec.approval.*, plugin.approval.* and exec.approvals.*: questions to people, over the board that runs ask at.
+
+Questions about commands are `exec`, all others `plugin`; the ids of the latter begin with `plugin:` on the wire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from palinurus.config import approvals
+from palinurus.config.rewrite import digest
+from palinurus.core.types.approval import Ask, Decision
+from palinurus.errors import PalinurusError
+from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError
+from palinurus.gateway.scene import scene
+from palinurus.inbox.approvals import Board, Row
+
+Word = Annotated[str, Meta(min_length=1)]
+PREFIX = "plugin:"
+EXEC_MS, PLUGIN_MS = 1_800_000, 120_000
+NOT_FOUND = {
+    "reason": "APPROVAL_NOT_FOUND",
+    "remediation": "Ask for the action again; questions end when their time is over or their run is stopped.",
+}
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Named(Params, frozen=True):
+    id: Word
+
+
+class Resolve(Params, frozen=True):
+    id: Word
+    decision: Word
+
+
+class ExecRequest(Params, frozen=True):
+    id: Word | None = None
+    command: Word | None = None
+    command_argv: tuple[str, ...] = ()
+    system_run_plan: dict[str, Any] | None = None
+    env: dict[str, str] | None = None
+    cwd: str | None = None
+    node_id: Word | None = None
+    host: str | None = None
+    security: str | None = None
+    ask: str | None = None
+    warning_text: str | None = None
+    command_spans: list[Any] | None = None
+    agent_id: str | None = None
+    resolved_path: str | None = None
+    session_key: str | None = None
+    turn_source_channel: str | None = None
+    turn_source_to: str | None = None
+    turn_source_account_id: str | None = None
+    turn_source_thread_id: str | int | None = None
+    require_delivery_route: bool | None = None
+    suppress_delivery: bool | None = None
+    timeout_ms: Annotated[int, Meta(ge=1)] = EXEC_MS
+    two_phase: bool = False
+
+
+class PluginRequest(Params, frozen=True):
+    title: Annotated[str, Meta(min_length=1, max_length=80)]
+    description: Annotated[str, Meta(min_length=1, max_length=256)]
+    plugin_id: Word | None = None
+    severity: Literal["info", "warning", "critical"] | None = None
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    allowed_decisions: tuple[Decision, ...] = ("allow-once", "deny")
+    agent_id: str | None = None
+    session_key: str | None = None
+    turn_source_channel: str | None = None
+    turn_source_to: str | None = None
+    turn_source_account_id: str | None = None
+    turn_source_thread_id: str | int | None = None
+    timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = PLUGIN_MS
+    two_phase: bool = False
+
+
+class Rules(Params, frozen=True):
+    file: dict[str, Any]
+    base_hash: Word | None = None
+
+
+# events
+
+
+def attach(face: Face, board: Board) -> Callable[[], None]:
+    """Tell clients of every question and every end of one. Returns the function that ends it."""
+
+    def told(what: str, row: Row) -> None:
+        payload = shown(row) if what == "requested" else {**row.resolved(), **_named(row)}
+        face.broadcast(f"{family(row)}.approval.{what}", payload)
+
+    return board.listen(told)
+
+
+def family(row: Row) -> str:
+    """`exec` or `plugin`: which methods and events a question belongs to."""
+    return "exec" if row.ask.kind == "exec" else "plugin"
+
+
+def shown(row: Row) -> dict[str, Any]:
+    """A question as clients read it."""
+    return {**row.requested(), **_named(row)}
+
+
+def _named(row: Row) -> dict[str, Any]:
+    """What is different for questions that are not about a command."""
+    if family(row) == "exec":
+        return {}
+    ask = row.ask
+    request = {
+        "pluginId": ask.binding.get("pluginId"),
+        "title": ask.title,
+        "description": ask.command or ask.why or ask.title,
+        "severity": ask.binding.get("severity"),
+        "toolName": ask.tool or None,
+        "toolCallId": ask.call or None,
+        "allowedDecisions": list(ask.allowed),
+        "agentId": ask.agent or None,
+        "sessionKey": ask.session or None,
+    }
+    return {"id": PREFIX + row.id, "request": request}
+
+
+# looking and answering
+
+
+async def exec_list(call: Call, asked: Nothing) -> list[dict[str, Any]]:
+    """Open questions about commands, oldest first."""
+    return [shown(row) for row in await _board(call).pending() if family(row) == "exec"]
+
+
+async def plugin_list(call: Call, asked: Nothing) -> list[dict[str, Any]]:
+    """Open questions about anything else."""
+    return [shown(row) for row in await _board(call).pending() if family(row) == "plugin"]
+
+
+async def get(call: Call, asked: Named) -> dict[str, Any]:
+    """One open question."""
+    row = await _open(call, asked.id)
+    return {
+        "id": asked.id,
+        "commandText": row.ask.command or row.ask.title,
+        "commandPreview": None,
+        "allowedDecisions": list(row.ask.allowed),
+        "host": row.ask.host,
+        "nodeId": None,
+        "agentId": row.ask.agent,
+        "expiresAtMs": row.expires,
+    }
+
+
+async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
+    """Answer one. The same answer again is no mistake."""
+    by = call.client.info.display_name or call.client.info.id
+    board = _board(call)
+    row = await _known(board, asked.id)
+    if asked.decision not in ("allow-once", "allow-always", "deny"):
+        raise RpcError("invalid decision")
+    if row.decision is not None:
+        if row.decision == asked.decision:
+            return {"ok": True}
+        raise RpcError("approval already resolved", details={"reason": "APPROVAL_ALREADY_RESOLVED"})
+    if asked.decision not in row.ask.allowed:
+        raise RpcError(
+            "allow-always is unavailable because the effective policy requires approval every time"
+            if asked.decision == "allow-always"
+            else f"{asked.decision} is not possible here",
+            details={"reason": "APPROVAL_ALLOW_ALWAYS_UNAVAILABLE"},
+        )
+    answered = await board.answer(row.id, asked.decision, by)
+    if answered.problem:
+        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+    return {"ok": True, **({"note": answered.note} if answered.note else {})}
+
+
+async def wait(call: Call, asked: Named) -> dict[str, Any]:
+    """When it is decided, or over: the decision, or null."""
+    board, decided = _board(call), asyncio.Event()
+    ident = asked.id.removeprefix(PREFIX)
+    forget = board.listen(lambda what, row: decided.set() if what == "resolved" and row.id == ident else None)
+    try:
+        row = await _known(board, asked.id)
+        left = (row.expires - scene(call).desk.clock.now()) / 1000
+        if row.state == "pending" and left > 0:
+            try:
+                await asyncio.wait_for(decided.wait(), left)
+            except TimeoutError:
+                pass
+            row = await board.row(ident) or row
+    finally:
+        forget()
+    return {"id": asked.id, "decision": row.decision, "createdAtMs": row.created, "expiresAtMs": row.expires}
+
+
+# asking
+
+
+async def exec_request(call: Call, asked: ExecRequest) -> dict[str, Any]:
+    """Put a question about a command to people."""
+    text = asked.command or " ".join(asked.command_argv) or str((asked.system_run_plan or {}).get("commandText") or "")
+    if not text:
+        raise RpcError("command is required")
+    ask = Ask(
+        "exec",
+        asked.agent_id or "",
+        asked.session_key or "",
+        "",
+        asked.id or call.id,
+        "exec",
+        "run a command",
+        text,
+        asked.command_argv,
+        asked.cwd or "",
+        asked.host or "gateway",
+        asked.security or "",
+        asked.ask or "",
+        asked.resolved_path or "",
+        tuple(sorted(asked.env or ())),
+        warning=asked.warning_text or "",
+        # What allow-always would store is known only to whoever judged the command.
+        allowed=("allow-once", "deny"),
+        timeout=asked.timeout_ms / 1000,
+        asker=call.client.info.display_name or call.client.info.id,
+    )
+    return await _asked(call, ask, "", two_phase=asked.two_phase)
+
+
+async def plugin_request(call: Call, asked: PluginRequest) -> dict[str, Any]:
+    """Put any other question to people."""
+    marks = {"pluginId": asked.plugin_id, "severity": asked.severity}
+    ask = Ask(
+        "tool",
+        asked.agent_id or "",
+        asked.session_key or "",
+        "",
+        asked.tool_call_id or "",
+        asked.tool_name or "",
+        asked.title,
+        asked.description,
+        binding={name: value for name, value in marks.items() if value},
+        allowed=asked.allowed_decisions,
+        timeout=asked.timeout_ms / 1000,
+        asker=call.client.info.display_name or call.client.info.id,
+    )
+    return await _asked(call, ask, PREFIX, two_phase=asked.two_phase)
+
+
+async def _asked(call: Call, ask: Ask, prefix: str, *, two_phase: bool) -> dict[str, Any]:
+    now = scene(call).desk.clock.now()
+    times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
+
+    def accepted(ident: str, card: str) -> None:
+        if two_phase:
+            call.ack({"status": "accepted", "id": prefix + ident, **times})
+
+    told = await _board(call).ask(ask, accepted)
+    return {"id": prefix + told.id, "decision": told.decision, **times}
+
+
+# what runs unasked
+
+
+async def rules(call: Call, asked: Nothing) -> dict[str, Any]:
+    """The file of commands that are allowed, asked for or refused."""
+    return await asyncio.to_thread(_file, _path(call))
+
+
+async def set_rules(call: Call, asked: Rules) -> dict[str, Any]:
+    """Write it, if it is still the version the client has read."""
+    path = _path(call)
+
+    def edit(raw: dict[str, Any]) -> bool:
+        if asked.base_hash is not None and asked.base_hash != _hash(path):
+            raise RpcError("exec approvals changed since last load; re-run exec.approvals.get and retry")
+        kept = {"socket": raw["socket"]} if "socket" in raw else {}
+        raw.clear()
+        raw.update({**asked.file, **kept})
+        return True
+
+    if asked.file.get("version") != approvals.VERSION:
+        raise RpcError(f"invalid exec.approvals.set params: at /file/version: must be {approvals.VERSION}")
+    if asked.base_hash is None and (await asyncio.to_thread(_file, path))["exists"]:
+        raise RpcError("exec approvals base hash required; re-run exec.approvals.get and retry")
+    try:
+        await asyncio.to_thread(approvals.change, path, edit)
+    except PalinurusError as exc:
+        raise RpcError(exc.message, code="UNAVAILABLE") from None
+    return await asyncio.to_thread(_file, path)
+
+
+def _file(path: str) -> dict[str, Any]:
+    host = approvals.read(path)
+    if host.problem:
+        raise RpcError(host.problem, code="UNAVAILABLE")
+    content: dict[str, Any] = {"version": approvals.VERSION, "defaults": {}, "agents": {}, **host.raw}
+    if isinstance(content.get("socket"), dict):
+        content["socket"] = {name: value for name, value in content["socket"].items() if name != "token"}
+    return {"path": path, "exists": _hash(path) != digest(None), "hash": _hash(path), "file": content}
+
+
+def _hash(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return digest(file.read())
+    except OSError:
+        return digest(None)
+
+
+def _path(call: Call) -> str:
+    return f"{scene(call).desk.settings.home}/{approvals.NAME}"
+
+
+def _board(call: Call) -> Board:
+    board = scene(call).desk.board
+    if board is None:
+        raise RpcError("nobody can be asked here", code="UNAVAILABLE")
+    return board
+
+
+async def _known(board: Board, ident: str) -> Row:
+    row = await board.row(ident.removeprefix(PREFIX))
+    if row is None or row.state in ("expired", "cancelled"):
+        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+    return row
+
+
+async def _open(call: Call, ident: str) -> Row:
+    row = await _known(_board(call), ident)
+    if row.state != "pending" or row.expires <= scene(call).desk.clock.now():
+        raise RpcError("unknown or expired approval id", details=NOT_FOUND)
+    return row
+
+
+METHODS: tuple[Method, ...] = (
+    Method("exec.approval.list", APPROVALS, Nothing, exec_list),
+    Method("exec.approval.get", APPROVALS, Named, get),
+    Method("exec.approval.resolve", APPROVALS, Resolve, resolve),
+    Method("exec.approval.request", APPROVALS, ExecRequest, exec_request),
+    Method("exec.approval.waitDecision", APPROVALS, Named, wait),
+    Method("plugin.approval.list", APPROVALS, Nothing, plugin_list),
+    Method("plugin.approval.resolve", APPROVALS, Resolve, resolve),
+    Method("plugin.approval.request", APPROVALS, PluginRequest, plugin_request),
+    Method("plugin.approval.waitDecision", APPROVALS, Named, wait),
+    Method("exec.approvals.get", ADMIN, Nothing, rules),
+    Method("exec.approvals.set", ADMIN, Rules, set_rules),
+)

@@ -1,0 +1,260 @@
+"""chat.*: sending, stopping and reading one conversation. A message is on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import Assistant, Image, Text
+from palinurus.core.types.usage import Usage
+from palinurus.errors import PalinurusError
+from palinurus.gateway.methods import agents, commands, models
+from palinurus.gateway.rows import history, projected
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.scene import Scene, scene, sender
+from palinurus.inbox.control import stops
+from palinurus.sessions.entries import Said
+from palinurus.store.port import Accepted
+
+Word = Annotated[str, Meta(min_length=1)]
+Key = Annotated[str, Meta(min_length=1, max_length=512)]
+
+CHANNEL = "webchat"
+ATTACHED = 20 * 1024 * 1024  # bytes of one attachment
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+class Send(Params, frozen=True):
+    session_key: Key
+    message: str
+    idempotency_key: Word
+    agent_id: Word | None = None
+    session_id: Word | None = None
+    thinking: str | None = None
+    fast_mode: bool | None = None
+    deliver: bool | None = None
+    originating_channel: str | None = None
+    originating_to: str | None = None
+    originating_account_id: str | None = None
+    originating_thread_id: str | None = None
+    attachments: list[Any] | None = None
+    timeout_ms: Annotated[int, Meta(ge=0)] | None = None
+    system_input_provenance: dict[str, Any] | None = None
+    system_provenance_receipt: str | None = None
+    suppress_command_interpretation: bool | None = None
+    model: str | None = None  # ours: retry with another model, for one turn
+
+
+class Abort(Params, frozen=True):
+    session_key: Word
+    agent_id: Word | None = None
+    run_id: Word | None = None
+
+
+class History(Params, frozen=True):
+    session_key: Word
+    agent_id: Word | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    max_chars: Annotated[int, Meta(ge=1, le=500_000)] | None = None
+    before: Annotated[int, Meta(ge=1)] | None = None  # ours: only messages with a smaller number, to look further back
+
+
+class Metadata(Params, frozen=True):
+    agent_id: Word | None = None
+
+
+class MessageGet(Params, frozen=True):
+    session_key: Word
+    message_id: Word
+    agent_id: Word | None = None
+    max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
+
+
+class Inject(Params, frozen=True):
+    session_key: Word
+    message: Word
+    agent_id: Word | None = None
+    label: Annotated[str, Meta(max_length=100)] | None = None
+
+
+async def send(call: Call, asked: Send) -> dict[str, Any]:
+    """Accept a message; its reply comes as events. A stop word stops instead."""
+    here = scene(call)
+    key = here.rows.key(asked.session_key, asked.agent_id)
+    if _halts(asked.message) and not asked.attachments:
+        if here.desk.clear is not None:  # first what waits, so that none of it begins when the run ends
+            await here.desk.clear(str(key))
+        if here.desk.nest is not None:
+            await here.desk.nest.stop(str(key))
+        return _stopped(here, key, None, "stop-command")
+    if not asked.message.strip() and not asked.attachments:
+        raise RpcError("message or attachment required")
+    options: dict[str, Any] = {}
+    if asked.thinking:
+        options["thinking"] = asked.thinking
+    if asked.fast_mode is not None:
+        options["fast"] = "on" if asked.fast_mode else "off"
+    if asked.model:
+        options["model"] = asked.model
+    inbound = Inbound(
+        Target(CHANNEL, to=str(key)),
+        sender(call.client),
+        asked.idempotency_key,
+        asked.message,
+        here.desk.clock.now(),
+        images=pictures(asked.attachments),
+        session=str(key),
+        agent=key.agent,
+        options=options,
+        push=False,
+    )
+    accepted = await submit(call, inbound)
+    if accepted.duplicate:
+        status = "ok" if accepted.state == "done" else "in_flight"
+        return {"runId": asked.idempotency_key, "status": status}
+    here.stage.changed(str(key), "send")
+    return {"runId": asked.idempotency_key, "status": "started"}
+
+
+def _halts(text: str) -> bool:
+    return stops(text) or text.strip().lower() == "/stop"
+
+
+async def submit(call: Call, inbound: Inbound) -> Accepted:
+    """Put the message on disk for this client. Raises RpcError with the reason it was not taken."""
+    here = scene(call)
+    here.stage.starting(inbound.event, call.client.conn)
+    try:
+        return await call.gateway.host.submit(inbound)
+    except PalinurusError as exc:
+        text = exc.message + (f" ({exc.fix})" if exc.fix else "")
+        raise RpcError(text, code="UNAVAILABLE", retryable=True) from exc
+
+
+def pictures(attachments: list[Any] | None) -> tuple[Image, ...]:
+    """The images among attachments. Raises RpcError for what cannot be read, or is no image."""
+    found = []
+    for number, given in enumerate(attachments or ()):
+        if not isinstance(given, dict):
+            raise RpcError(f"attachment {number + 1} is not an object")
+        content = given.get("content")
+        mime = str(given.get("mimeType") or given.get("mimetype") or "").lower()
+        if not isinstance(content, str):
+            raise RpcError(f"attachment {number + 1} has no content")
+        if content.startswith("data:"):
+            head, _, content = content.partition(",")
+            mime = mime or head[5:].partition(";")[0]
+        if mime not in PICTURES:
+            raise RpcError(f"attachment {number + 1}: {mime or 'unknown type'} is not supported; images only")
+        if len(content) > ATTACHED * 4 // 3 + 4:
+            raise RpcError(f"attachment {number + 1} is larger than {ATTACHED // 1024 // 1024} MB")
+        try:
+            base64.b64decode(content, validate=True)
+        except (binascii.Error, ValueError):
+            raise RpcError(f"attachment {number + 1}: content is not base64") from None
+        found.append(Image(content, mime))
+    return tuple(found)
+
+
+async def abort(call: Call, asked: Abort) -> dict[str, Any]:
+    """Stop what runs in a session (or one run of it). The `aborted` event comes with the run's end."""
+    here = scene(call)
+    return _stopped(here, here.rows.key(asked.session_key, asked.agent_id), asked.run_id, "rpc")
+
+
+def _stopped(here: Scene, key: SessionKey, run_id: str | None, reason: str) -> dict[str, Any]:
+    runs = [run for run in here.stage.running(str(key)) if run_id is None or run_id in (run.id, run.item)]
+    for run in runs:
+        run.stop = reason
+    stopped = bool(runs) and here.desk.abort(str(key), reason)
+    here.stage.changed(str(key), "abort")
+    return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
+
+
+async def read(call: Call, asked: History) -> dict[str, Any]:
+    """The conversation so far, and what applies to it."""
+    here = scene(call)
+    key = here.rows.key(asked.session_key, asked.agent_id)
+    seen = await here.rows.seen(key)
+    transcript = await here.rows.transcript(seen)
+    row = here.rows.row(seen)
+    answer: dict[str, Any] = {
+        "sessionKey": str(key),
+        "messages": history(transcript, asked.limit, asked.max_chars, asked.before) if transcript else [],
+        "defaults": here.rows.defaults(seen.agent),
+        "sessionInfo": row,
+    }
+    if seen.record is not None:
+        answer["sessionId"] = seen.record.sessionId
+    for name in ("thinkingLevel", "fastMode", "verboseLevel", "traceLevel", "reasoningLevel"):
+        if name in row:
+            answer[name] = row[name]
+    running = here.stage.running(str(key))
+    if running:
+        answer["inFlightRun"] = {"runId": running[-1].id, "text": running[-1].text}
+    return answer
+
+
+async def startup(call: Call, asked: History) -> dict[str, Any]:
+    """All a page needs to begin with: history, agents, models."""
+    known = await models.listed(call, None)
+    return {
+        **await read(call, asked),
+        "agentsList": await agents.listed(call, None),
+        "metadata": {"models": known["models"]},
+    }
+
+
+async def metadata(call: Call, asked: Metadata) -> dict[str, Any]:
+    """Models and commands, for menus."""
+    known = await models.listed(call, None)
+    shown = await commands.listed(call, commands.List(agent_id=asked.agent_id))
+    return {"models": known["models"], "commands": shown["commands"]}
+
+
+async def message(call: Call, asked: MessageGet) -> dict[str, Any]:
+    """One message, whole."""
+    here = scene(call)
+    seen = await here.rows.seen(here.rows.key(asked.session_key, asked.agent_id))
+    transcript = await here.rows.transcript(seen)
+    entry = transcript.entry(asked.message_id) if transcript is not None else None
+    if not isinstance(entry, Said):
+        return {"ok": False, "unavailableReason": "not_found"}
+    return {"ok": True, "message": projected(entry, 0, asked.max_chars)}
+
+
+async def inject(call: Call, asked: Inject) -> dict[str, Any]:
+    """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
+    here = scene(call)
+    key = here.rows.key(asked.session_key, asked.agent_id)
+    seen = await here.rows.seen(key)
+    transcript = await here.rows.transcript(seen)
+    if transcript is None:
+        raise RpcError("session not found")
+    if here.desk.running(str(key)):
+        raise RpcError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+    now = here.desk.clock.now()
+    text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
+    note = Assistant((Text(text),), "palinurus", "openclaw", "gateway-injected", Usage(), "stop", None, now)
+    lines = transcript.add(note, "", now)
+    await here.desk.store.write(lines)
+    payload = {"runId": f"inject-{lines[-1].id}", "sessionKey": str(key), "seq": 0, "state": "final"}
+    shown = {"role": "assistant", "content": [{"type": "text", "text": text}], "timestamp": now}
+    call.gateway.broadcast("chat", {**payload, "message": shown})
+    return {"ok": True, "messageId": lines[-1].id}
+
+
+METHODS: tuple[Method, ...] = (
+    Method("chat.send", WRITE, Send, send),
+    Method("chat.abort", WRITE, Abort, abort),
+    Method("chat.history", READ, History, read),
+    Method("chat.startup", READ, History, startup),
+    Method("chat.metadata", READ, Metadata, metadata),
+    Method("chat.message.get", READ, MessageGet, message),
+    Method("chat.inject", ADMIN, Inject, inject, listed=False),
+)

@@ -1,0 +1,127 @@
+"""sessions.compaction.*: the points at which a conversation was shortened, and going back to one."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from palinurus.gateway.methods.sessions import Keyed
+from palinurus.gateway.rows import Seen
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, RpcError
+from palinurus.gateway.scene import Scene, scene
+from palinurus.inbox.commands.facts import changed
+from palinurus.sessions import moves
+from palinurus.sessions.entries import millis
+from palinurus.sessions.path import Checkpoint, checkpoints, undo
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import SessionRow
+
+Word = Annotated[str, Meta(min_length=1)]
+
+
+class Point(Keyed, frozen=True, kw_only=True):
+    checkpoint_id: Word
+
+
+async def listed(call: Call, asked: Keyed) -> dict[str, Any]:
+    """All of a session, newest first."""
+    here = scene(call)
+    seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+    transcript = await here.rows.transcript(seen)
+    points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
+    return {"ok": True, "key": str(seen.key), "checkpoints": [_shown(seen, point) for point in reversed(points)]}
+
+
+async def get(call: Call, asked: Point) -> dict[str, Any]:
+    """One."""
+    here = scene(call)
+    seen, _, point = await _found(here, asked)
+    return {"ok": True, "key": str(seen.key), "checkpoint": _shown(seen, point)}
+
+
+def _shown(seen: Seen, point: Checkpoint) -> dict[str, Any]:
+    entry, told = point.entry, point.details
+    session = seen.record.sessionId if seen.record is not None else ""
+    made = {
+        "checkpointId": entry.id,
+        "sessionKey": str(seen.key),
+        "sessionId": session,
+        "createdAt": millis(entry.timestamp),
+        "reason": told.get("reason") or "auto-threshold",
+        "tokensBefore": entry.tokensBefore,
+        "tokensAfter": told.get("tokensAfter"),
+        "summary": entry.summary,
+        "firstKeptEntryId": entry.firstKeptEntryId,
+        "preCompaction": {"sessionId": session, "leafId": point.before},
+        "postCompaction": {"sessionId": session, "entryId": entry.id},
+        "undone": point.undone,
+        "inUse": point.counts,
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+async def branch(call: Call, asked: Point) -> dict[str, Any]:
+    """A new session with the conversation as it was before the checkpoint."""
+    here = scene(call)
+    seen, transcript, point = await _found(here, asked)
+    assert seen.record is not None
+    now = here.desk.clock.now()
+    made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
+    record = moves.heir(seen.record, seen.key, made, now, str(uuid.uuid4()))
+    await moves.branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
+    here.stage.changed(str(made), "create")
+    return {
+        "ok": True,
+        "sourceKey": str(seen.key),
+        "key": str(made),
+        "sessionId": record.sessionId,
+        "checkpoint": _shown(seen, point),
+        "entry": await here.rows.one(str(made)),
+    }
+
+
+async def restore(call: Call, asked: Point) -> dict[str, Any]:
+    """Take the checkpoint back: the model sees again what it stood for. Nothing that was said since is lost."""
+    here = scene(call)
+    seen, transcript, point = await _found(here, asked)
+    assert seen.record is not None
+    key = str(seen.key)
+    if here.desk.running(key):
+        raise RpcError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
+    now = here.desk.clock.now()
+    if not point.undone:
+        mark = transcript.mark()
+        try:
+            await here.desk.store.write(transcript.add_entry(undo(point.entry.id), now))
+        except BaseException:
+            transcript.rollback(mark)
+            raise
+        data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
+        await here.desk.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
+        here.desk.changed(key, changed(seen.record, {"totalTokensFresh": False}, now))
+        here.stage.changed(key, "checkpoint-restore")
+    row = await here.rows.one(key)
+    return {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": row} | {
+        "checkpoint": _shown(seen, point._replace(undone=True, counts=False))
+    }
+
+
+async def _found(here: Scene, asked: Point) -> tuple[Seen, Transcript, Checkpoint]:
+    seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+    transcript = await here.rows.transcript(seen)
+    points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
+    point = next((p for p in points if p.entry.id == asked.checkpoint_id), None)
+    if transcript is None or point is None:
+        raise RpcError(f"checkpoint not found: {asked.checkpoint_id[:64]}")
+    return seen, transcript, point
+
+
+METHODS: tuple[Method, ...] = (
+    Method("sessions.compaction.list", READ, Keyed, listed),
+    Method("sessions.compaction.get", READ, Point, get),
+    Method("sessions.compaction.branch", WRITE, Point, branch),
+    Method("sessions.compaction.restore", ADMIN, Point, restore),
+)

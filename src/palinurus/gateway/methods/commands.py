@@ -1,0 +1,58 @@
+"""commands.list: what people can type, for completion and menus."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus.core.types.keys import SessionKey
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params
+from palinurus.gateway.scene import scene
+from palinurus.inbox.commands.table import menu
+
+Word = Annotated[str, Meta(min_length=1)]
+
+
+class List(Params, frozen=True):
+    agent_id: Word | None = None
+    scope: str | None = None
+    include_args: bool | None = None
+    provider: str | None = None
+
+
+async def listed(call: Call, asked: List) -> dict[str, Any]:
+    """Commands, directives and the agent's skills."""
+    desk = scene(call).desk
+    rows = [
+        {
+            "name": row["name"],
+            "nativeName": row["name"],
+            "textAliases": [f"/{name}" for name in (row["name"], *row["aliases"])],
+            "description": row["description"],
+            "category": row["group"],
+            "source": "plugin" if row["name"] in desk.commands else "native",
+            "scope": "both",
+            "acceptsArgs": bool(row["usage"]),
+            "usage": row["usage"],
+        }
+        for row in menu(owner=call.client.may(ADMIN), more=desk.commands)
+    ]
+    agent = asked.agent_id if asked.agent_id in desk.settings.agents else desk.settings.default_agent
+    key = SessionKey(agent or desk.settings.default_agent, desk.settings.session.main_key)
+    rows += [
+        {
+            "name": f"skill {skill.name}",
+            "textAliases": [f"/skill {skill.name}"],
+            "description": skill.description,
+            "category": "skills",
+            "source": "skill",
+            "scope": "text",
+            "acceptsArgs": True,
+        }
+        for skill in desk.skills(key)
+    ]
+    return {"commands": rows}
+
+
+METHODS: tuple[Method, ...] = (Method("commands.list", READ, List, listed),)

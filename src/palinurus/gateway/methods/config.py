@@ -1,0 +1,132 @@
+"""config.*: reading and changing the config file. Secrets leave as a marker, and the marker keeps them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus import __version__
+from palinurus.config import outline, paths, rewrite
+from palinurus.config.load import Reading, read
+from palinurus.config.redact import redacted
+from palinurus.config.rewrite import Rewritten, Stale, digest
+from palinurus.errors import BadRequest, ConfigError, PalinurusError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.scene import scene
+
+Word = Annotated[str, Meta(min_length=1)]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Set(Params, frozen=True):
+    raw: Word
+    base_hash: Word | None = None
+
+
+class Apply(Set, frozen=True):
+    session_key: str | None = None
+    delivery_context: dict[str, Any] | None = None
+    note: str | None = None
+    restart_delay_ms: Annotated[int, Meta(ge=0)] | None = None
+
+
+class Patch(Apply, frozen=True):
+    replace_paths: tuple[Word, ...] = ()
+
+
+class Lookup(Params, frozen=True):
+    path: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+async def get(call: Call, asked: Nothing) -> dict[str, Any]:
+    """The file as it stands, judged; secrets as the marker."""
+    desk = scene(call).desk
+    file = paths.config_file(desk.settings.home)
+    found = await asyncio.to_thread(read, file, desk.settings.home, desk.environ)
+    shown = redacted(found.raw)
+    return {
+        "path": file,
+        "exists": found.data is not None,
+        # The text itself can be shown only if nothing in it had to be replaced.
+        "raw": found.text if shown == found.raw else None,
+        "parsed": shown,
+        "sourceConfig": shown,
+        "resolved": shown,
+        "config": shown,
+        "hash": digest(found.data),
+        "valid": found.settings is not None,
+        "issues": _issues(found, fatal=True),
+        "warnings": _issues(found, fatal=False),
+        "legacyIssues": [],
+    }
+
+
+def _issues(found: Reading, *, fatal: bool) -> list[dict[str, Any]]:
+    return [{"path": p.path, "message": p.message, "line": p.line} for p in found.problems if p.fatal is fatal]
+
+
+async def replace(call: Call, asked: Set) -> dict[str, Any]:
+    """Write the whole file."""
+    desk = scene(call).desk
+    return await _write(lambda: rewrite.replace(desk.settings.home, desk.environ, asked.base_hash, asked.raw))
+
+
+async def merge(call: Call, asked: Patch) -> dict[str, Any]:
+    """Lay a merge patch over the file."""
+    desk = scene(call).desk
+    home, whole = desk.settings.home, asked.replace_paths
+    return await _write(lambda: rewrite.merge(home, desk.environ, asked.base_hash, asked.raw, whole))
+
+
+async def _write(work: Callable[[], Rewritten]) -> dict[str, Any]:
+    try:
+        done = await asyncio.to_thread(work)
+    except ConfigError as exc:
+        issues = [{"path": p.path, "message": p.message} for p in exc.problems]
+        first = issues[0]
+        text = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
+        raise RpcError(f"invalid config: {text}", details={"issues": issues}) from None
+    except (Stale, BadRequest) as exc:
+        raise RpcError(exc.message) from None
+    except PalinurusError as exc:
+        raise RpcError(exc.message, code="UNAVAILABLE", retryable=True) from None
+    return {
+        "ok": True,
+        "path": done.file,
+        "config": redacted(done.raw),
+        "hash": done.hash,
+        "changedPaths": list(done.changed),
+        "restartRequired": list(done.restart),
+    }
+
+
+async def schema(call: Call, asked: Nothing) -> dict[str, Any]:
+    """All keys there are."""
+    made = await asyncio.to_thread(outline.schema)
+    at = datetime.fromtimestamp(scene(call).desk.clock.now() / 1000, UTC).isoformat()
+    return {"schema": made, "uiHints": outline.hints(), "version": __version__, "generatedAt": at}
+
+
+async def lookup(call: Call, asked: Lookup) -> dict[str, Any]:
+    """One key and what is below it."""
+    found = await asyncio.to_thread(outline.lookup, asked.path)
+    if found is None:
+        raise RpcError("config schema path not found")
+    return found
+
+
+METHODS: tuple[Method, ...] = (
+    Method("config.get", READ, Nothing, get),
+    Method("config.set", ADMIN, Set, replace),
+    Method("config.apply", ADMIN, Apply, replace, write=True),
+    Method("config.patch", ADMIN, Patch, merge, write=True),
+    Method("config.schema", ADMIN, Nothing, schema),
+    Method("config.schema.lookup", READ, Lookup, lookup),
+)

@@ -1,0 +1,66 @@
+"""models.*: what can be chosen, and which providers have a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.core.levels.thinking import row as level_row
+from palinurus.core.types.model import Failure
+from palinurus.gateway.rpc import READ, Call, Method, Params
+from palinurus.gateway.scene import scene
+
+
+class List(Params, frozen=True):
+    view: str | None = None
+
+
+async def listed(call: Call, asked: List | None) -> dict[str, Any]:
+    """Every model of the catalog, with what it can do."""
+    desk = scene(call).desk
+    agent = desk.settings.agents[desk.settings.default_agent]
+    every = desk.catalog.all(agent)
+    ready = {ref.provider: not isinstance(desk.catalog.key(m), Failure) for m in every for ref in (m.ref,)}
+    configured = set(desk.settings.providers)
+    shown = []
+    for model in every:
+        available = ready[model.ref.provider]
+        if asked is not None and asked.view == "configured" and model.ref.provider not in configured:
+            continue
+        if (asked is None or asked.view in (None, "default")) and not available:
+            continue
+        shown.append(
+            {
+                "provider": model.ref.provider,
+                "id": model.ref.model,
+                "name": model.name or model.ref.model,
+                "api": model.api,
+                "contextWindow": model.context_window,
+                "reasoning": bool(model.reasoning),
+                "input": ["text", "image"] if model.vision else ["text"],
+                "available": available,
+                **msgspec.to_builtins(level_row(model, desk.catalog.vendor(model.ref.provider))),
+            }
+        )
+    return {"models": shown}
+
+
+async def status(call: Call, asked: None) -> dict[str, Any]:
+    """Which providers could be used now, and where their key comes from; never the key."""
+    desk = scene(call).desk
+    agent = desk.settings.agents[desk.settings.default_agent]
+    found: dict[str, dict[str, Any]] = {}
+    for model in desk.catalog.all(agent):
+        name = model.ref.provider
+        if name not in found:
+            missing = desk.catalog.key(model)
+            state = "missing" if isinstance(missing, Failure) else "ok"
+            found[name] = {"provider": name, "status": state, "source": desk.catalog.key_source(name)}
+    return {"ts": desk.clock.now(), "providers": [row for row in found.values() if row["status"] == "ok"]}
+
+
+METHODS: tuple[Method, ...] = (
+    Method("models.list", READ, List, listed),
+    Method("models.authStatus", READ, None, status),
+)

@@ -1,0 +1,108 @@
+"""What sessions.patch means for a session's record: one row per field. Pure but for the catalog it asks.
+
+Texts are those that clients show and match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from palinurus.core.levels import thinking, words
+from palinurus.core.types.model import ModelInfo
+from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.facts import Facts, facts
+from palinurus.inbox.commands.models import meant
+
+_NO_MODEL = (
+    "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
+)  # fmt: skip
+
+
+class Refused(Exception):
+    """A value that cannot be; the text says what could."""
+
+
+def changes(now: Facts, desk: Desk, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """The record's fields to change; None clears one. Raises Refused with nothing done."""
+    made: dict[str, Any] = {}
+    if "model" in wanted:
+        made |= _model(now, desk, wanted["model"])
+        if made.get("modelOverride") is not None:
+            found = desk.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
+            now = facts(desk, now.key, now.record, found if isinstance(found, ModelInfo) else None)
+        stored = now.record.thinkingLevel
+        if stored is not None and "thinking_level" not in wanted:
+            made["thinkingLevel"] = thinking.remap(stored, now.offered)
+    for name, value in wanted.items():
+        row = _ROWS.get(name)
+        if row is not None:
+            field, meaning = row
+            made[field] = None if value is None else meaning(now, value)
+    return made
+
+
+def _model(now: Facts, desk: Desk, value: str | None) -> dict[str, Any]:
+    if value is None or words.clears(value):
+        return dict.fromkeys(_NO_MODEL)
+    found = meant(desk.catalog, now.agent, value)
+    if isinstance(found, str):
+        raise Refused(f"invalid model: {found}")
+    return {
+        **dict.fromkeys(_NO_MODEL),
+        "providerOverride": found.ref.provider,
+        "modelOverride": found.ref.model,
+        "modelOverrideSource": "user",
+    }
+
+
+def _thinking(now: Facts, value: str) -> str:
+    level = thinking.named(value, now.offered)
+    offered = "|".join(thinking.ids(now.offered))
+    if level is None:
+        raise Refused(f"invalid thinkingLevel (use {offered})")
+    if not thinking.supported(level, now.offered):
+        raise Refused(f'thinkingLevel "{level}" is not supported for {now.model.ref} (use {offered})')
+    return level
+
+
+def _fast(now: Facts, value: bool | str) -> bool | str:
+    if isinstance(value, bool):
+        return value
+    word = words.fast(value)
+    if word is None:
+        raise Refused("invalid fastMode (use true|false|auto)")
+    return {"on": True, "off": False}.get(word, word)
+
+
+def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> Callable[[Facts, str], str]:
+    def check(now: Facts, value: str) -> str:
+        word = meaning(value)
+        if word is None:
+            raise Refused(f"invalid {field} (use {offered})")
+        return word
+
+    return check
+
+
+def _one_of(field: str, *offered: str) -> Callable[[Facts, str], str]:
+    return _word(field, lambda value: value if value in offered else None, "|".join(offered))
+
+
+_ROWS: dict[str, tuple[str, Callable[[Facts, Any], Any]]] = {
+    "label": ("label", lambda now, value: value.strip()),
+    "thinking_level": ("thinkingLevel", _thinking),
+    "fast_mode": ("fastMode", _fast),
+    "verbose_level": ("verboseLevel", _word("verboseLevel", words.verbose, "on|off|full")),
+    "trace_level": ("traceLevel", _word("traceLevel", words.trace, "on|off|raw")),
+    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", words.reasoning, "on|off|stream")),
+    "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
+    "elevated_level": ("elevatedLevel", _word("elevatedLevel", words.elevated, "on|off|ask|full")),
+    "exec_host": ("execHost", _one_of("execHost", "auto", "sandbox", "gateway", "node")),
+    "exec_security": ("execSecurity", _one_of("execSecurity", "deny", "allowlist", "full")),
+    "exec_ask": ("execAsk", _one_of("execAsk", "off", "on-miss", "always")),
+    "exec_node": ("execNode", lambda now, value: value),
+    "send_policy": ("sendPolicy", _one_of("sendPolicy", "allow", "deny")),
+    "group_activation": ("groupActivation", _one_of("groupActivation", "mention", "always")),
+    "queue_mode": ("queueMode", _one_of("queueMode", "steer", "followup", "collect", "interrupt", "queue")),
+}

@@ -1,0 +1,138 @@
+"""skills.status and skills.update: what skills there are, why one is not used, and switching them in the config."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus.config import patch
+from palinurus.config.keypath import show
+from palinurus.config.redact import MARKER
+from palinurus.core.skills.skill import Requires, Skill
+from palinurus.errors import NotFound, PalinurusError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.scene import scene
+from palinurus.inbox.commands.desk import Desk
+from palinurus.workspace.roots import managed
+from palinurus.workspace.shelf import Stock
+
+Word = Annotated[str, Meta(min_length=1)]
+
+
+class Status(Params, frozen=True):
+    agent_id: Word | None = None
+
+
+class Update(Params, frozen=True):
+    skill_key: Annotated[str, Meta(min_length=1, max_length=128)]
+    enabled: bool | None = None
+    api_key: str | None = None
+    env: dict[str, str] | None = None
+
+
+async def status(call: Call, asked: Status) -> dict[str, Any]:
+    """Every skill that was found, and what it lacks."""
+    desk = scene(call).desk
+    ident = (asked.agent_id or desk.settings.default_agent).strip().lower()
+    agent = desk.settings.agents.get(ident)
+    if agent is None or desk.stock is None:
+        raise RpcError(f'unknown agent id "{ident[:64]}"')
+    stock = desk.stock(ident)
+    rows: list[tuple[Skill, tuple[str, ...]]] = [(skill, ()) for skill in stock.ready] + list(stock.waiting)
+    return {
+        "workspaceDir": agent.workspace,
+        "managedSkillsDir": managed(desk.settings.home),
+        "skills": [_row(desk, stock, skill, why) for skill, why in sorted(rows, key=lambda row: row[0].name)],
+        "invalid": [{"name": one.name, "filePath": one.path, "reason": one.reason} for one in stock.found.broken],
+    }
+
+
+def _row(desk: Desk, stock: Stock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
+    entry = desk.settings.skills.entries.get(skill.key)
+    listed = {one.name for one in stock.offer.skills}
+    made = {
+        "name": skill.name,
+        "description": skill.description,
+        "source": skill.source,
+        "bundled": skill.source == "bundled",
+        "filePath": skill.path,
+        "baseDir": os.path.dirname(skill.path),
+        "skillKey": skill.key,
+        "primaryEnv": skill.primary_env or None,
+        "emoji": skill.emoji or None,
+        "homepage": skill.homepage or None,
+        "always": skill.always,
+        "disabled": entry is not None and entry.enabled is False,
+        "blockedByAllowlist": "not in skills.allowBundled" in why,
+        "blockedByAgentFilter": "not in the agent's list of skills" in why,
+        "eligible": not why,
+        "reasons": list(why),
+        "modelVisible": skill.name in listed,
+        "userInvocable": skill.user_invocable,
+        "commandVisible": skill.user_invocable and not why,
+        "requirements": _needs(skill.requires, skill.os),
+        "missing": _needs(_lacking(skill.requires, why), skill.os if why and why[0].startswith("for ") else ()),
+        "configChecks": [],
+        "install": [],
+        "installHints": list(skill.install),
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def _needs(found: Requires, systems: tuple[str, ...]) -> dict[str, list[str]]:
+    return {
+        "bins": list(found.bins),
+        "anyBins": list(found.any_bins),
+        "env": list(found.env),
+        "config": list(found.config),
+        "os": list(systems),
+    }
+
+
+def _lacking(found: Requires, why: tuple[str, ...]) -> Requires:
+    """What of it is not there, from the reasons that `core/skills/gates` gives."""
+    return Requires(
+        tuple(name for name in found.bins if f"no program {name}" in why),
+        found.any_bins if any(reason.startswith("none of the programs") for reason in why) else (),
+        tuple(name for name in found.env if f"{name} is not set" in why),
+        tuple(path for path in found.config if f"config {path} is not set" in why),
+    )
+
+
+async def update(call: Call, asked: Update) -> dict[str, Any]:
+    """Switch a skill on or off, or give it its key and variables. "" takes a key away."""
+    desk = scene(call).desk
+    wanted: dict[str, Any] = {}
+    if asked.enabled is not None:
+        wanted["enabled"] = asked.enabled
+    if asked.api_key is not None:
+        wanted["apiKey"] = asked.api_key.strip()
+    for name, value in (asked.env or {}).items():
+        wanted[f"env.{name}"] = value
+    try:
+        for name, value in wanted.items():
+            path = ("skills", "entries", asked.skill_key, *name.split(".", 1))
+            if value == "":
+                await asyncio.to_thread(_unset, desk, show(path))
+            elif value != MARKER:
+                await asyncio.to_thread(patch.set_key, desk.settings.home, desk.environ, show(path), value)
+    except PalinurusError as exc:
+        raise RpcError(exc.message) from None
+    shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
+    return {"ok": True, "skillKey": asked.skill_key, "config": shown}
+
+
+def _unset(desk: Desk, key: str) -> None:
+    try:
+        patch.unset_key(desk.settings.home, desk.environ, key)
+    except NotFound:
+        return
+
+
+METHODS: tuple[Method, ...] = (
+    Method("skills.status", READ, Status, status),
+    Method("skills.update", ADMIN, Update, update),
+)

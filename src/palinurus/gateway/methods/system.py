@@ -1,0 +1,162 @@
+"""Methods about the program as a whole: status, channels, logs, identity and nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from palinurus import __version__
+from palinurus.gateway.client import kept_identity
+from palinurus.gateway.rows import Seen
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params
+from palinurus.gateway.scene import Scene, scene
+from palinurus.gateway.ws.device import pack
+
+Word = Annotated[str, Meta(min_length=1)]
+
+RECENT = 10
+LINES, BYTES = 500, 250_000  # of a log, if nobody says
+LOG = os.path.join("logs", "gateway.log")
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Status(Params, frozen=True):
+    include_channel_summary: bool | None = None
+
+
+class Channels(Params, frozen=True):
+    probe: bool = False
+    timeout_ms: Annotated[int, Meta(ge=0)] | None = None
+    channel: Word | None = None
+
+
+class Tail(Params, frozen=True):
+    cursor: Annotated[int, Meta(ge=0)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=5000)] = LINES
+    max_bytes: Annotated[int, Meta(ge=1, le=1_000_000)] = BYTES
+
+
+async def status(call: Call, asked: Status) -> dict[str, Any]:
+    """One look at everything. Where files are is told to admins only."""
+    here = scene(call)
+    settings, now = here.desk.settings, here.desk.clock.now()
+    every = await here.rows.every()
+    agent = settings.agents[settings.default_agent]
+    defaults = here.rows.defaults(agent)
+    beating = here.desk.schedules.beats() if here.desk.schedules else {}
+    none = {"enabled": False, "every": "off", "everyMs": None}
+    beats = [{"agentId": ident, **beating.get(ident, none)} for ident in settings.agents]
+    commands = here.desk.processes()
+    running = sum(row.status == "running" for row in commands)
+    return {
+        "runtimeVersion": __version__,
+        "heartbeat": {"defaultAgentId": settings.default_agent, "agents": beats},
+        "channelSummary": [f"{name}: configured" for name in sorted(settings.channels)],
+        "queuedSystemEvents": here.desk.schedules.waiting() if here.desk.schedules else [],
+        "tasks": {"total": len(commands), "active": running, "terminal": len(commands) - running},
+        "sessions": {
+            "paths": [os.path.join(settings.home, "state.db")] if call.client.may(ADMIN) else [],
+            "count": len(every),
+            "defaults": {"model": defaults["model"], "contextTokens": defaults["contextTokens"]},
+            "recent": [_line(here, seen, now) for seen in every[:RECENT]],
+            "byAgent": [
+                {"agentId": ident, "count": len(own), "recent": [_line(here, seen, now) for seen in own[:RECENT]]}
+                for ident in settings.agents
+                for own in ([seen for seen in every if seen.key.agent == ident],)
+            ],
+        },
+    }
+
+
+def _line(here: Scene, seen: Seen, now: int) -> dict[str, Any]:
+    row = here.rows.row(seen)
+    window, used = row.get("contextTokens") or 0, row.get("totalTokens")
+    updated = row.get("updatedAt") or 0
+    names = ("key", "kind", "sessionId", "updatedAt", "model", "contextTokens", "totalTokens", "thinkingLevel")
+    line = {name: row[name] for name in names if row.get(name) is not None}
+    if used is not None and window:
+        line |= {"remainingTokens": max(0, window - used), "percentUsed": min(999, round(100 * used / window))}
+    return {"agentId": seen.key.agent, **line, "age": max(0, now - updated), "flags": []}
+
+
+async def channels(call: Call, asked: Channels) -> dict[str, Any]:
+    """Which chat channels there are."""
+    desk = scene(call).desk
+    names = [n for n in sorted(desk.settings.channels) if asked.channel in (None, n)]
+    labels = {name: name.capitalize() for name in names}
+    account = {"accountId": "default", "enabled": True, "configured": True}
+    return {
+        "ts": desk.clock.now(),
+        "channelOrder": names,
+        "channelLabels": labels,
+        "channelDetailLabels": labels,
+        "channelSystemImages": {},
+        "channelMeta": [{"id": name, "label": labels[name], "detailLabel": labels[name]} for name in names],
+        "channels": {name: {"configured": True} for name in names},
+        "channelAccounts": {name: [account] for name in names},
+        "channelDefaultAccountId": dict.fromkeys(names, "default"),
+    }
+
+
+async def tail(call: Call, asked: Tail) -> dict[str, Any]:
+    """The end of the gateway's log, or what came since `cursor`."""
+    settings = scene(call).desk.settings
+    path = str(settings.logging.get("file") or os.path.join(settings.home, LOG))
+    return await asyncio.to_thread(_tail, path, asked)
+
+
+def _tail(path: str, asked: Tail) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            reset = asked.cursor is not None and asked.cursor > size  # the file was begun anew
+            start = asked.cursor if asked.cursor is not None and not reset else max(0, size - asked.max_bytes)
+            cut = size - start > asked.max_bytes
+            start = max(start, size - asked.max_bytes)
+            file.seek(max(0, start - 1))
+            whole = start == 0 or file.read(1) == b"\n"
+            file.seek(start)
+            data = file.read(size - start)
+    except OSError:
+        return {"file": path, "cursor": 0, "size": 0, "lines": [], "truncated": False, "reset": False}
+    if not whole:  # begins in the middle of a line
+        data = data.partition(b"\n")[2]
+    done, _, rest = data.rpartition(b"\n")
+    lines = done.decode("utf-8", "replace").split("\n") if done else []
+    # A line that is still being written is told with the next call.
+    cursor = size - len(rest)
+    truncated = cut or len(lines) > asked.limit
+    kept = lines[-asked.limit :]
+    return {"file": path, "cursor": cursor, "size": size, "lines": kept, "truncated": truncated, "reset": reset}
+
+
+async def identity(call: Call, asked: Nothing) -> dict[str, Any]:
+    """Who this gateway is."""
+    own = await asyncio.to_thread(kept_identity, scene(call).desk.settings.home)
+    return {"deviceId": own.id, "publicKey": pack(own.public)}
+
+
+async def nodes(call: Call, asked: Nothing) -> dict[str, Any]:
+    """Nodes: none can be connected yet."""
+    return {"ts": scene(call).desk.clock.now(), "nodes": []}
+
+
+async def node_pairs(call: Call, asked: Nothing) -> dict[str, Any]:
+    """Paired nodes: none yet."""
+    return {"pending": [], "paired": []}
+
+
+METHODS: tuple[Method, ...] = (
+    Method("status", READ, Status, status),
+    Method("channels.status", READ, Channels, channels),
+    Method("logs.tail", READ, Tail, tail),
+    Method("gateway.identity.get", READ, Nothing, identity),
+    Method("node.list", READ, Nothing, nodes),
+    Method("node.pair.list", PAIRING, Nothing, node_pairs),
+)

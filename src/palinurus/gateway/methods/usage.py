@@ -1,0 +1,223 @@
+"""usage.* and sessions.usage*: what was used and what it cost, from the ledger. A message here is a model call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import Meta
+
+from palinurus.gateway.rows import history, plain, short
+from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError
+from palinurus.gateway.scene import scene
+from palinurus.gateway.spent import totals
+from palinurus.store.port import Spent
+
+Word = Annotated[str, Meta(min_length=1)]
+Count = Annotated[int, Meta(ge=1)]
+
+DAYS = 30
+RANGES = {"7d": 7, "30d": 30, "90d": 90, "1y": 365, "all": 36_500}
+LOGS = 200
+
+
+class Span(msgspec.Struct, frozen=True, rename="camel"):
+    """Which days. Clients differ in what else they say about it, so unknown fields are passed over."""
+
+    days: Count | None = None
+    start_date: str | None = None
+    end_date: str | None = None
+    mode: str | None = None
+    utc_offset: str | None = None
+    range: str | None = None
+    agent_id: str | None = None
+
+
+class Usage(Span, frozen=True):
+    key: Word | None = None
+    limit: Count = 50
+
+
+class Keyed(Params, frozen=True):
+    key: Word
+    limit: Count = LOGS
+
+
+class Window(NamedTuple):
+    """Whole days, both ends included, in one time zone; in milliseconds, `end` is not inside any more."""
+
+    first: date
+    last: date
+    zone: timezone
+    start: int
+    end: int
+
+
+async def cost(call: Call, asked: Span) -> dict[str, Any]:
+    """Sums by day."""
+    now = scene(call).desk.clock.now()
+    window = _window(asked, now)
+    calls = await _calls(call, window, asked.agent_id)
+    return {
+        "updatedAt": now,
+        "days": (window.last - window.first).days + 1,
+        "daily": [{"date": day, **totals(own)} for day, own in _grouped(calls, _day(window.zone))],
+        "totals": totals(calls),
+        "cacheStatus": {"status": "fresh", "cachedFiles": 0, "pendingFiles": 0, "staleFiles": 0},
+    }
+
+
+async def sessions(call: Call, asked: Usage) -> dict[str, Any]:
+    """Sums by session, and all of them by model, provider, agent and day."""
+    here = scene(call)
+    now = here.desk.clock.now()
+    window = _window(asked, now)
+    key = str(here.rows.key(asked.key)) if asked.key else None
+    calls = [c for c in await _calls(call, window, asked.agent_id) if key in (None, c.session)]
+    records = {str(seen.key): seen.record for seen in await here.rows.every()}
+    rows = []
+    for name, own in _grouped(calls, lambda c: c.session):
+        record = records.get(name)
+        row: dict[str, Any] = {
+            "key": name,
+            "agentId": own[-1].agent,
+            "usage": {**totals(own), **_activity(own, window)},
+        }
+        row |= {"model": own[-1].model, "modelProvider": own[-1].provider, "updatedAt": own[-1].at}
+        if record is not None:
+            row |= {"sessionId": record.sessionId, "label": record.label, "channel": record.lastChannel}
+        rows.append({name: value for name, value in row.items() if value is not None})
+    rows.sort(key=lambda row: -row["updatedAt"])
+    return {
+        "updatedAt": now,
+        "startDate": window.first.isoformat(),
+        "endDate": window.last.isoformat(),
+        "sessions": rows[: asked.limit],
+        "totals": totals(calls),
+        "aggregates": _aggregates(calls, window, rows),
+    }
+
+
+def _aggregates(calls: list[Spent], window: Window, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    channels: dict[str, list[Spent]] = {}
+    where = {row["key"]: row.get("channel") or "webchat" for row in rows}
+    for call in calls:
+        channels.setdefault(where[call.session], []).append(call)
+    return {
+        "messages": {"total": len(calls), "user": 0, "assistant": len(calls), "toolCalls": 0, "toolResults": 0}
+        | {"errors": 0},
+        "tools": {"totalCalls": 0, "uniqueTools": 0, "tools": []},
+        "byModel": [
+            {"provider": own[0].provider, "model": own[0].model, "count": len(own), "totals": totals(own)}
+            for _, own in _grouped(calls, lambda c: f"{c.provider}/{c.model}")
+        ],
+        "byProvider": [
+            {"provider": name, "count": len(own), "totals": totals(own)}
+            for name, own in _grouped(calls, lambda c: c.provider)
+        ],
+        "byAgent": [{"agentId": name, "totals": totals(own)} for name, own in _grouped(calls, lambda c: c.agent)],
+        "byChannel": [{"channel": name, "totals": totals(own)} for name, own in channels.items()],
+        "daily": [_daily(day, own) for day, own in _grouped(calls, _day(window.zone))],
+    }
+
+
+def _daily(day: str, own: list[Spent]) -> dict[str, Any]:
+    sums = totals(own)
+    return {"date": day, "tokens": sums["totalTokens"], "cost": sums["totalCost"], "messages": len(own)} | {
+        "toolCalls": 0,
+        "errors": 0,
+    }
+
+
+def _activity(own: list[Spent], window: Window) -> dict[str, Any]:
+    days = [name for name, _ in _grouped(own, _day(window.zone))]
+    return {"firstActivity": own[0].at, "lastActivity": own[-1].at, "activityDates": days}
+
+
+async def series(call: Call, asked: Keyed) -> dict[str, Any]:
+    """One point for each model call of a session."""
+    here = scene(call)
+    key = str(here.rows.key(asked.key))
+    points, tokens, spent = [], 0, 0.0
+    for one in await here.desk.store.spent(0, key):
+        sums = totals([one])
+        tokens, spent = tokens + sums["totalTokens"], spent + sums["totalCost"]
+        shown = {name: sums[name] for name in ("input", "output", "cacheRead", "cacheWrite", "totalTokens")}
+        point = {"timestamp": one.at, **shown, "cost": sums["totalCost"]}
+        points.append({**point, "cumulativeTokens": tokens, "cumulativeCost": spent})
+    return {"key": key, "points": points}
+
+
+async def logs(call: Call, asked: Keyed) -> dict[str, Any]:
+    """The messages of a session, each with what it used."""
+    here = scene(call)
+    seen = await here.rows.seen(here.rows.key(asked.key))
+    transcript = await here.rows.transcript(seen)
+    found = history(transcript, asked.limit, 2000) if transcript is not None else []
+    return {"logs": [_log(message) for message in found]}
+
+
+def _log(message: dict[str, Any]) -> dict[str, Any]:
+    made = {"timestamp": message["timestamp"], "role": message["role"], "content": short(plain(message), 2000)}
+    usage = message.get("usage")
+    if usage is not None:
+        made |= {"tokens": usage.get("totalTokens", 0), "cost": (usage.get("cost") or {}).get("total")}
+    return made
+
+
+def _grouped(calls: Iterable[Spent], by: Callable[[Spent], str]) -> list[tuple[str, list[Spent]]]:
+    found: dict[str, list[Spent]] = {}
+    for call in calls:
+        found.setdefault(by(call), []).append(call)
+    return sorted(found.items())
+
+
+def _day(zone: timezone) -> Callable[[Spent], str]:
+    return lambda call: datetime.fromtimestamp(call.at / 1000, zone).date().isoformat()
+
+
+async def _calls(call: Call, window: Window, agent: str | None) -> list[Spent]:
+    found = await scene(call).desk.store.spent(window.start)
+    return [c for c in found if c.at < window.end and agent in (None, "", c.agent)]
+
+
+def _window(asked: Span, now: int) -> Window:
+    zone = _zone(asked, now)
+    last = _date(asked.end_date) or datetime.fromtimestamp(now / 1000, zone).date()
+    days = asked.days or RANGES.get(asked.range or "", DAYS)
+    first = _date(asked.start_date) or last - timedelta(days=min(days, last.toordinal() - 1) - 1)
+    if first > last:
+        raise RpcError("startDate is after endDate")
+    ends = (datetime(day.year, day.month, day.day, tzinfo=zone).timestamp() for day in (first, last))
+    start, end = (int(1000 * moment) for moment in ends)
+    return Window(first, last, zone, start, end + 86_400_000)
+
+
+def _date(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise RpcError(f"invalid date: {text[:40] if text else ''} (use YYYY-MM-DD)") from None
+
+
+def _zone(asked: Span, now: int) -> timezone:
+    """`utcOffset` is written UTC+2 or UTC-05:30."""
+    if asked.mode == "utc":
+        return UTC
+    sign, _, rest = (asked.utc_offset or "").upper().removeprefix("UTC").partition(":")
+    try:
+        hours = timedelta(hours=abs(int(sign)), minutes=int(rest or 0))
+        return timezone(-hours if sign.startswith("-") else hours)
+    except ValueError:
+        own = datetime.fromtimestamp(now / 1000).astimezone().utcoffset()
+        return timezone(own) if own is not None else UTC
+
+
+METHODS: tuple[Method, ...] = (
+    Method("usage.cost", READ, Span, cost),
+    Method("sessions.usage", READ, Usage, sessions, listed=False),
+    Method("sessions.usage.timeseries", READ, Keyed, series, listed=False),
+    Method("sessions.usage.logs", READ, Keyed, logs, listed=False),
+)

@@ -1,0 +1,385 @@
+"""Paired devices: who asked, who was approved for what, and their tokens. Rows of the store are the truth (kinds
+"device" and "pairing"); a copy in memory answers at once. A token is kept only as its digest.
+
+Nobody may hand out more than they have. What was taken away is gone when the call returns, and `closed` is told.
+After kill -9 every row is as the last call that returned left it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from palinurus.clock import Clock
+from palinurus.gateway.auth import Holder
+from palinurus.gateway.rpc import RpcError, allows
+from palinurus.store.port import ANY, Kept
+
+DEVICE, REQUEST = "device", "pairing"
+WAITING = 64  # requests that may wait for a person
+EXPIRES_MS = 24 * 3600 * 1000
+SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
+
+
+class Records(Protocol):
+    """The part of the store that holds small records."""
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+
+    async def all_kept(self, kind: str) -> list[Kept]: ...
+
+
+class Token(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A device's token for one role."""
+
+    role: str
+    scopes: tuple[str, ...]
+    created_at_ms: int
+    digest: str = ""  # "" = none in force: the next login with the shared secret gets one
+    rotated_at_ms: int | None = None
+    revoked_at_ms: int | None = None
+
+
+class Device(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A device that was approved. `blocked`: its access was taken away; only a person can give it back."""
+
+    device_id: str
+    public_key: str
+    platform: str
+    client_id: str
+    client_mode: str
+    role: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    created_at_ms: int
+    approved_at_ms: int
+    display_name: str | None = None
+    device_family: str | None = None
+    last_seen_at_ms: int | None = None
+    last_seen_reason: str | None = None
+    tokens: tuple[Token, ...] = ()
+    blocked: bool = False
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """A device that waits for a person's yes. Also what clients are shown."""
+
+    request_id: str
+    device_id: str
+    public_key: str
+    platform: str
+    client_id: str
+    client_mode: str
+    role: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    is_repair: bool
+    ts: int
+    silent: bool = False
+
+
+def shown(device: Device) -> dict[str, Any]:
+    """A device as clients see it: digests left out."""
+    out: dict[str, Any] = msgspec.to_builtins(device)
+    out["tokens"] = [{k: v for k, v in token.items() if k != "digest"} for token in out.get("tokens", ())]
+    out.pop("blocked", None)
+    return out
+
+
+class Pairing:
+    """All devices and requests. `said(event, payload)` is called for what others should hear, `closed(device)` when
+    a device's live connections must end."""
+
+    def __init__(
+        self,
+        records: Records,
+        clock: Clock,
+        said: Callable[[str, Any], None] = lambda event, payload: None,
+        closed: Callable[[str], None] = lambda device: None,
+    ) -> None:
+        self._records = records
+        self._clock = clock
+        self._said = said
+        self._closed = closed
+        self._devices: dict[str, Device] = {}
+        self._requests: dict[str, Request] = {}
+        self._holders: dict[str, str] = {}  # digest -> device
+        self._turn = asyncio.Lock()  # one change at a time: nobody gives back what another takes away
+        self.taken = 0  # goes up whenever something is taken away
+
+    async def load(self) -> None:
+        """Read the rows. One that cannot be understood is left out: it then grants nothing."""
+        for row in await self._records.all_kept(DEVICE):
+            try:
+                self._know(msgspec.json.decode(row.data, type=Device))
+            except msgspec.DecodeError:
+                continue
+        for row in await self._records.all_kept(REQUEST):
+            try:
+                request = msgspec.json.decode(row.data, type=Request)
+            except msgspec.DecodeError:
+                continue
+            self._requests[request.request_id] = request
+
+    def devices(self) -> list[Device]:
+        """Every approved device, newest first."""
+        known = (d for d in self._devices.values() if not d.blocked)
+        return sorted(known, key=lambda d: d.approved_at_ms, reverse=True)
+
+    def requests(self) -> list[Request]:
+        """Every request that still waits, newest first."""
+        since = self._clock.now() - EXPIRES_MS
+        return sorted((r for r in self._requests.values() if r.ts > since), key=lambda r: r.ts, reverse=True)
+
+    def device(self, ident: str) -> Device | None:
+        """One device, also a blocked one."""
+        return self._devices.get(ident)
+
+    def holder(self, token: str) -> Holder | None:
+        """Whose token this is, if it is in force."""
+        digest = _digest(token)
+        device = self._devices.get(self._holders.get(digest, ""))
+        if device is None or device.blocked:
+            return None
+        for row in device.tokens:
+            if row.digest and hmac.compare_digest(row.digest, digest):
+                return Holder(device.device_id, frozenset(row.scopes))
+        return None
+
+    async def enrol(self, fresh: Device) -> tuple[Device, str]:
+        """A device that came with the shared secret: known from now on with (at least) its scopes.
+
+        Returns it and a new token; "" when the one it has opens all of this already. Raises RpcError if it is blocked.
+        """
+        async with self._turn:
+            known = self._devices.get(fresh.device_id)
+            if known is not None and known.blocked:
+                raise RpcError("device is not approved", code="NOT_PAIRED")
+            device = fresh if known is None else replace(known, scopes=_union(known.scopes, fresh.scopes))
+            row = _row(device, fresh.role)
+            if known is not None and row is not None and row.digest and device.scopes == known.scopes:
+                await self._seen(device)
+                return device, ""
+            device, token = self._issued(device, fresh.role, device.scopes)
+            device = replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect")
+            await self._save(device)
+            return device, token
+
+    async def seen(self, ident: str) -> None:
+        """It connected. Written at most once an hour."""
+        async with self._turn:
+            device = self._devices.get(ident)
+            if device is not None:
+                await self._seen(device)
+
+    async def _seen(self, device: Device) -> None:
+        if (device.last_seen_at_ms or 0) < self._clock.now() - SEEN_MS:
+            await self._save(replace(device, last_seen_at_ms=self._clock.now(), last_seen_reason="connect"))
+
+    async def ask(self, fresh: Device) -> Request:
+        """A device wants what it has no right to: a request for a person. The same wish twice is one request."""
+        async with self._turn:
+            for request in self.requests():
+                same = request.device_id == fresh.device_id and request.role == fresh.role
+                if same and request.scopes == fresh.scopes:
+                    return request
+                if same:
+                    await self._forget(request)
+            waiting = self.requests()
+            if len(waiting) >= WAITING:
+                await self._forget(waiting[-1])
+            request = Request(
+                str(uuid.uuid4()),
+                fresh.device_id,
+                fresh.public_key,
+                fresh.platform,
+                fresh.client_id,
+                fresh.client_mode,
+                fresh.role,
+                (fresh.role,),
+                fresh.scopes,
+                fresh.device_id in self._devices,
+                self._clock.now(),
+            )
+            self._requests[request.request_id] = request
+            await self._records.keep(REQUEST, request.request_id, msgspec.json.encode(request))
+            self._said("device.pair.requested", request)
+            return request
+
+    async def approve(self, request_id: str, by: Iterable[str]) -> Device:
+        """Say yes. Raises RpcError: no such request, or the approver has not all the scopes it would give."""
+        async with self._turn:
+            request = self._asked(request_id)
+            _within(request.scopes, by)
+            now = self._clock.now()
+            known = self._devices.get(request.device_id)
+            if known is None:
+                device = _device(request, now)
+            else:
+                held = () if known.blocked else known.scopes
+                scopes = _union(held, request.scopes)
+                device = replace(known, scopes=scopes, approved_at_ms=now, blocked=False)
+                tokens = tuple(replace(t, scopes=scopes) if t.role == request.role else t for t in device.tokens)
+                device = replace(device, tokens=tokens)
+            await self._save(device)
+            await self._forget(request)
+            self._resolved(request, "approved")
+            return device
+
+    async def reject(self, request_id: str) -> Request:
+        """Say no. Raises RpcError for an unknown request."""
+        async with self._turn:
+            request = self._asked(request_id)
+            await self._forget(request)
+            self._resolved(request, "rejected")
+            return request
+
+    async def remove(self, ident: str, by: Iterable[str]) -> None:
+        """Take a device's access away: its connections end now, its token is dead, and coming back needs a yes.
+
+        Raises RpcError: unknown, or it has more scopes than the caller.
+        """
+        async with self._turn:
+            device = self._known(ident)
+            _within(device.scopes, by)
+            await self._save(replace(device, blocked=True, tokens=()))
+            for request in [r for r in self._requests.values() if r.device_id == ident]:
+                await self._forget(request)
+            self._cut(ident)
+
+    async def revoke(self, ident: str, role: str, by: Iterable[str]) -> int:
+        """Kill its token for a role and end its connections. Returns when. Raises RpcError."""
+        async with self._turn:
+            device = self._known(ident)
+            _within(device.scopes, by)
+            now = self._clock.now()
+            row = _row(device, role)
+            if row is None:
+                raise RpcError("unknown deviceId/role")
+            await self._save(_with(device, replace(row, digest="", revoked_at_ms=now)))
+            self._cut(ident)
+            return now
+
+    async def rotate(
+        self, ident: str, role: str, by: Iterable[str], *, own: bool, scopes: Iterable[str] | None = None
+    ) -> tuple[Token, str]:
+        """The old token dies and connections of the device end. `scopes` may only be fewer.
+
+        `own`: the device itself asked and is told the new token. For anybody else it is "": the device gets one when
+        it next logs in with the shared secret. Raises RpcError.
+        """
+        async with self._turn:
+            device = self._known(ident)
+            wanted = device.scopes if scopes is None else tuple(sorted(set(scopes)))
+            if not all(allows(device.scopes, scope) for scope in wanted):
+                raise RpcError("requested scopes exceed the approved ones")
+            _within(device.scopes, by)
+            if role not in device.roles:
+                raise RpcError("unknown deviceId/role")
+            device, token = self._issued(device, role, wanted)
+            row = _row(device, role)
+            assert row is not None
+            if not own:
+                row, token = replace(row, digest=""), ""
+            await self._save(_with(device, row))
+            self._cut(ident)
+            return row, token
+
+    def _issued(self, device: Device, role: str, scopes: tuple[str, ...]) -> tuple[Device, str]:
+        token, now = secrets.token_urlsafe(32), self._clock.now()
+        old = _row(device, role)
+        created, rotated = (old.created_at_ms, now) if old else (now, None)
+        return _with(device, Token(role, scopes, created, _digest(token), rotated)), token
+
+    async def _save(self, device: Device) -> None:
+        """What is taken away is gone before the row is written, what is given is there after it."""
+        old = self._devices.get(device.device_id)
+        stay = () if device.blocked else tuple(row.digest for row in device.tokens)
+        for row in old.tokens if old else ():
+            if row.digest not in stay:
+                self._holders.pop(row.digest, None)
+        await self._records.keep(DEVICE, device.device_id, msgspec.json.encode(device))
+        self._know(device)
+
+    def _cut(self, ident: str) -> None:
+        """Something was taken away: logins under way are judged again, live connections end."""
+        self.taken += 1
+        self._closed(ident)
+
+    def _know(self, device: Device) -> None:
+        self._devices[device.device_id] = device
+        if not device.blocked:
+            self._holders.update({row.digest: device.device_id for row in device.tokens if row.digest})
+
+    async def _forget(self, request: Request) -> None:
+        self._requests.pop(request.request_id, None)
+        await self._records.keep(REQUEST, request.request_id, None)
+
+    def _asked(self, request_id: str) -> Request:
+        for request in self.requests():
+            if request.request_id == request_id:
+                return request
+        raise RpcError("unknown requestId")
+
+    def _known(self, ident: str) -> Device:
+        device = self._devices.get(ident)
+        if device is None or device.blocked:
+            raise RpcError("unknown deviceId")
+        return device
+
+    def _resolved(self, request: Request, decision: str) -> None:
+        self._said(
+            "device.pair.resolved",
+            {
+                "requestId": request.request_id,
+                "deviceId": request.device_id,
+                "decision": decision,
+                "ts": self._clock.now(),
+            },
+        )
+
+
+def _within(scopes: Iterable[str], by: Iterable[str]) -> None:
+    have = frozenset(by)
+    for scope in scopes:
+        if not allows(have, scope):
+            raise RpcError(f"missing scope: {scope}")
+
+
+def _union(one: Iterable[str], other: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({*one, *other}))
+
+
+def _row(device: Device, role: str) -> Token | None:
+    return next((token for token in device.tokens if token.role == role), None)
+
+
+def _with(device: Device, token: Token) -> Device:
+    return replace(device, tokens=(*(t for t in device.tokens if t.role != token.role), token))
+
+
+def _device(request: Request, now: int) -> Device:
+    return Device(
+        request.device_id,
+        request.public_key,
+        request.platform,
+        request.client_id,
+        request.client_mode,
+        request.role,
+        request.roles,
+        request.scopes,
+        now,
+        now,
+    )
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

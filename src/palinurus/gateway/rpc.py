@@ -1,0 +1,232 @@
+"""The joint between the connections (`gateway/ws`) and the methods (`gateway/methods`): what a method is, who calls it,
+what it may raise, what it sees of the gateway, and which events there are. Values and protocols only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.gateway.port import Host
+
+Role: TypeAlias = Literal["operator", "node"]
+
+READ: Final = "operator.read"
+WRITE: Final = "operator.write"
+ADMIN: Final = "operator.admin"
+APPROVALS: Final = "operator.approvals"
+PAIRING: Final = "operator.pairing"
+NODE: Final = "node"  # a method for the role node; no operator scope opens it
+SCOPES: Final = frozenset({READ, WRITE, ADMIN, APPROVALS, PAIRING})
+
+ALL_SESSIONS: Final = "sessions"  # the topic of sessions.subscribe; a session's own topic is `session_topic(key)`
+
+
+def session_topic(key: str) -> str:
+    """The topic of one session (sessions.messages.subscribe)."""
+    return f"session:{key}"
+
+
+def allows(scopes: Collection[str], needed: str | None) -> bool:
+    """Whether a caller with `scopes` may do what needs `needed`. Admin opens all operator scopes, write opens read."""
+    if needed is None:
+        return True
+    if needed == NODE:
+        return False
+    return needed in scopes or ADMIN in scopes or (needed == READ and WRITE in scopes)
+
+
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
+    """The base of a method's params: JSON names in camelCase, unknown fields refused."""
+
+
+class ClientInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a client says about itself. Shown and logged; never a reason to allow anything."""
+
+    id: str
+    version: str
+    platform: str
+    mode: str
+    display_name: str | None = None
+    device_family: str | None = None
+    model_identifier: str | None = None
+    instance_id: str | None = None
+
+
+class Client(msgspec.Struct, frozen=True):
+    """A caller that has logged in. `scopes` were decided by the server from the credential."""
+
+    conn: str
+    role: Role
+    scopes: frozenset[str]
+    info: ClientInfo
+    device: str = ""  # "" = no device identity
+    principal: str = "owner"
+    how: str = "token"  # the credential: token, password, device, none, proxy
+    caps: frozenset[str] = frozenset()
+    address: str = ""
+    at: int = 0  # ms, when it logged in
+
+    def may(self, scope: str | None) -> bool:
+        """Whether it may do what needs `scope`."""
+        return self.role == NODE if scope == NODE else allows(self.scopes, scope)
+
+
+class RpcError(Exception):
+    """Raised by methods; becomes the error response. `message` is what clients match on."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "INVALID_REQUEST",
+        details: Any = None,
+        retryable: bool | None = None,
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.details = details
+        self.retryable = retryable
+        self.retry_after_ms = retry_after_ms
+
+
+class Kind(NamedTuple):
+    """An event clients may get. `scope` None: everyone logged in; `kept`: replayed to a client that reconnects."""
+
+    scope: str | None
+    kept: bool = True
+    listed: bool = True  # in hello-ok's features.events
+
+
+EVENTS: dict[str, Kind] = {
+    "connect.challenge": Kind(None, kept=False),
+    "agent": Kind(READ),
+    "chat": Kind(READ),
+    "chat.send_timing": Kind(READ, kept=False, listed=False),
+    "chat.side_result": Kind(READ, listed=False),
+    "session.message": Kind(READ),
+    "session.operation": Kind(READ),
+    "session.tool": Kind(READ),
+    "sessions.changed": Kind(READ),
+    "presence": Kind(None, kept=False),
+    "tick": Kind(None, kept=False),
+    "shutdown": Kind(None, kept=False),
+    "health": Kind(None, kept=False),
+    "heartbeat": Kind(None),
+    "cron": Kind(READ),
+    "device.pair.requested": Kind(PAIRING),
+    "device.pair.resolved": Kind(PAIRING),
+    "exec.approval.requested": Kind(APPROVALS),
+    "exec.approval.resolved": Kind(APPROVALS),
+    "plugin.approval.requested": Kind(APPROVALS),
+    "plugin.approval.resolved": Kind(APPROVALS),
+}
+
+
+class Face(Protocol):
+    """What methods see of the gateway."""
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def pairing(self) -> Any:
+        """`gateway.pairing.Pairing`."""
+        ...
+
+    @property
+    def scene(self) -> Any:
+        """`gateway.scene.Scene`: sessions, runs and what commands may use."""
+        ...
+
+    def broadcast(self, event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
+        """Send to every client whose scopes let it see `event` (a name in EVENTS). Numbered. Never waits."""
+        ...
+
+    def tell(self, topics: Iterable[str], event: str, payload: Any, *, drop_if_slow: bool = False) -> None:
+        """Send to every client that follows one of `topics` and may see `event`; once each, without a number."""
+        ...
+
+    def send(self, conn: str, event: str, payload: Any, *, drop_if_slow: bool = False) -> bool:
+        """Send to one connection (or to the one that resumed it), without a number. False if there is none."""
+        ...
+
+    def follow(self, conn: str, topic: str) -> None:
+        """`tell` reaches this connection from now on, until `unfollow` or its end."""
+        ...
+
+    def unfollow(self, conn: str, topic: str) -> None: ...
+
+    def followers(self, topics: Iterable[str]) -> frozenset[str]:
+        """The connections that follow one of `topics`, those that are gone but may come back included."""
+        ...
+
+    def clients(self) -> tuple[Client, ...]:
+        """Everyone logged in, oldest first."""
+        ...
+
+    def presence(self) -> list[dict[str, Any]]:
+        """Who is here, as PresenceEntry objects; this gateway first."""
+        ...
+
+    def disconnect(self, *, device: str | None = None, conn: str | None = None, reason: str = "") -> int:
+        """Close the live connections of a device (or one connection) at once, code 4001. Returns how many."""
+        ...
+
+    async def health(self, *, fresh: bool = False) -> Mapping[str, Any]:
+        """The health snapshot: the cached one unless `fresh`."""
+        ...
+
+    def remembered(self, key: str) -> Any | None:
+        """What `remember` kept under an idempotency key in the last five minutes."""
+        ...
+
+    def remember(self, key: str, value: Any) -> None: ...
+
+
+class Call(NamedTuple):
+    """One request on its way to a method."""
+
+    gateway: Face
+    client: Client
+    id: str
+    method: str
+    reply: Callable[[Any], None]  # writes a response with ok=true under this id
+
+    def ack(self, payload: Any) -> None:
+        """Send the first of two responses (`status` should be "accepted"); what `run` returns is the second."""
+        self.reply(payload)
+
+
+class Method(NamedTuple):
+    """A row of the method table. A frozen `params` type (see `Params`) is checked before `run` is called."""
+
+    name: str
+    scope: str | None  # an operator scope, NODE, or None: everyone who has logged in
+    params: type[msgspec.Struct] | None  # None: params are not looked at, `run` gets None
+    run: Callable[[Call, Any], Awaitable[Any]]  # returns the payload; raises RpcError
+    write: bool = False  # changes the control plane (config, updates): rate-limited
+    listed: bool = True  # in hello-ok's features.methods
+
+
+def table(*groups: Iterable[Method]) -> dict[str, Method]:
+    """One table of all groups. Raises ValueError for a name given twice."""
+    made: dict[str, Method] = {}
+    for group in groups:
+        for method in group:
+            if method.name in made:
+                raise ValueError(f"method {method.name} is there twice")
+            made[method.name] = method
+    return made

@@ -1,0 +1,268 @@
+"""One run as clients see it: run events in, `agent` and `chat` payloads out. A machine without I/O: `feed`, `flush`.
+
+Text is cumulative over the whole run in `chat` and over one model turn in `agent`. Who gets which push is `live`'s
+business; this file only says what kind of listener each is for.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from palinurus.core.stream.answer import spoken
+from palinurus.core.stream.live import Live
+from palinurus.core.types.events import (
+    AgentEnd,
+    AgentStart,
+    CompactionEnd,
+    CompactionStart,
+    Event,
+    MessageEnd,
+    MessageStart,
+    MessageUpdate,
+    ToolEnd,
+    ToolStart,
+    ToolUpdate,
+)
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import Assistant
+from palinurus.core.types.model import Failure
+
+# all: broadcast to every reader; tool: to the starter and those who follow sessions; session: the run's edges.
+Audience: TypeAlias = Literal["all", "tool", "session"]
+
+_KINDS = {"refused": "refusal", "timeout": "timeout", "rate_limit": "rate_limit", "overflow": "context_length"}
+_COMMANDS = frozenset({"exec", "process"})
+
+
+class Push(NamedTuple):
+    """Something to send."""
+
+    audience: Audience
+    event: str
+    payload: dict[str, Any]
+
+
+class Run:
+    """A run in flight. `id` is what its client calls it; `text` all it has said so far, as people see it."""
+
+    def __init__(self, ident: str, item: str, session: str, agent: str, inbound: Inbound) -> None:
+        self.id = ident
+        self.item = item
+        self.session = session
+        self.agent = agent
+        self.inbound = inbound
+        self.conn = ""  # the connection that asked for it
+        self.started = 0
+        self.text = ""
+        self.stop = ""  # why it was stopped, as chat.abort calls it
+        self.waiting = False  # text came that nobody has been told of
+        self._live: Live | None = None
+        self._seq = 0
+        self._turn = ""  # text of this model turn
+        self._told = 0  # characters of `text` that were sent
+        self._turn_told = 0
+        self._replaced = False
+        self._calls: dict[str, tuple[str, int]] = {}
+
+    def feed(self, event: Event, now: int) -> list[Push]:
+        """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
+        kind = type(event)
+        if kind is MessageUpdate:
+            return self._update(event, now)  # type: ignore[arg-type]
+        step = _STEPS.get(kind)
+        return step(self, event, now) if step is not None else []
+
+    def flush(self, now: int) -> list[Push]:
+        """The text that waits, as one delta in each stream."""
+        if not self.waiting:
+            return []
+        self.waiting = False
+        delta, turn = self.text[self._told :], self._turn[self._turn_told :]
+        replace = {"replace": True} if self._replaced else {}
+        if self._replaced:
+            delta, turn = self.text, self._turn
+        self._told, self._turn_told, self._replaced = len(self.text), len(self._turn), False
+        agent = self._agent("assistant", {"text": self._turn, "delta": turn, **replace}, now)
+        chat = self._chat("delta", now, {"deltaText": delta, **replace, "message": self._message(now)})
+        return [agent, chat]
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def _start(self, event: AgentStart, now: int) -> list[Push]:
+        self.started = event.started
+        self._live = Live(event.reasoning)
+        return [
+            self._agent("lifecycle", {"phase": "start", "startedAt": event.started}, now),
+            Push("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
+        ]
+
+    def _begin(self, event: MessageStart, now: int) -> list[Push]:
+        pushes = self.flush(now)
+        self._shown(event)
+        if event.message is None:
+            self._turn, self._turn_told = "", 0
+        return pushes
+
+    def _update(self, event: MessageUpdate, now: int) -> list[Push]:
+        if self._live is None:  # a command's answer has no run around it; its end carries the whole
+            return []
+        pushes: list[Push] = []
+        for kind, text in self._live.feed(event):
+            if kind == "reasoning":
+                pushes.append(self._agent("thinking", {"text": text, "delta": text}, now))
+            else:
+                self._say(kind, text)
+        return pushes
+
+    def _message_end(self, event: MessageEnd, now: int) -> list[Push]:
+        self._shown(event)
+        return self.flush(now) if isinstance(event.message, Assistant) else []
+
+    def _shown(self, event: Event) -> None:
+        for kind, text in self._live.feed(event) if self._live is not None else ():
+            if kind != "reasoning":
+                self._say(kind, text)
+
+    def _say(self, kind: str, text: str) -> None:
+        if kind == "replace":
+            self.text = self.text[: len(self.text) - len(self._turn)] + text
+            self._turn, self._replaced = text, True
+        else:
+            self.text += text
+            self._turn += text
+        self.waiting = True
+
+    def _tool_start(self, event: ToolStart, now: int) -> list[Push]:
+        pushes = self.flush(now)
+        self._calls[event.id] = (event.summary or event.name, now)
+        data = {"phase": "start", "name": event.name, "toolCallId": event.id, "args": event.args}
+        item = {**self._item(event.id, event.name), "phase": "start", "status": "running", "startedAt": now}
+        return [*pushes, self._agent("tool", data, now, "tool"), self._agent("item", item, now)]
+
+    def _tool_update(self, event: ToolUpdate, now: int) -> list[Push]:
+        partial = {"content": [{"type": "text", "text": event.partial}]}
+        data = {"phase": "update", "name": event.name, "toolCallId": event.id, "partialResult": partial}
+        pushes = [self._agent("tool", data, now, "tool")]
+        if event.name in _COMMANDS:
+            pushes.append(self._output(event.id, event.name, event.partial, now, phase="delta", status="running"))
+        return pushes
+
+    def _tool_end(self, event: ToolEnd, now: int) -> list[Push]:
+        result = {"content": msgspec.to_builtins(event.result.content), "details": event.result.details}
+        data = {
+            "phase": "result",
+            "name": event.name,
+            "toolCallId": event.id,
+            "meta": self._calls.get(event.id, (event.name, now))[0],
+            "isError": event.is_error,
+            "result": result,
+        }
+        status = "failed" if event.is_error else "completed"
+        item = {**self._item(event.id, event.name), "phase": "end", "status": status, "endedAt": now}
+        pushes = [self._agent("tool", data, now, "tool"), self._agent("item", item, now)]
+        if event.name in _COMMANDS:
+            extra = {"phase": "end", "status": status, "durationMs": event.took_ms}
+            pushes.append(self._output(event.id, event.name, event.result.text, now, **extra))
+        self._calls.pop(event.id, None)
+        return pushes
+
+    def _item(self, call: str, name: str) -> dict[str, Any]:
+        kind = "command" if name in _COMMANDS else "tool"
+        title, started = self._calls.get(call, (name, 0))
+        return {
+            "itemId": f"{kind}:{call}",
+            "kind": kind,
+            "title": title,
+            "name": name,
+            "toolCallId": call,
+            "startedAt": started,
+        }
+
+    def _output(self, call: str, name: str, output: str, now: int, **extra: Any) -> Push:
+        data = {**self._item(call, name), "output": output, **extra}
+        return self._agent("command_output", data, now)
+
+    def _compaction(self, event: CompactionStart | CompactionEnd, now: int) -> list[Push]:
+        start = isinstance(event, CompactionStart)
+        data: dict[str, Any] = {"phase": "start" if start else "end"}
+        if isinstance(event, CompactionEnd):
+            data |= {"completed": event.completed, "willRetry": event.will_retry}
+        shown = {**data, "operation": "compact", "operationId": f"{self.id}:compact", "ts": now}
+        return [self._agent("compaction", data, now), Push("session", "session.operation", shown)]
+
+    def _end(self, event: AgentEnd, now: int) -> list[Push]:
+        self._replaced = self._replaced and self.waiting
+        pushes = self.flush(now) if self._live is not None else []
+        stopped = event.end in ("aborted", "timeout")
+        failed = event.failure is not None and not stopped
+        if not failed and not stopped:
+            whole = spoken([m for m in event.messages if isinstance(m, Assistant)])
+            self.text = whole if self._live is None or not self.text else self.text
+        ended = {"aborted": stopped, "endedAt": event.ended or now}
+        if failed:
+            assert event.failure is not None
+            pushes += [self._failed(event.failure, now)]
+            data = {"phase": "error", "error": event.failure.message, **ended}
+        else:
+            pushes += [self._stopped(event, now) if stopped else self._final(event, now)]
+            data = {"phase": "end", "stopReason": event.end, **ended}
+        if self._live is None:  # a command: nothing ran
+            return pushes
+        edge = {"phase": "error" if failed else "end", "runId": self.id, "ts": now}
+        return [*pushes, self._agent("lifecycle", data, now), Push("session", "sessions.changed", edge)]
+
+    def _final(self, event: AgentEnd, now: int) -> Push:
+        message = self._message(now)
+        if self._live is None:
+            message |= {"command": True, "model": "gateway-injected", "provider": "openclaw"}
+        shown = {"message": message} if self.text.strip() else {}
+        notices = {"notices": list(event.notices)} if event.notices else {}
+        return self._chat("final", now, {"stopReason": event.end, **shown, **notices})
+
+    def _stopped(self, event: AgentEnd, now: int) -> Push:
+        reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
+        return self._chat("aborted", now, {"stopReason": reason, "message": self._message(now)})
+
+    def _failed(self, failure: Failure, now: int) -> Push:
+        text = {"role": "assistant", "content": [{"type": "text", "text": f"Error: {failure.message}"}]}
+        kind = _KINDS.get(failure.kind, "unknown")
+        shown = {"errorMessage": failure.message, "errorKind": kind, "message": {**text, "timestamp": now}}
+        return self._chat("error", now, shown)
+
+    # --- payloads --------------------------------------------------------------------------------------------
+
+    def _message(self, now: int) -> dict[str, Any]:
+        return {"role": "assistant", "content": [{"type": "text", "text": self.text}], "timestamp": now}
+
+    def _chat(self, state: str, now: int, more: dict[str, Any]) -> Push:
+        self._seq += 1
+        head = {"runId": self.id, "sessionKey": self.session, "agentId": self.agent, "seq": self._seq, "state": state}
+        return Push("all", "chat", {**head, **more})
+
+    def _agent(self, stream: str, data: dict[str, Any], now: int, audience: Audience = "all") -> Push:
+        self._seq += 1
+        payload = {
+            "runId": self.id,
+            "stream": stream,
+            "data": data,
+            "sessionKey": self.session,
+            "agentId": self.agent,
+            "seq": self._seq,
+            "ts": now,
+        }
+        return Push(audience, "agent", payload)
+
+
+_STEPS: dict[type, Any] = {
+    AgentStart: Run._start,
+    MessageStart: Run._begin,
+    MessageEnd: Run._message_end,
+    ToolStart: Run._tool_start,
+    ToolUpdate: Run._tool_update,
+    ToolEnd: Run._tool_end,
+    CompactionStart: Run._compaction,
+    CompactionEnd: Run._compaction,
+    AgentEnd: Run._end,
+}

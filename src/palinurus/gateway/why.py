@@ -1,0 +1,179 @@
+"""One message explained: which model and level and why, what the prompt was made of, what the cache did, which tools
+there were, what was remembered, what it cost, and where the time went. Reads what is on file; makes nothing up.
+
+What a run leaves on file (model calls, tools, times, cost) is told as it was. Level, prompt and tools are told as they
+stand for the session's next run, and say so with `asOf`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from palinurus.agent.watch import Look, place
+from palinurus.agent.why import FIXES, cause, verdict
+from palinurus.core.policy import taint
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.gateway.offers import hidden, offer
+from palinurus.gateway.rows import Seen
+from palinurus.gateway.spent import totals
+from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.facts import facts
+from palinurus.sessions.entries import Said
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import ItemRow, Spent, Step
+
+SHOWN = 2000  # characters of a result
+_TOOK = re.compile(r"(\d+) ms$")
+_MEMORY = frozenset({"memory_search", "memory_get"})
+
+
+async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, admin: bool) -> dict[str, Any]:
+    """Everything about one message of a session."""
+    calls = [call for call in await desk.store.spent(row.at, str(seen.key)) if call.item == row.id]
+    steps = await desk.store.trace(row.id)
+    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)]
+    answers = [m for m in said if isinstance(m, Assistant)]
+    results = [m for m in said if isinstance(m, ToolResult)]
+    record = seen.record or Record(sessionId="")
+    now = facts(desk, seen.key, record)
+    look = desk.look(record.sessionId)
+    offered = offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
+    used = [f"{m.provider}/{m.model}" for m in answers]
+    return {
+        "item": row.id,
+        "sessionKey": str(seen.key),
+        "sessionId": record.sessionId,
+        "outcome": row.outcome,
+        "model": {
+            "used": list(dict.fromkeys(used)),
+            "next": str(now.model.ref),
+            "source": "session" if record.modelOverride else "agent",
+            "stopReason": answers[-1].stopReason if answers else None,
+        },
+        "thinking": {"level": now.level.level, "reason": now.level.reason, "asOf": "next"},
+        "prompt": await _prompt(desk, seen, look),
+        "cache": _cache(look, calls, row),
+        "tools": {
+            "offered": list(offered.tools),
+            "hidden": hidden(desk, offered, admin=admin),
+            "called": _called(answers, results),
+            "asOf": "next",
+        },
+        "memories": [found for result in results if result.toolName in _MEMORY for found in _memories(result)],
+        "taint": list(taint.of(said)),
+        "cost": {**totals(calls), "calls": len(calls)},
+        "time": _time(row, calls, steps),
+    }
+
+
+async def _prompt(desk: Desk, seen: Seen, look: Look | None) -> dict[str, Any]:
+    """The sections of the last request if it was seen, else of the next one."""
+    if look is not None:
+        sections = [
+            {"name": piece.name, "bytes": piece.size, "stable": piece.group == "stable"}
+            for piece in look.pieces
+            if piece.group in ("stable", "volatile")
+        ]
+        sizes = {group: sum(p.size for p in look.pieces if p.group == group) for group in ("tool", "message")}
+        return {"asOf": look.at, "sections": sections, "toolBytes": sizes["tool"], "messageBytes": sizes["message"]}
+    report = await desk.prompt_report(seen.key) if desk.prompt_report is not None else None
+    parts = report.parts if report is not None else ()
+    return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
+
+
+def _cache(look: Look | None, calls: list[Spent], row: ItemRow) -> dict[str, Any]:
+    """What the provider read from its cache, and the first difference to the request before it, if one broke it."""
+    asked = sum(call.input + call.cache_read + call.cache_write for call in calls)
+    read = sum(call.cache_read for call in calls)
+    made: dict[str, Any] = {"read": read, "asked": asked, "share": round(read / asked, 3) if asked else None}
+    made["verdict"] = verdict(look, calls)
+    breaks = [found for found in look.breaks if cause(found, [row])] if look is not None else []
+    if breaks:
+        what = breaks[0].what
+        made["break"] = {"where": place(what), "why": FIXES[what.cause], **msgspec.to_builtins(what)}
+    return made
+
+
+def _called(answers: list[Assistant], results: list[ToolResult]) -> list[dict[str, Any]]:
+    ended = {result.toolCallId: result for result in results}
+    return [
+        {"id": call.id, "name": call.name, "isError": ended[call.id].isError if call.id in ended else None}
+        for answer in answers
+        for call in answer.calls
+    ]
+
+
+def _memories(result: ToolResult) -> list[dict[str, Any]]:
+    """Where what was remembered stands."""
+    details = result.details if isinstance(result.details, dict) else {}
+    hits = details.get("results")
+    found = hits if isinstance(hits, list) else [details] if details.get("path") else []
+    names = ("path", "startLine", "endLine", "score")
+    return [{name: hit[name] for name in names if name in hit} for hit in found if isinstance(hit, dict)]
+
+
+def _time(row: ItemRow, calls: list[Spent], steps: list[Step]) -> dict[str, Any]:
+    """Milliseconds per phase. `other` is our own work; what ran at the same time is counted in each."""
+    took = [int(found[1]) for step in steps if step.what == "result" and (found := _TOOK.search(step.detail))]
+    phases = {"queued": max(0, row.claimed - row.at) if row.claimed else None}
+    phases |= {"model": sum(call.ms for call in calls), "tools": sum(took)}
+    if row.settled and row.claimed:
+        running = max(0, row.settled - row.claimed)
+        phases |= {"running": running, "other": max(0, running - (phases["model"] or 0) - (phases["tools"] or 0))}
+        phases["total"] = max(0, row.settled - row.at)
+    return phases
+
+
+async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict[str, Any]:
+    """Every model request and every tool call of one message, and what else was recorded, in order."""
+    steps = await desk.store.trace(row.id)
+    calls = [call for call in await desk.store.spent(row.at) if call.item == row.id]
+    timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
+    timeline += [_model(call) for call in calls]
+    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []
+    asked = {call.id: call for m in said if isinstance(m, Assistant) for call in m.calls}
+    ended = [m for m in said if isinstance(m, ToolResult)]
+    return {
+        "item": row.id,
+        "sessionKey": row.session,
+        "lane": row.lane,
+        "state": row.state,
+        "outcome": row.outcome,
+        "attempts": row.attempts,
+        "acceptedAt": row.at,
+        "startedAt": row.claimed or None,
+        "endedAt": row.settled or None,
+        "absorbedBy": row.absorbed_by or None,
+        "timeline": sorted(timeline, key=lambda line: line["at"]),
+        "tools": [
+            {
+                "id": result.toolCallId,
+                "name": result.toolName,
+                "args": asked[result.toolCallId].arguments if result.toolCallId in asked else None,
+                "endedAt": result.timestamp,
+                "isError": result.isError,
+                "result": result.text[:SHOWN],
+            }
+            for result in ended
+        ],
+    }
+
+
+def _model(call: Spent) -> dict[str, Any]:
+    return {
+        "at": call.at,
+        "kind": "model",
+        "detail": f"{call.provider}/{call.model}",
+        "startedAt": call.at - call.ms,
+        "ms": call.ms,
+        "input": call.input,
+        "output": call.output,
+        "cacheRead": call.cache_read,
+        "cacheWrite": call.cache_write,
+        "cost": call.cost,
+    }

@@ -1,0 +1,288 @@
+"""One WebSocket: challenge, login, then requests in and responses and events out. One task reads, one writes, each
+request is a task of its own. What a client may do was decided at login; here it is held to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from aiohttp import WSMsgType, web
+
+from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, QueueFull
+from palinurus.gateway import limits
+from palinurus.gateway.auth import Knock
+from palinurus.gateway.rpc import ADMIN, NODE, Call, Client, Method, RpcError
+from palinurus.gateway.ws import frames, handshake
+from palinurus.gateway.ws.face import Room
+from palinurus.gateway.ws.handshake import Login, Refused, Wish
+from palinurus.gateway.ws.outgoing import Outgoing
+
+log = logging.getLogger(__name__)
+
+LINGER = 2.0  # seconds a closing client has to take its last frames
+POLICY, TOO_BIG = 1008, 1009
+KINDS: Mapping[type[PalinurusError], str] = {BadRequest: "INVALID_REQUEST", NotFound: "INVALID_REQUEST"}
+
+
+class Wire(Protocol):
+    """The HTTP connection below, as far as it counts bytes: `budget` may still come before `over` is called."""
+
+    budget: int | None
+    over: Callable[[], None]
+
+
+class Connection:
+    """A client from its first byte to its last. `client` is there after login only."""
+
+    client: Client
+
+    def __init__(self, room: Room, ws: web.WebSocketResponse, transport: asyncio.Transport, wire: Wire) -> None:
+        self._room = room
+        self._ws = ws
+        self._transport = transport
+        self._wire = wire
+        self._loop = asyncio.get_running_loop()
+        self._out = Outgoing(room.buffered)
+        self._ending: tuple[int, str] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._rebuffs = 0
+        self._deadline: asyncio.TimerHandle | None = None
+        self._killer: asyncio.TimerHandle | None = None
+        self.conn = str(uuid.uuid4())
+
+    async def run(self, knock: Knock) -> None:
+        """Until it ends, one way or the other."""
+        self._wire.budget, self._wire.over = frames.BEFORE_LOGIN, lambda: self.close(TOO_BIG, "")
+        self._deadline = self._loop.call_later(
+            self._room.settings.gateway.handshake, lambda: self.close(POLICY, "handshake timeout")
+        )
+        writing = self._loop.create_task(self._write())
+        try:
+            if await self._login(knock):
+                await self._read()
+        finally:
+            self._deadline.cancel()
+            self.close(1000, "", flush=True)
+            await writing
+            if self._killer is not None:
+                self._killer.cancel()
+
+    # --- out ------------------------------------------------------------------------------------------------------
+
+    def push(self, head: bytes, payload: bytes, tail: bytes, droppable: bool = False) -> None:
+        """Queue an event."""
+        self._add((head, payload, tail), droppable)
+
+    def close(self, code: int, reason: str, *, flush: bool = False) -> None:
+        """End it: nothing of the client is served from now on. With `flush` what waits is written first."""
+        if self._ending is not None:
+            return
+        self._ending = (code, reason)
+        self._room.left(self)  # at once: its socket may take seconds to die
+        if not flush:
+            self._out.clear()
+        self._out.wake.set()
+        self._killer = self._loop.call_later(LINGER, self._transport.abort)
+
+    def cut(self, code: int, reason: str) -> None:
+        """End it and what it has under way: its rights are gone."""
+        self.close(code, reason)
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    def _add(self, pieces: tuple[bytes, ...], droppable: bool = False) -> None:
+        if self._ending is not None:
+            return
+        if not self._out.add(pieces, self._transport.get_write_buffer_size(), droppable):
+            log.warning("client %s reads too slowly and is closed", self.conn)
+            self.close(POLICY, "slow consumer")
+
+    async def _write(self) -> None:
+        """The one writer; the close frame is its last."""
+        try:
+            while True:
+                await self._out.wake.wait()
+                while (frame := self._out.take()) is not None:
+                    await self._ws.send_frame(frame, WSMsgType.TEXT)
+                if self._ending is not None:
+                    code, reason = self._ending
+                    await self._ws.close(code=code, message=frames.reason(reason), drain=False)
+                    return
+        except (ConnectionError, RuntimeError):  # RuntimeError: aiohttp's word for a socket that closed in between
+            self.close(1006, "")
+            self._transport.abort()
+
+    # --- in -------------------------------------------------------------------------------------------------------
+
+    async def _next(self) -> bytes | None:
+        """The next frame's bytes; None when there will be none."""
+        while self._ending is None:
+            message = await self._ws.receive()
+            if message.type in (WSMsgType.TEXT, WSMsgType.BINARY):
+                data = message.data
+                return data if isinstance(data, bytes) else str(data).encode()
+            if message.type not in (WSMsgType.PING, WSMsgType.PONG):
+                return None
+        return None
+
+    async def _login(self, knock: Knock) -> bool:
+        nonce = str(uuid.uuid4())
+        challenge = frames.encode({"nonce": nonce, "ts": self._room.clock.now()})
+        self.push(frames.head("connect.challenge"), challenge, frames.tail())
+        data = await self._next()
+        if data is None or self._ending is not None:
+            return False
+        door = handshake.Handshake(self._room.gate, self._room.pairing, knock, nonce)
+        while True:
+            # Something may be taken away while we wait for the disk: then the same words are judged again.
+            taken = self._room.pairing.taken
+            outcome = door.feed(data, self._room.clock.now())
+            token, outcome = await self._settled(outcome)
+            if self._room.pairing.taken == taken:
+                break
+        if isinstance(outcome, Refused):
+            self._refuse(outcome)
+            return False
+        if self._ending is not None:
+            return False
+        self._welcome(outcome, token, knock)
+        return True
+
+    async def _settled(self, outcome: handshake.Outcome) -> tuple[str, Refused | Login]:
+        """What has to be on disk before the client hears of it."""
+        try:
+            if isinstance(outcome, Wish):
+                request = await self._room.pairing.ask(outcome.device)
+                return "", Refused(outcome.id, handshake.pairing_required(request.request_id, outcome))
+            if isinstance(outcome, Refused):
+                return "", outcome
+            starting = self._room.starting()
+            if starting is not None:
+                return "", Refused(outcome.id, starting, 1013)
+            if outcome.enrol is not None:
+                _, token = await self._room.pairing.enrol(outcome.enrol)
+                return token, outcome
+            if outcome.params.device is not None:
+                await self._room.pairing.seen(outcome.params.device.id)
+            return "", outcome
+        except PalinurusError as error:
+            return "", Refused(outcome.id, _translated(error))
+        except RpcError as error:
+            return "", Refused(outcome.id, error)
+
+    def _refuse(self, refused: Refused) -> None:
+        error = refused.error
+        reason = ""
+        if error is not None:
+            self._add((frames.refusal(refused.id, error),))
+            details = error.details if isinstance(error.details, dict) else {}
+            request = details.get("requestId")
+            reason = f"{error.message} (requestId: {request})" if request else error.message
+            log.info("ws login refused: %s", details.get("code") or error.message)
+        self.close(refused.close, reason, flush=True)
+
+    def _welcome(self, login: Login, token: str, knock: Knock) -> None:
+        """From here on it is a client. One step: nothing can be sent between hello-ok and the first event."""
+        asked = login.params
+        self.client = Client(
+            self.conn,
+            "operator",
+            frozenset(login.scopes),
+            asked.client,
+            asked.device.id if asked.device else "",
+            login.principal,
+            login.how,
+            frozenset(asked.caps),
+            knock.address,
+            self._room.clock.now(),
+        )
+        self._wire.budget = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._room.joined(self, login, token, lambda hello: self._add((frames.answer(login.id, hello),)))
+
+    async def _read(self) -> None:
+        while (data := await self._next()) is not None:
+            if self._ending is not None:
+                return
+            request = frames.request(data)
+            if isinstance(request, frames.Request):
+                self._dispatch(request)
+            elif request is not None:
+                self._add((frames.refusal(request.id, RpcError(request.message)),))
+
+    def _dispatch(self, request: frames.Request) -> None:
+        method = self._room.methods.get(request.method)
+        error = self._barred(request.method, method)
+        if error is None and len(self._tasks) >= limits.REQUESTS:
+            text = "too many requests under way"
+            error = RpcError(text, code="UNAVAILABLE", retryable=True, retry_after_ms=500)
+        if error is not None:
+            self._add((frames.refusal(request.id, error),))
+            if self._rebuffs >= limits.REBUFFS:
+                self.close(POLICY, "repeated unauthorized requests", flush=True)
+            return
+        assert method is not None
+        task = self._loop.create_task(self._serve(method, request))
+        self._tasks.add(task)
+        self._room.tasks.add(task)
+        task.add_done_callback(self._served)
+
+    def _served(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.tasks.discard(task)
+
+    def _barred(self, name: str, method: Method | None) -> RpcError | None:
+        """Why this client may not call this, if so."""
+        client = self.client
+        if method is None:
+            if not client.may(ADMIN):
+                return RpcError(f"missing scope: {ADMIN}")
+            return RpcError(
+                "connect is only valid as the first request" if name == "connect" else f"unknown method: {name}"
+            )
+        if not client.may(method.scope):
+            if method.scope != NODE:
+                return RpcError(f"missing scope: {method.scope}")
+            self._rebuffs += 1
+            return RpcError(f"unauthorized role: {client.role}")
+        self._rebuffs = 0
+        wait = self._room.pace.step(client.device or client.principal) if method.write else 0.0
+        if wait > 0:
+            text = f"rate limit exceeded for {name}; retry after {int(wait) + 1}s"
+            details = {"method": name, "limit": f"{limits.WRITES} per {limits.WINDOW:.0f}s"}
+            after = int(wait * 1000) + 1
+            return RpcError(text, code="UNAVAILABLE", details=details, retryable=True, retry_after_ms=after)
+        return None
+
+    async def _serve(self, method: Method, request: frames.Request) -> None:
+        try:
+            given = None if method.params is None else frames.params(method.name, method.params, request.params)
+            call = Call(
+                self._room, self.client, request.id, method.name, lambda payload: self._answer(request, payload)
+            )
+            self._answer(request, await method.run(call, given))
+        except RpcError as error:
+            self._add((frames.refusal(request.id, error),))
+        except PalinurusError as error:
+            self._add((frames.refusal(request.id, _translated(error)),))
+        except Exception:  # task boundary: one broken method must not be more than an error response
+            log.exception("method %s failed", method.name)
+            broken = RpcError("internal error; the gateway's log says more", code="UNAVAILABLE")
+            self._add((frames.refusal(request.id, broken),))
+
+    def _answer(self, request: frames.Request, payload: Any) -> None:
+        frame = frames.answer(request.id, payload)
+        if len(frame) > frames.FRAME:
+            frame = frames.refusal(request.id, RpcError("the answer is too large; ask for less"))
+        self._add((frame,))
+
+
+def _translated(error: PalinurusError) -> RpcError:
+    again = isinstance(error, Draining | QueueFull)
+    code = next((code for kind, code in KINDS.items() if isinstance(error, kind)), "UNAVAILABLE")
+    return RpcError(error.message, code=code, retryable=again or None, retry_after_ms=1000 if again else None)

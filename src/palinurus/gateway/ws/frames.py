@@ -1,0 +1,185 @@
+"""The frames of protocol 4 as bytes: requests in, responses and events out, and the words for what is wrong with one.
+
+No I/O. Events are built from three pieces, so that one encoded payload serves every client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from palinurus.gateway.rpc import RpcError
+
+PROTOCOL = 4
+BEFORE_LOGIN = 64 * 1024  # bytes a peer may send before it has logged in, all frames together
+FRAME = 25 * 1024 * 1024  # bytes of one frame after login
+BUFFERED = 50 * 1024 * 1024  # bytes that may wait for a client that reads slowly
+TICK_MS = 30_000
+REASON = 120  # bytes of a close reason; the wire allows 123
+
+Word = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """A request as it came. `params` is decoded later, into the method's own type."""
+
+    type: Literal["req"]
+    id: Word
+    method: Word
+    params: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Bad(NamedTuple):
+    """A frame that is JSON but no request: answer under `id`, keep the connection."""
+
+    id: str
+    message: str
+
+
+_request = msgspec.json.Decoder(Request)
+_any = msgspec.json.Decoder()
+_encode = msgspec.json.Encoder().encode
+_PLACE = re.compile(r" - at `(.*)`$", re.DOTALL)
+_TYPES = {
+    "int": "integer",
+    "str": "string",
+    "bool": "boolean",
+    "float": "number",
+    "object": "object",
+    "array": "array",
+    "null": "null",
+}
+
+
+def request(data: str | bytes) -> Request | Bad | None:
+    """The request in a frame; None when it is not JSON at all (such frames are ignored). Never raises."""
+    try:
+        return _request.decode(data)
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    try:
+        value = _any.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return Bad("invalid", "invalid request frame: must be object")
+    ident = value.get("id")
+    faults = [f"must have required property '{name}'" for name in ("id", "method") if name not in value]
+    if "type" not in value:
+        faults.append("must have required property 'type'")
+    elif value["type"] != "req":
+        faults.append("at /type: must be equal to constant")
+    for name in ("id", "method"):
+        given = value.get(name, "x")
+        if not isinstance(given, str):
+            faults.append(f"at /{name}: must be string")
+        elif not given:
+            faults.append(f"at /{name}: must NOT have fewer than 1 characters")
+    good = isinstance(ident, str) and bool(ident)
+    return Bad(str(ident) if good else "invalid", "invalid request frame: " + "; ".join(faults))
+
+
+def params(method: str, kind: type[msgspec.Struct], raw: msgspec.Raw) -> Any:
+    """The params as the method's own type. Raises RpcError with the words clients know."""
+    data = memoryview(raw)
+    try:
+        return msgspec.json.decode(b"{}" if data.nbytes == 4 and bytes(data) == b"null" else data, type=kind)
+    except msgspec.ValidationError as exc:
+        raise RpcError(f"invalid {method} params: {complaint(str(exc))}") from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise RpcError(f"invalid {method} params: must be object") from None
+
+
+def complaint(text: str) -> str:
+    """A msgspec message in the words of a JSON schema validator."""
+    found = _PLACE.search(text)
+    place, text = (_pointer(found[1]), text[: found.start()]) if found else ("", text)
+    if text.startswith("Object missing required field"):
+        return (f"at {place}: " if place else "") + f"must have required property '{_quoted(text)}'"
+    if text.startswith("Object contains unknown field"):
+        return f"at {place or 'root'}: unexpected property '{_quoted(text)}'"
+    if "enum value" in text or text.startswith("Invalid value"):
+        words = "must be equal to one of the allowed values"
+    elif "of length >= " in text:
+        words = f"must NOT have fewer than {text.rpartition(' ')[2]} characters"
+    elif "of length <= " in text:
+        words = f"must NOT have more than {text.rpartition(' ')[2]} characters"
+    elif bound := re.search(r"Expected `\w+` ([<>]=?) (\S+)$", text):
+        words = f"must be {bound[1]} {bound[2]}"
+    elif kinds := re.match(r"Expected `([^`]+)`", text):
+        words = "must be " + ",".join(_TYPES.get(k.strip(), k.strip()) for k in kinds[1].split("|"))
+    else:
+        words = text
+    return f"at {place}: {words}" if place else words
+
+
+def _pointer(path: str) -> str:
+    """`$.a[0].b` as /a/0/b."""
+    return "".join(f"/{part}" for part in re.split(r"[.\[\]]+", path.lstrip("$")) if part)
+
+
+def _quoted(text: str) -> str:
+    return text.split("`")[1] if text.count("`") >= 2 else ""
+
+
+def encode(value: Any) -> bytes:
+    """JSON. Half a surrogate pair, which models do produce, becomes a replacement character."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:
+        return _encode(_clean(msgspec.to_builtins(value)))
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
+
+
+def answer(ident: str, payload: Any) -> bytes:
+    """A response that says ok."""
+    body = payload if isinstance(payload, msgspec.Raw) else encode(payload)
+    return b'{"type":"res","id":' + encode(ident) + b',"ok":true,"payload":' + bytes(body) + b"}"
+
+
+def refusal(ident: str, error: RpcError) -> bytes:
+    """A response that says why not. Clients drop it unless code and message are there."""
+    shape: dict[str, Any] = {"code": error.code or "UNAVAILABLE", "message": error.message or "failed"}
+    if error.details is not None:
+        shape["details"] = error.details
+    if error.retryable is not None:
+        shape["retryable"] = error.retryable
+    if error.retry_after_ms is not None:
+        shape["retryAfterMs"] = max(0, int(error.retry_after_ms))
+    return encode({"type": "res", "id": ident, "ok": False, "error": shape})
+
+
+def head(event: str) -> bytes:
+    """The bytes of an event before its payload."""
+    return b'{"type":"event","event":' + encode(event) + b',"payload":'
+
+
+def tail(seq: int | None = None, version: bytes = b"", pos: int | None = None) -> bytes:
+    """The bytes of an event after its payload. `version` is an encoded stateVersion."""
+    out = b""
+    if seq is not None:
+        out += b',"seq":%d' % seq
+    if version:
+        out += b',"stateVersion":' + version
+    if pos is not None:
+        out += b',"pos":%d' % pos
+    return out + b"}"
+
+
+def reason(text: str) -> bytes:
+    """A close reason that fits, cut between characters."""
+    return text.encode("utf-8", "replace")[:REASON].decode("utf-8", "ignore").encode()

@@ -1,0 +1,154 @@
+"""What sub-agents and those who started them are told. Text only; pure but for nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.core.policy.taint import Taint, outside
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.untrusted import wrap
+from palinurus.inbox.children.record import Child, Outcome
+
+CHANNEL = "subagent"
+SKIP = "ANNOUNCE_SKIP"  # a child's whole answer: nobody is told
+SHOWN = 32_000  # characters of a result
+TASK = 2_000  # characters of the task in the prompt
+CAP = 100  # messages of one session that may wait when a result comes
+
+STATUS: dict[Outcome, str] = {
+    "ok": "completed successfully",
+    "error": "failed",
+    "timeout": "timed out",
+    "killed": "was killed",
+    "stopped": "was stopped",
+}
+_AFTER = (
+    "This is the program speaking, not a person. Use the result for what it was wanted for: go on, or tell the person "
+    "in your own words what matters of it, without run ids and statistics. {rest} If there is nothing to do or to say "
+    "now, answer NO_REPLY."
+)
+
+
+class Cost(NamedTuple):
+    """What a sub-agent used."""
+
+    input: int = 0
+    output: int = 0
+    dollars: float | None = None
+
+
+def context(child: Child, may_start: bool) -> str:
+    """Its part of the system prompt: the same for all its runs."""
+    target = child.asker.target
+    where = f", for somebody on {target.channel}" if target.channel and target.channel != CHANNEL else ""
+    task = child.task if len(child.task) <= TASK else f"{child.task[:TASK]}…"
+    orders = (
+        "You may start sub-agents of your own with sessions_spawn; their results are pushed to you. Wait for them "
+        "before you give your last answer."
+        if may_start
+        else "You cannot start sub-agents of your own."
+    )
+    return (
+        "You are a sub-agent: another session started you for one task, and reads only your last answer.\n"
+        f"- Started by: {child.parent}{where}\n"
+        f"- Your session: {child.session}\n"
+        + (f"- Label: {child.label}\n" if child.label else "")
+        + f"- Task: {task}\n\n"
+        "Do this task and nothing else. Nobody can answer questions: decide, and say what you assumed. Do not write to "
+        "people. Commands that still run when you have given your last answer are ended. That answer is handed to the "
+        f"session that started you: the result, what you did, what is open; short. {orders} If nothing is to be "
+        f"reported, answer {SKIP}."
+    )
+
+
+def order(child: Child, may_start: bool, now: int) -> Inbound:
+    """The message that gives it its task, or, in a later round, what it is steered with."""
+    if child.round:
+        text = f"[Subagent Steering]\n{child.text}"
+    else:
+        text = f"[Subagent Task]\n{child.text}"
+    return msgspec.structs.replace(
+        child.asker,
+        target=Target(CHANNEL, child.parent),
+        event=f"{child.id}:{child.round}",
+        text=text,
+        at=now,
+        kind="direct",
+        session=child.session,
+        agent=child.session.split(":")[1],
+        options=options(child, may_start, "followup"),
+        system=True,
+        source=child.source,
+        push=False,
+    )
+
+
+def options(child: Child, may_start: bool, queue: str) -> dict[str, Any]:
+    """Of every message that a sub-agent gets."""
+    return {"system": context(child, may_start), "queue": queue, "queueDrop": "new", "queueCap": CAP}
+
+
+def source(taint: Taint) -> str:
+    """The one origin that stands for all: one from outside, if there is any."""
+    return next((one for one in taint if outside((one,))), next(iter(taint), ""))
+
+
+def announcement(child: Child, text: str, extra: dict[str, Any], taint: Taint, now: int) -> Inbound:
+    """The result as a message of the parent's session. Its event comes from the run: told twice, it is one message."""
+    return msgspec.structs.replace(
+        child.asker,
+        event=f"child:{child.id}:{child.round}:{child.tells}",
+        text=text,
+        at=now,
+        session=child.parent,
+        agent=child.parent.split(":")[1],
+        options={"queue": "steer", "queueDrop": "new", "queueCap": CAP, **extra},
+        system=True,
+        source=source(taint),
+    )
+
+
+def report(child: Child, result: str, cost: Cost, left: int, boundary: str) -> str:
+    """What the parent reads: how it ended (as the program saw it), the result, what it took."""
+    status = STATUS[child.outcome or "error"] + (f": {child.note}" if child.note else "")
+    shown = result.strip() or "(no output)"
+    if len(shown) > SHOWN:
+        shown = f"{shown[:SHOWN]}\n[{len(shown) - SHOWN:,} more characters; sessions_history shows them]"
+    rest = (
+        f"{left} other sub-agent{'s' if left != 1 else ''} of yours still run{'' if left != 1 else 's'}; "
+        "if you need all of them for the answer, wait."
+        if left
+        else "No other sub-agent of yours is running."
+    )
+    return (
+        f"System: sub-agent “{child.name}” {status}.\n\n"
+        f"Result:\n{wrap(shown, 'sub-agent', boundary)}\n\n"
+        f"Stats: {stats(child, cost)} • session {child.session} • run {child.id}\n\n"
+        f"{_AFTER.format(rest=rest)}"
+    )
+
+
+def stats(child: Child, cost: Cost) -> str:
+    """`runtime 1m05s • tokens 1.2k (in 1k / out 200) • est $0.01`"""
+    total = count(cost.input + cost.output)
+    line = f"runtime {lasted(child)} • tokens {total} (in {count(cost.input)} / out {count(cost.output)})"
+    return line if cost.dollars is None else f"{line} • est ${cost.dollars:.4f}"
+
+
+def lasted(child: Child, now: int = 0) -> str:
+    """How long it ran, or has been running."""
+    if not child.started:
+        return "0s"
+    seconds = max(0, (child.ended or now or child.started) - child.started) // 1000
+    minutes, rest = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
+
+
+def count(tokens: int) -> str:
+    """12345 -> 12.3k"""
+    return f"{tokens / 1000:.1f}k".replace(".0k", "k") if tokens >= 1000 else str(tokens)

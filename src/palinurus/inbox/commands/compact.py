@@ -1,0 +1,183 @@
+"""/compact: make the conversation shorter now, see what compactions wrote, take one back, go on from before one.
+
+The lines it writes carry the command's id: run again after a crash it sees what it has done already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from palinurus.agent.compaction import Compactions, Request, by_hand
+from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.facts import changed, chosen, tokens
+from palinurus.sessions.entries import LEAF, Compaction, Custom, Known
+from palinurus.sessions.path import Checkpoint, checkpoints, undo
+from palinurus.sessions.record import Record
+from palinurus.sessions.transcript import Transcript
+from palinurus.store.port import Line
+
+SHOWN = 6_000  # characters of a summary in an answer
+DONE = (
+    "🧹 Compacted: {before} → {after} tokens; a summary stands for {gone} messages. /compact show prints it, "
+    "/compact undo takes it back."
+)
+BUSY = "The agent is at work: the conversation is compacted before its next model call."
+WAIT = "The agent is at work: /stop it first, or wait until it is done."
+NONE = "Nothing was compacted in this conversation."
+
+
+async def run(call: Call) -> Answer:
+    """A verb of the table below, or wishes for a summary that is made now."""
+    words = call.args.strip()
+    verb, _, rest = words.partition(" ")
+    found = VERBS.get(verb.lower())
+    if found is not None and len(rest.split()) <= 1:
+        transcript = await _transcript(call)
+        return await found(call, transcript, rest.strip())
+    shared = call.desk.compactions
+    if shared is None:
+        return Answer("Conversations cannot be compacted here.")
+    return await _compact(call, shared, words)
+
+
+async def _compact(call: Call, shared: Compactions, wishes: str) -> Answer:
+    desk, key = call.desk, str(call.key)
+    transcript = await _transcript(call)
+    if any(isinstance(e, Compaction) for e in transcript.entries_of(call.claim.id)):
+        return Answer(_done(transcript))  # a crash came after the line and before this answer
+    if desk.running(key):
+        shared.ask(key, wishes)
+        return Answer(BUSY)
+    if shared.lock(key).locked():
+        return Answer("The conversation is being compacted already.")
+    prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else Prompt("")
+    specs = tuple(tool.spec for tool in desk.tools.values())
+    wish = Request(call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.running(key))
+    made = await by_hand(shared, wish, desk.store, call.claim)
+    record = await _record(call, dict(made.fields)) if made.fields else None
+    if made.done is None:
+        return Answer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
+    text = DONE.format(before=tokens(made.before), after=tokens(made.done.after), gone=made.done.gone)
+    return Answer(text, record, spent=made.spent)
+
+
+async def _show(call: Call, transcript: Transcript, which: str) -> Answer:
+    found = _point(transcript, which)
+    if found is None:
+        return Answer(_no(which))
+    text = found.entry.summary
+    return Answer(f"{_line(found)}\n\n{text if len(text) <= SHOWN else text[:SHOWN] + '…'}")
+
+
+async def _list(call: Call, transcript: Transcript, which: str) -> Answer:
+    points = checkpoints(transcript.path_to_leaf())
+    if not points:
+        return Answer(NONE)
+    return Answer("\n".join(f"{n}. {_line(point)}" for n, point in enumerate(points, 1)))
+
+
+async def _undo(call: Call, transcript: Transcript, which: str) -> Answer:
+    if transcript.entries_of(call.claim.id):
+        return Answer(_restored(transcript))
+    if call.desk.running(str(call.key)):
+        return Answer(WAIT)
+    found = _point(transcript, which)
+    if found is None or found.undone:
+        return Answer(_no(which) if found is None else "It was taken back already.")
+    await _append(call, transcript, lambda now: transcript.add_entry(_owned(undo(found.entry.id), call), now))
+    return Answer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
+
+
+async def _branch(call: Call, transcript: Transcript, which: str) -> Answer:
+    """Go on from where the conversation stood before a compaction; what came after stays in the file."""
+    if transcript.entries_of(call.claim.id):
+        return Answer(_restored(transcript))
+    if call.desk.running(str(call.key)):
+        return Answer(WAIT)
+    found = _point(transcript, which)
+    if found is None:
+        return Answer(_no(which))
+
+    def line(now: int) -> tuple[Line, ...]:
+        transcript.branch(found.before)
+        return transcript.add_entry(_owned(Custom(customType=LEAF, data={"targetId": found.before}), call), now)
+
+    await _append(call, transcript, line)
+    return Answer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
+
+
+VERBS: dict[str, Callable[[Call, Transcript, str], Awaitable[Answer]]] = {
+    "show": _show,
+    "list": _list,
+    "undo": _undo,
+    "branch": _branch,
+}
+
+
+async def _append(call: Call, transcript: Transcript, make: Callable[[int], tuple[Line, ...]]) -> None:
+    mark = transcript.mark()
+    lines = make(call.desk.clock.now())
+    try:
+        await call.desk.store.append(call.claim, lines)
+    except BaseException:
+        transcript.rollback(mark)
+        raise
+
+
+def _owned(entry: Known, call: Call) -> Known:
+    return msgspec.structs.replace(entry, item=call.claim.id)
+
+
+async def _transcript(call: Call) -> Transcript:
+    return await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
+
+
+async def _record(call: Call, fields: dict[str, object]) -> Record:
+    """The session's record with `fields`: read again, a run may have ended meanwhile."""
+    row = await call.desk.store.session(str(call.key))
+    return changed(Record.decode(row.data) if row else call.record, fields, call.desk.clock.now())
+
+
+def _models(call: Call) -> tuple[ModelInfo, ...]:
+    """The session's model, then its stand-ins."""
+    desk, own = call.desk, chosen(call.desk.catalog, call.agent, call.record)
+    others = (desk.catalog.find(text, call.agent) for text in call.agent.fallbacks)
+    return (own, *(m for m in others if isinstance(m, ModelInfo) and m.ref != own.ref))
+
+
+def _point(transcript: Transcript, which: str) -> Checkpoint | None:
+    """By its number; without one, the compaction that counts."""
+    points = checkpoints(transcript.path_to_leaf())
+    if which:
+        number = int(which) if which.isdecimal() and len(which) < 6 else 0
+        return points[number - 1] if 0 < number <= len(points) else None
+    return next((p for p in points if p.counts), None)
+
+
+def _no(which: str) -> str:
+    return f"There is no compaction {which[:20]}. /compact list shows them." if which else NONE
+
+
+def _line(point: Checkpoint) -> str:
+    entry, told = point.entry, point.details
+    state = "taken back" if point.undone else "in use" if point.counts else "part of a later one"
+    size = f"{tokens(entry.tokensBefore)} tokens before"
+    replaced = f", {told['messages']} messages, entries {told['from']} to {told['to']}" if "from" in told else ""
+    return f"{entry.timestamp} {told.get('reason', '')} ({state}): {size}{replaced}"
+
+
+def _done(transcript: Transcript) -> str:
+    last = _point(transcript, "")
+    if last is None:
+        return NONE
+    after = last.details.get("tokensAfter")
+    gone = last.details.get("messages", "?")
+    return DONE.format(before=tokens(last.entry.tokensBefore), after=tokens(after), gone=gone)
+
+
+def _restored(transcript: Transcript) -> str:
+    count = len(transcript.messages())
+    return f"The model sees {count} messages again. If they fill its window they are compacted with the next message."

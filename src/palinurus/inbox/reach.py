@@ -1,0 +1,247 @@
+"""Which sessions a session sees, and letters from one to another. Implements `tools.sessions.Reach` and
+`tools.agents.Agents` over the store, the transcripts and the dispatcher.
+
+A letter is a message like any other: on disk before anybody is told, once, answered by a turn of its own. It carries
+none of the sender's rights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple
+
+from palinurus.agent.cell import sandboxed
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.messages import Message, User
+from palinurus.errors import PalinurusError, StateBroken
+from palinurus.inbox.heard import Cleaner
+from palinurus.sessions.record import Record
+from palinurus.sessions.rows import chat, kind, row
+from palinurus.sessions.transcript import Transcripts
+from palinurus.store.port import Accepted, ItemRow, Store
+from palinurus.tools.agents import Listed
+from palinurus.tools.sessions import Heard, Letter, Wanted
+
+_DEPTH = 8  # sessions that started each other
+_SHOWN = (
+    "key", "agentId", "sessionId", "label", "displayName", "updatedAt", "modelProvider", "model", "contextTokens",
+    "totalTokens", "thinkingLevel", "status", "spawnedBy", "lastChannel", "lastTo",
+)  # fmt: skip
+TITLE, LAST = 60, 200  # characters
+
+
+class Doors(NamedTuple):
+    """How a letter gets in, and how its answer is waited for."""
+
+    submit: Callable[[Inbound], Awaitable[Accepted]]
+    wait: Callable[[str], Awaitable[ItemRow]]
+
+
+class _Seen(NamedTuple):
+    key: SessionKey
+    record: Record
+
+
+class Reaching:
+    """One per program."""
+
+    def __init__(self, settings: Settings, store: Store, transcripts: Transcripts, clock: Clock, doors: Doors) -> None:
+        self._settings = settings
+        self._store = store
+        self._transcripts = transcripts
+        self._clock = clock
+        self._doors = doors
+        keys = [provider.api_key for provider in settings.providers.values()]
+        keys += [settings.gateway.token, settings.gateway.password, *settings.env.values()]
+        self._secrets = tuple(key.reveal() for key in keys if key)
+
+    # agents
+
+    def agents(self, caller: str) -> tuple[bool, list[Listed]]:
+        """Itself, and those its sub-agents may be."""
+        known = self._settings.agents
+        allowed = self._settings.reach.spawn.get(caller, ())
+        anyone = "*" in allowed
+        names = dict.fromkeys((caller, *(sorted(known) if anyone else [name for name in allowed if name != "*"])))
+        return anyone, [Listed(n, known[n].name if n in known else n, n in known) for n in names]
+
+    # looking
+
+    async def sessions(self, caller: str, wanted: Wanted) -> list[dict[str, Any]]:
+        """The newest first."""
+        found: list[dict[str, Any]] = []
+        since = self._clock.now() - wanted.active_minutes * 60_000 if wanted.active_minutes else 0
+        for seen in (await self._visible(caller)).values():
+            if not _fits(seen, wanted) or (seen.record.updatedAt or 0) < since:
+                continue
+            shown = await self._row(seen, wanted)
+            if _matches(shown, wanted.search):
+                found.append(shown)
+            if len(found) >= wanted.limit:
+                break
+        return found
+
+    async def history(self, caller: str, session: str, limit: int, tools: bool) -> Heard | None:
+        """None if the caller may not see it."""
+        seen = await self._one(caller, session)
+        if seen is None:
+            return None
+        cleaner = Cleaner(self._secrets)
+        messages = cleaner.messages(await self._said(seen), tools=tools)
+        older = len(messages) > limit
+        return Heard(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
+
+    async def _row(self, seen: _Seen, wanted: Wanted) -> dict[str, Any]:
+        whole = row(seen.record, seen.key)
+        shown = {name: whole[name] for name in _SHOWN if whole.get(name) is not None}
+        shown["kind"] = kind(seen.key)
+        if not (wanted.messages or wanted.titles or wanted.last or wanted.search):
+            return shown
+        cleaner = Cleaner(self._secrets)
+        said = await self._said(seen)
+        if wanted.titles or wanted.search:
+            first = next((m.text for m in said if isinstance(m, User) and m.text.strip()), "")
+            shown["derivedTitle"] = cleaner.text(" ".join(first.split()), TITLE)
+        if wanted.last and said:
+            shown["lastMessage"] = cleaner.text(said[-1].text, LAST)
+        if wanted.messages:
+            shown["messages"] = cleaner.messages(said, tools=False)[-wanted.messages :]
+        return shown
+
+    async def _said(self, seen: _Seen) -> tuple[Message, ...]:
+        transcript = await self._transcripts.load(seen.record.path(seen.key.agent))
+        return transcript.messages()
+
+    # writing
+
+    async def send(self, letter: Letter) -> dict[str, Any]:
+        """Hands the letter over, and waits for the answer as long as it says."""
+        seen = await self._addressed(letter)
+        if seen is None:
+            who = letter.session or letter.label
+            rule = f"tools.sessions.visibility is {self._settings.reach.visibility}"
+            return {"status": "forbidden", "error": f"no session {who[:120]} that can be reached from here ({rule})"}
+        key = str(seen.key)
+        if key == letter.caller:
+            return {"status": "error", "sessionKey": key, "error": "this is the session that is speaking"}
+        inbound = self._inbound(letter, seen)
+        try:
+            accepted = await self._doors.submit(inbound)
+        except PalinurusError as exc:
+            return {"status": "error", "sessionKey": key, "error": exc.message}
+        body: dict[str, Any] = {"runId": accepted.id, "status": "accepted", "sessionKey": key}
+        if inbound.push:
+            body["delivery"] = {"status": "pending", "mode": "announce"}
+        if letter.wait <= 0:
+            return body
+        try:
+            async with asyncio.timeout(letter.wait):
+                ended = await self._doors.wait(accepted.id)
+        except TimeoutError:
+            return {**body, "status": "timeout", "error": f"no answer within {letter.wait:g} s; it goes on"}
+        if ended.outcome in ("answered", "silent"):
+            return {**body, "status": "ok", "reply": ended.note if ended.outcome == "answered" else ""}
+        return {**body, "status": "error", "error": ended.note or str(ended.outcome)}
+
+    def _inbound(self, letter: Letter, seen: _Seen) -> Inbound:
+        """Its answer also goes to the chat that the session is about, if there is one."""
+        record = seen.record
+        told = record.lastChannel in self._settings.channels and bool(record.lastTo)
+        thread = str(record.lastThreadId or "")
+        where = Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default", thread)
+        return Inbound(
+            where if told else Target("session"),
+            Sender(letter.caller),
+            event=f"session:{letter.event}",
+            text=f"[Message from the session {letter.caller}]\n{letter.text}",
+            at=self._clock.now(),
+            kind="direct" if chat(seen.key) == "direct" else "group",
+            session=str(seen.key),
+            options={"queue": "followup"},
+            system=True,
+            push=told,
+            source=f"session {letter.caller}",
+        )
+
+    async def _addressed(self, letter: Letter) -> _Seen | None:
+        if letter.session:
+            return await self._one(letter.caller, letter.session)
+        for seen in (await self._visible(letter.caller)).values():
+            if seen.record.label == letter.label and letter.agent.lower() in ("", seen.key.agent):
+                return seen
+        return None
+
+    # who sees whom
+
+    async def _one(self, caller: str, session: str) -> _Seen | None:
+        start = session_key(caller)
+        key = session_key(session, start.agent if start else self._settings.default_agent)
+        return (await self._visible(caller)).get(str(key)) if key else None
+
+    async def _visible(self, caller: str) -> dict[str, _Seen]:
+        start = session_key(caller)
+        if start is None or start.agent not in self._settings.agents:
+            return {}
+        every: dict[str, _Seen] = {}
+        for stored in await self._store.sessions():
+            key = session_key(stored.key)
+            try:
+                record = Record.decode(stored.data)
+            except StateBroken:
+                continue
+            if key is not None and key.agent in self._settings.agents:
+                every[stored.key] = _Seen(key, record)
+        return {name: seen for name, seen in every.items() if self._sees(start, seen, every)}
+
+    def _sees(self, start: SessionKey, seen: _Seen, every: Mapping[str, _Seen]) -> bool:
+        rules, mode = self._settings.reach, self._settings.reach.visibility
+        if (
+            sandboxed(self._settings.agents[start.agent], start)
+            and rules.boxed.get(start.agent) != "all"
+            and mode != "self"
+        ):
+            mode = "tree"
+        if str(seen.key) == str(start):
+            return True
+        if mode == "self":
+            return False
+        if _started(str(start), seen, every):
+            return True
+        if mode == "tree":
+            return False
+        return start.agent == seen.key.agent or (mode == "all" and self._across(start.agent, seen.key.agent))
+
+    def _across(self, one: str, other: str) -> bool:
+        rules = self._settings.reach
+        return rules.across and all("*" in rules.allow or agent in rules.allow for agent in (one, other))
+
+
+def _started(caller: str, seen: _Seen, every: Mapping[str, _Seen]) -> bool:
+    """Did the caller start it, or one that did?"""
+    at: _Seen | None = seen
+    for _ in range(_DEPTH):
+        above = at.record.spawnedBy if at else None
+        if above == caller:
+            return True
+        at = every.get(above) if above else None
+        if at is None:
+            return False
+    return False
+
+
+def _fits(seen: _Seen, wanted: Wanted) -> bool:
+    return (
+        (not wanted.kinds or kind(seen.key) in wanted.kinds)
+        and (not wanted.label or seen.record.label == wanted.label)
+        and wanted.agent.strip().lower() in ("", seen.key.agent)
+    )
+
+
+def _matches(shown: Mapping[str, Any], search: str) -> bool:
+    low = search.strip().lower()
+    fields = (shown.get(name) for name in ("key", "label", "displayName", "derivedTitle"))
+    return not low or any(low in str(field).lower() for field in fields if field)

@@ -1,0 +1,176 @@
+"""What a plugin is handed: `register(api)` says through it what the plugin brings.
+
+Nothing takes effect before `register` has returned: a plugin that fails half way brings nothing. What it did not
+declare in its manifest it cannot register.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config.plugins import PluginEntry
+from palinurus.core.types.outbound import Channel
+from palinurus.core.types.tool import Tool
+from palinurus.core.types.vendor import Vendor
+from palinurus.plugins.function import Hooked, threaded, tool
+from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.manifest import Manifest
+from palinurus.plugins.points import POINTS, PROMPT_FIELDS
+
+_COMMAND = re.compile(r"[a-z][a-z0-9_-]{0,31}")
+
+
+class Undeclared(Exception):
+    """A plugin registers what its manifest does not declare, or what cannot be."""
+
+
+class Asked(NamedTuple):
+    """A command as a person typed it."""
+
+    name: str
+    args: str
+    session: str  # key
+    agent: str
+    sender: str
+    channel: str
+    owner: bool
+
+
+class Spoken(NamedTuple):
+    """A chat command of a plugin: `run(asked)` returns the answer, or a promise of it."""
+
+    name: str
+    help: str
+    run: Callable[[Asked], str | Awaitable[str]]
+    usage: str = ""
+    owner: bool = False  # for the owner only
+    plugin: str = ""
+
+
+class Hook(NamedTuple):
+    point: str
+    call: Callable[[dict[str, Any]], Any]
+    priority: int = 0
+    owner: str = ""
+    deadline: float | None = None
+
+
+class Brought(msgspec.Struct):
+    """What plugins bring, ready to be wired."""
+
+    tools: dict[str, Tool] = {}
+    hooks: list[Hook] = []
+    commands: dict[str, Spoken] = {}
+    vendors: dict[str, Vendor] = {}
+    channels: dict[str, Callable[[dict[str, Any]], Channel]] = {}
+    skills: list[str] = []  # folders
+    cli: dict[str, Callable[[list[str]], int]] = {}
+    warnings: list[str] = []
+
+    def attach(self, hooks: Hooks) -> None:
+        """Register the hooks."""
+        for one in self.hooks:
+            hooks.on(one.point, one.call, priority=one.priority, owner=one.owner, deadline=one.deadline)
+
+
+class Api:
+    """The plugin's side of the program. `config` is checked against the manifest's schema, defaults filled in."""
+
+    def __init__(self, manifest: Manifest, entry: PluginEntry, config: dict[str, Any], home: str, hooks: Hooks) -> None:
+        self._manifest = manifest
+        self._entry = entry
+        self._hooks = hooks
+        self.id = manifest.id
+        self.config = config
+        self.folder = manifest.folder
+        self.home = home
+        self.log = logging.getLogger(f"palinurus.plugins.{manifest.id}")
+        self.brought = Brought()
+
+    def tool(self, made: Tool | Callable[..., Any]) -> None:
+        """A tool: one made by `@tool`, a `Tool`, or a function. Policy knows it as `group:plugins` and by plugin id."""
+        self._declared("tools")
+        one = made if isinstance(made, Tool) else tool(made)
+        self._once(self.brought.tools, one.name, "tool")
+        self.brought.tools[one.name] = msgspec.structs.replace(one, origin=self.id)
+
+    def hook(self, point: str | Hooked, call: Callable[[dict[str, Any]], Any] | None = None, priority: int = 0) -> None:
+        """A handler: `hook(made_by_decorator)` or `hook("point", function, priority)`."""
+        self._declared("hooks")
+        if isinstance(point, Hooked):
+            made_by = point
+            point, call, priority = made_by.point, made_by.call, made_by.priority
+        if point not in POINTS or call is None:
+            raise Undeclared(f"hook {point!r}: there is no such point, or no function was given")
+        if POINTS[point].conversation and not self._entry.conversation:
+            key = f"plugins.entries.{self.id}.hooks.allowConversationAccess"
+            self.brought.warnings.append(f"its hook {point} is left out: it sees conversations, and {key} is not true")
+            return
+        made = threaded(point, call)
+        if not self._entry.prompt and PROMPT_FIELDS & POINTS[point].results.keys():
+            made = _without(made, PROMPT_FIELDS)
+        deadline = self._entry.deadlines.get(point, self._entry.deadline)
+        self.brought.hooks.append(Hook(point, made, priority, self.id, deadline))
+
+    def command(
+        self, name: str, help: str, run: Callable[[Asked], str | Awaitable[str]], usage: str = "", owner: bool = False
+    ) -> None:
+        """A chat command /name. Commands of the program itself cannot be replaced."""
+        self._declared("commands")
+        if not _COMMAND.fullmatch(name):
+            raise Undeclared(f"command {name!r}: a name is a-z, 0-9, - and _")
+        self._once(self.brought.commands, name, "command")
+        self.brought.commands[name] = Spoken(name, help, run, usage, owner, self.id)
+
+    def vendor(self, made: Vendor) -> None:
+        """A provider of models, as a file of facts; its `api` is one the program speaks."""
+        self._declared("vendors")
+        self._once(self.brought.vendors, made.id, "vendor")
+        self.brought.vendors[made.id] = made
+
+    def channel(self, name: str, make: Callable[[dict[str, Any]], Channel]) -> None:
+        """A channel: `make(config)` is called if channels.<name> is configured."""
+        self._declared("channels")
+        self._once(self.brought.channels, name, "channel")
+        self.brought.channels[name] = make
+
+    def skills(self, folder: str) -> None:
+        """A folder of skills, relative to the plugin's. What the manifest lists need not be said again."""
+        self._declared("skills")
+        path = os.path.realpath(os.path.join(self.folder, folder))
+        if not os.path.isdir(path):
+            raise Undeclared(f"skills: there is no folder {folder!r}")
+        if path not in self._manifest.skills:
+            self.brought.skills.append(path)
+
+    def cli(self, name: str, run: Callable[[list[str]], int]) -> None:
+        """A subcommand `pal name`; `run(arguments)` returns the exit code. The manifest lists it under `cli`."""
+        if name not in self._manifest.cli:
+            raise Undeclared(f"cli {name!r}: the manifest does not list it under cli")
+        self.brought.cli[name] = run
+
+    def trace(self, session: str, line: str) -> None:
+        """A line for people who switched /trace on in this session."""
+        self._hooks.trace(session, self.id, line)
+
+    def _declared(self, capability: str) -> None:
+        if capability not in self._manifest.capabilities:
+            raise Undeclared(f"{capability}: the manifest does not declare this capability")
+
+    def _once(self, taken: dict[str, Any], name: str, what: str) -> None:
+        if name in taken:
+            raise Undeclared(f"{what} {name!r} is registered twice")
+
+
+def _without(call: Callable[[dict[str, Any]], Any], fields: frozenset[str]) -> Callable[[dict[str, Any]], Any]:
+    async def run(event: dict[str, Any]) -> Any:
+        result = await call(event)
+        return {k: v for k, v in result.items() if k not in fields} if isinstance(result, dict) else result
+
+    return run

@@ -1,0 +1,169 @@
+"""Loading: enabled plugins are imported and asked what they bring. One that fails is set aside with the reason.
+
+The only file that imports code of others. Runs before the program answers anybody; changes nothing by itself.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from palinurus.config import lines, paths
+from palinurus.config.keypath import show
+from palinurus.config.plugins import PluginEntry
+from palinurus.config.settings import Settings
+from palinurus.plugins.api import Api, Brought
+from palinurus.plugins.check import filled, findings
+from palinurus.plugins.hooks import Hooks
+from palinurus.plugins.manifest import Broken, Manifest, enabled
+
+log = logging.getLogger(__name__)
+
+# Parts of the program that need an extra, loaded when they are used: name -> "module:attribute".
+EXTRAS: dict[str, str] = {"mcp": "palinurus.tools.mcp.link:connect"}
+
+
+def extra(name: str) -> Any:
+    """The part. Raises ModuleNotFoundError where its extra is not installed."""
+    module, _, attribute = EXTRAS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)
+
+
+class Plugins(msgspec.Struct):
+    """What came of loading: who is in use, who was set aside, and all they bring together."""
+
+    loaded: list[Manifest] = []
+    broken: list[Broken] = []
+    brought: Brought = msgspec.field(default_factory=Brought)
+
+
+def load(settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[str]] = {}) -> Plugins:
+    """Load every enabled plugin. Never raises. `taken`: names of ours that plugins cannot have, by kind
+    (tools, commands, vendors, channels)."""
+    made = Plugins()
+    for one in enabled(settings):
+        result = one if isinstance(one, Broken) else _loaded(one, settings, hooks, taken, made.brought)
+        if isinstance(result, Broken):
+            made.broken.append(result)
+            log.warning("plugin %s is set aside: %s", result.id, result.reason)
+            continue
+        assert isinstance(one, Manifest)
+        made.loaded.append(one)
+        join(made.brought, result)
+        for warning in result.warnings:
+            log.warning("plugin %s: %s", one.id, warning)
+    return made
+
+
+def single(one: Manifest, settings: Settings, hooks: Hooks) -> Brought | Broken:
+    """Load one plugin by itself: for its subcommands, for tests and for a look at what it brings."""
+    return _loaded(one, settings, hooks, {}, Brought())
+
+
+def module_from(file: str, name: str) -> ModuleType:
+    """A Python file as a module; files beside it can be imported relatively. Raises what the file raises."""
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[os.path.dirname(file)])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be loaded")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[name] = made
+    try:
+        spec.loader.exec_module(made)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return made
+
+
+def misfits(one: Manifest, entry: PluginEntry, home: str) -> list[str]:
+    """What is wrong with a plugin's config, each with file:line."""
+    if one.schema is None:
+        return []
+    found = findings(one.schema, entry.config, ("plugins", "entries", one.id, "config"))
+    if not found:
+        return []
+    file = paths.config_file(home)
+    try:
+        with open(file, encoding="utf-8") as handle:
+            scan = lines.scan(handle.read())
+    except (OSError, ValueError):
+        scan = lines.scan("{}")
+    told = []
+    for bad in found:
+        hint = f"; {bad.hint}" if bad.hint else ""
+        told.append(f"{show(bad.path)}: {bad.message} ({file}:{scan.line(bad.path)}){hint}")
+    return told
+
+
+def _loaded(
+    one: Manifest, settings: Settings, hooks: Hooks, taken: Mapping[str, Iterable[str]], others: Brought
+) -> Brought | Broken:
+    entry = settings.plugins.entries.get(one.id, PluginEntry())
+    bad = misfits(one, entry, settings.home)
+    if bad:
+        return Broken(one.id, one.folder, "its config is wrong: " + "; ".join(bad))
+    if not one.entry:
+        return Brought()
+    config = filled(one.schema, entry.config) if one.schema else dict(entry.config)
+    api = Api(one, entry, config, settings.home, hooks)
+    try:
+        _register(one)(api)
+    except (Exception, SystemExit) as exc:  # border: a plugin's failure is its own; everything else starts
+        log.debug("plugin %s", one.id, exc_info=True)
+        return Broken(one.id, one.folder, f"{type(exc).__name__}: {exc}{_place(one, exc)}")
+    clash = _clash(api.brought, taken, others)
+    return Broken(one.id, one.folder, clash) if clash else api.brought
+
+
+def _register(one: Manifest) -> Callable[[Api], Any]:
+    module, _, attribute = one.entry.partition(":")
+    if one.package:
+        found = importlib.import_module(module)
+    else:
+        name = "palinurus_plugin_" + re.sub(r"\W", "_", one.id)
+        file = os.path.join(one.folder, module.replace(".", os.sep) + ".py")
+        found = sys.modules.get(name) or module_from(file, name)
+        if getattr(found, "__file__", file) != file:
+            found = module_from(file, name)
+    made: Callable[[Api], Any] = getattr(found, attribute)
+    return made
+
+
+def _place(one: Manifest, exc: BaseException) -> str:
+    """The last line of the plugin's own that the exception went through."""
+    where, trace = "", exc.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file.startswith(one.folder):
+            where = f" ({file}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    return where
+
+
+def _clash(brought: Brought, taken: Mapping[str, Iterable[str]], others: Brought) -> str:
+    """Whose name it takes; "" if nobody's."""
+    for kind in ("tools", "commands", "vendors", "channels"):
+        for name in getattr(brought, kind):
+            if name in taken.get(kind, ()):
+                return f"{kind}: {name!r} is the program's own"
+            if name in getattr(others, kind):
+                return f"{kind}: another plugin has registered {name!r}"
+    return ""
+
+
+def join(whole: Brought, part: Brought) -> None:
+    """Add what one brings to what all bring."""
+    for kind in ("tools", "commands", "vendors", "channels", "cli"):
+        getattr(whole, kind).update(getattr(part, kind))
+    whole.hooks += part.hooks
+    whole.skills += part.skills
+    whole.warnings += part.warnings

@@ -1,0 +1,203 @@
+"""Which plugins there are, by their manifests. Reads files, imports nothing of a plugin.
+
+A plugin is a folder in <home>/plugins (or in plugins.load.paths), or an installed package with an entry point in
+`palinurus.plugins`. A folder written for OpenClaw counts too: its skills are used; its code, not being Python, is not.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import pyjson5
+
+from palinurus.config import lines
+from palinurus.config.plugins import PluginSettings
+from palinurus.config.settings import Settings
+
+FILES = ("palinurus.plugin.json", "plugin.json", "openclaw.plugin.json")
+GROUP = "palinurus.plugins"
+ENTRY = "plugin:register"  # unless the manifest says another
+CAPABILITIES = ("tools", "hooks", "commands", "vendors", "channels", "skills", "cli")
+LARGEST = 1_000_000  # bytes of a manifest
+_ID = re.compile(r"[a-z0-9][a-z0-9._@/-]{0,63}")
+# What OpenClaw's manifests list -> the capability that is
+_LISTS = {"providers": "vendors", "channels": "channels", "skills": "skills", "cli": "cli", "commands": "commands"}
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What a plugin says of itself. `entry` is "module:function"; "" if it has no Python part."""
+
+    id: str
+    folder: str
+    file: str = ""  # the manifest
+    name: str = ""
+    description: str = ""
+    version: str = ""
+    entry: str = ""
+    capabilities: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()  # absolute folders
+    cli: dict[str, str] = {}  # subcommand -> what it does
+    schema: dict[str, Any] | None = None  # of its config
+    package: str = ""  # the distribution it comes with
+
+
+class Broken(NamedTuple):
+    """A plugin that cannot be used, and why."""
+
+    id: str
+    folder: str
+    reason: str
+
+
+def found(settings: Settings, wanted: tuple[str, ...] | None = None) -> list[Manifest | Broken]:
+    """All plugins, or those of these ids; of one id the first counts. Never raises.
+
+    Installed packages are looked through only if folders do not have all that is wanted.
+    """
+    made: dict[str, Manifest | Broken] = {}
+    for one in _folders(settings):
+        if wanted is None or one.id in wanted:
+            made.setdefault(one.id, one)
+    if wanted is None or any(ident not in made for ident in wanted):
+        for one in _packages(wanted):
+            made.setdefault(one.id, one)
+    return list(made.values())
+
+
+def enabled(settings: Settings) -> list[Manifest | Broken]:
+    """Those the owner enabled."""
+    plugins = settings.plugins
+    return [one for one in found(settings, plugins.wanted) if not plugins.refusal(one.id)] if plugins.wanted else []
+
+
+def skill_folders(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """(plugin id, folder) of the skills that enabled plugins bring."""
+    ready = (one for one in enabled(settings) if isinstance(one, Manifest))
+    return tuple((one.id, folder) for one in ready for folder in one.skills)
+
+
+def refused(plugins: PluginSettings, one: Manifest | Broken) -> str:
+    """Why it is not in use; "" if it is."""
+    return plugins.refusal(one.id) or (one.reason if isinstance(one, Broken) else "")
+
+
+def _folders(settings: Settings) -> Iterator[Manifest | Broken]:
+    for path in settings.plugins.paths:  # each is a plugin, or a folder of plugins
+        yield from [read(path)] if _manifest(path) else map(read, _below(path))
+    yield from map(read, _below(os.path.join(settings.home, "plugins")))
+
+
+def _below(path: str) -> list[str]:
+    try:
+        names = sorted(os.listdir(path))
+    except OSError:
+        return []
+    folders = [os.path.join(path, name) for name in names if name[0] not in "._"]
+    return [folder for folder in folders if os.path.isdir(folder)]
+
+
+def _manifest(folder: str) -> str:
+    return next((p for p in (os.path.join(folder, name) for name in FILES) if os.path.isfile(p)), "")
+
+
+def read(folder: str) -> Manifest | Broken:
+    """The plugin in a folder."""
+    file, name = _manifest(folder), os.path.basename(os.path.abspath(folder))
+    if not file:
+        return Broken(name, folder, f"has no {FILES[0]}")
+    return _parsed(file, folder, name)
+
+
+def _packages(wanted: tuple[str, ...] | None) -> Iterator[Manifest | Broken]:
+    for point in importlib.metadata.entry_points(group=GROUP):
+        if wanted is not None and point.name not in wanted:
+            continue
+        module = point.value.partition(":")[0]
+        try:
+            spec = importlib.util.find_spec(module.partition(".")[0])  # finds the package; imports nothing
+        except (ImportError, ValueError):
+            spec = None
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        folder = places[0] if places else os.path.dirname(spec.origin or "") if spec else ""
+        file = _manifest(folder) if folder else ""
+        if not file:
+            yield Broken(point.name, folder, f"its package {module.partition('.')[0]} has no {FILES[0]} in it")
+            continue
+        one = _parsed(file, folder, point.name, point.value)
+        package = point.dist.name if point.dist else module
+        yield one if isinstance(one, Broken) else msgspec.structs.replace(one, package=package)
+
+
+def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> Manifest | Broken:
+    """`packaged` is the entry point of an installed package. `fallback` names a plugin that cannot say its id."""
+    text = ""
+    try:
+        with open(file, "rb") as handle:
+            text = handle.read(LARGEST).decode()
+        raw = pyjson5.decode(text, lines.MAX_DEPTH)
+    except (OSError, ValueError, RecursionError, pyjson5.Json5Exception) as exc:
+        fault = lines.scan(text).fault if text else None
+        where = f"{file}:{fault.line}" if fault else file
+        return Broken(fallback, folder, f"the manifest cannot be read: {fault.message if fault else exc} ({where})")
+    if not isinstance(raw, dict):
+        return Broken(fallback, folder, f"the manifest must be an object ({file}:1)")
+    made, key, problem = _made(raw, file, folder, packaged)
+    if made is None:
+        line = lines.scan(text).line((key,))
+        return Broken(fallback, folder, f"{key}: {problem} ({file}:{line})")
+    return made
+
+
+def _made(raw: dict[str, Any], file: str, folder: str, packaged: str) -> tuple[Manifest | None, str, str]:
+    """The manifest, or which key is wrong and how."""
+    ident = raw.get("id")
+    if not isinstance(ident, str) or not _ID.fullmatch(ident):
+        return None, "id", "must be a text of a-z, 0-9, '.', '-' and '_'"
+    listed = raw.get("capabilities", [])
+    if not isinstance(listed, list) or not all(one in CAPABILITIES for one in listed):
+        return None, "capabilities", f"must be a list of {', '.join(CAPABILITIES)}"
+    schema = raw.get("configSchema")
+    if schema is not None and not isinstance(schema, dict):
+        return None, "configSchema", "must be a JSON schema, an object"
+    skills = _texts(raw.get("skills"))
+    folders = tuple(os.path.realpath(os.path.join(folder, one)) for one in skills)
+    root = os.path.realpath(folder)
+    if any(os.path.commonpath((root, one)) != root for one in folders):
+        return None, "skills", "must lie inside the plugin's folder"
+    entry, problem = _code(raw, folder, packaged)
+    if problem:
+        return None, "entry" if "entry" in raw else "id", problem
+    given = dict.fromkeys(listed) | {cap: None for key, cap in _LISTS.items() if raw.get(key)}
+    contracts = raw.get("contracts")
+    if isinstance(contracts, dict) and contracts.get("tools"):
+        given["tools"] = None
+    about = {key: str(raw.get(key) or "") for key in ("name", "description", "version")}
+    own = raw.get("cli")
+    cli = {name: str(line) for name, line in own.items()} if isinstance(own, dict) else dict.fromkeys(_texts(own), "")
+    made = Manifest(
+        ident, folder, file, entry=entry, capabilities=tuple(given), skills=folders, cli=cli, schema=schema, **about
+    )
+    return made, "", ""
+
+
+def _code(raw: dict[str, Any], folder: str, packaged: str) -> tuple[str, str]:
+    """Where its code is ("" if it has none), and what is wrong."""
+    entry = packaged or raw.get("entry", ENTRY)
+    if not isinstance(entry, str) or not re.fullmatch(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", entry):
+        return "", 'must be "module:function"'
+    file = entry.partition(":")[0].replace(".", os.sep) + ".py"
+    if packaged or os.path.isfile(os.path.join(folder, file)):
+        return entry, ""
+    if "entry" in raw or not raw.get("skills"):
+        return "", f"there is no {file} beside it, so there is nothing to run"
+    return "", ""
+
+
+def _texts(value: Any) -> list[str]:
+    return [one for one in value if isinstance(one, str) and one.strip()] if isinstance(value, list) else []

@@ -1,0 +1,172 @@
+"""Hook scripts: `hooks/NAME/HOOK.md` with a `handler.py`, or `hooks/NAME.py`. No manifest, no `register`.
+
+They lie in <home>/hooks, in hooks.internal.load.extraDirs, or in an agent's workspace. The agent itself can write to
+its workspace, so what lies there runs only if the config names it.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from palinurus.config.settings import Settings
+from palinurus.core.skills.front import Header, read
+from palinurus.plugins.api import Hook
+from palinurus.plugins.function import threaded
+from palinurus.plugins.load import module_from
+
+log = logging.getLogger(__name__)
+
+FILE = "HOOK.md"
+# event -> the point it is told at, and what the payload must say for it
+EVENTS: dict[str, tuple[str, dict[str, str]]] = {
+    "agent:bootstrap": ("agent:bootstrap", {}),
+    "command": ("command", {}),
+    "command:new": ("command", {"name": "new"}),
+    "command:reset": ("command", {"name": "reset"}),
+    "command:stop": ("command", {"name": "stop"}),
+    "gateway:startup": ("gateway_start", {}),
+    "message:received": ("message_received", {}),
+    "message:sent": ("message_sent", {}),
+    "session:compact:before": ("before_compaction", {}),
+    "session:compact:after": ("after_compaction", {}),
+}
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+class Script(NamedTuple):
+    """A script that was found. `reason`: why it is not used; "" if it is."""
+
+    name: str
+    path: str  # the Python file
+    events: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def found(settings: Settings) -> list[Script]:
+    """All scripts, of one name the first. HOOK.md files are read; nothing is imported."""
+    made: dict[str, Script] = {}
+    for folder, own in _places(settings):
+        for script in _in(folder):
+            enabled = settings.scripts.entries.get(script.name)
+            if not settings.scripts.on:
+                script = script._replace(reason="hooks.internal.enabled is false")
+            elif enabled is False:
+                script = script._replace(reason=f"hooks.internal.entries.{script.name}.enabled is false")
+            elif not own and enabled is None:
+                key = f"hooks.internal.entries.{script.name}.enabled"
+                script = script._replace(reason=f"it lies in a workspace, where the agent can write: set {key} to true")
+            made.setdefault(script.name, script)
+    return list(made.values())
+
+
+def hooks(settings: Settings) -> tuple[list[Hook], list[Script]]:
+    """The handlers of all scripts in use, and the scripts that are set aside. Never raises."""
+    made: list[Hook] = []
+    aside: list[Script] = []
+    for script in found(settings) if settings.scripts.on else ():
+        if script.reason:
+            aside.append(script)
+            continue
+        try:
+            loaded = _loaded(script)
+        except (Exception, SystemExit) as exc:  # noqa: BLE001 - border: a script's failure is its own
+            log.warning("hook script %s is set aside: %s", script.path, exc)
+            aside.append(script._replace(reason=f"{type(exc).__name__}: {exc}"))
+            continue
+        made += loaded
+    return made, aside
+
+
+def _places(settings: Settings) -> Iterator[tuple[str, bool]]:
+    """(folder, does only the owner write there?)"""
+    yield os.path.join(settings.home, "hooks"), True
+    for folder in settings.scripts.folders:
+        yield folder, True
+    for agent in settings.agents.values():
+        yield os.path.join(agent.workspace, "hooks"), False
+
+
+def _in(folder: str) -> Iterator[Script]:
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        stem = name.removesuffix(".py")
+        if not _NAME.fullmatch(stem):
+            continue
+        if name.endswith(".py") and os.path.isfile(path):
+            yield Script(stem, path)
+        elif os.path.isfile(os.path.join(path, FILE)):
+            yield _described(stem, path)
+
+
+def _described(name: str, folder: str) -> Script:
+    file = os.path.join(folder, "handler.py")
+    try:
+        with open(os.path.join(folder, FILE), encoding="utf-8") as handle:
+            head = read(handle.read(200_000))
+    except (OSError, ValueError) as exc:
+        return Script(name, file, (), f"{FILE} cannot be read: {exc}")
+    if not isinstance(head, Header):
+        return Script(name, file, (), f"{FILE}:{head.line}: {head.message}")
+    events = _events(head.fields)
+    unknown = [event for event in events if event not in EVENTS]
+    reason = "" if os.path.isfile(file) else "there is no handler.py beside it"
+    if unknown or not events:
+        reason = f"{FILE} names no event that exists ({', '.join(unknown) or 'none'}); there are {', '.join(EVENTS)}"
+    return Script(str(head.fields.get("name") or name), file, events, reason)
+
+
+def _events(fields: dict[str, Any]) -> tuple[str, ...]:
+    """From `metadata.openclaw.events`, `metadata.palinurus.events` or `events`."""
+    metadata = fields.get("metadata")
+    parts = [metadata.get(name) for name in ("openclaw", "palinurus")] if isinstance(metadata, dict) else []
+    for part in (*parts, fields):
+        events = part.get("events") if isinstance(part, dict) else None
+        if isinstance(events, list):
+            return tuple(str(event) for event in events)
+    return ()
+
+
+def _loaded(script: Script) -> list[Hook]:
+    module = module_from(script.path, "palinurus_hook_" + re.sub(r"\W", "_", script.name))
+    handler = getattr(module, "handler", None)
+    if not callable(handler):
+        raise TypeError("it has no function `handler(event)`")
+    events = script.events or tuple(getattr(module, "EVENTS", ()))
+    unknown = [event for event in events if event not in EVENTS]
+    if unknown or not events:
+        raise TypeError(f"EVENTS names {', '.join(unknown) or 'nothing'}; there are {', '.join(EVENTS)}")
+    return [_hook(script.name, event, handler) for event in events]
+
+
+def _hook(name: str, event: str, handler: Callable[[dict[str, Any]], Any]) -> Hook:
+    point, wanted = EVENTS[event]
+    inner = threaded(point, handler)
+    kind, _, action = event.partition(":")
+
+    async def call(payload: dict[str, Any]) -> dict[str, Any] | None:
+        if any(payload.get(field) != value for field, value in wanted.items()):
+            return None
+        context = copy.deepcopy(payload)
+        told = {
+            "type": kind,
+            "action": action or payload.get("name", ""),
+            "sessionKey": payload.get("sessionKey", ""),
+            "context": context,
+        }
+        result = inner(told)
+        if inspect.isawaitable(result):
+            await result
+        files = context.get("bootstrapFiles")
+        return {"bootstrapFiles": files} if files != payload.get("bootstrapFiles") else None
+
+    return Hook(point, call, owner=f"hooks/{name}")

@@ -1,0 +1,16 @@
+"""The Codex program as a provider: it does whole runs (`agent/runtimes/codex.py`), with its own sign-in."""
+
+from __future__ import annotations
+
+from palinurus.core.types.vendor import Vendor
+from palinurus.providers.vendors import efforts, openai
+
+VENDOR = Vendor(
+    id="codex",
+    name="Codex (program)",
+    api="runtime",
+    base_url="",
+    keyless=True,
+    profile=efforts.profile,
+    reasons=openai.reasons,
+)

@@ -1,0 +1,30 @@
+"""The model behind providers that are programs (codex, claude-cli). They do whole runs; a single call to one, for a
+summary or as a stand-in for another model, fails with words that help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from palinurus.clock import Clock
+from palinurus.core.types.messages import Assistant
+from palinurus.core.types.model import Failed, Failure, ModelEvent, Request
+
+
+def make(home: str, clock: Clock) -> Whole:
+    """For `providers.stream`."""
+    return Whole()
+
+
+class Whole:
+    """The `Model` port, always failing."""
+
+    async def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+        ref = request.model.ref
+        text = f"{ref} is a program that does whole runs; for this, a model with an API is needed"
+        message = Assistant((), request.model.api, ref.provider, ref.model, stopReason="error")
+        yield Failed(Failure("config", text), message)
+
+    async def close(self) -> None:
+        """Nothing to end."""

@@ -1,0 +1,156 @@
+"""gateway: the agent looks at the configuration, changes the harmless part of it, and restarts the program. Owner only.
+
+What may be changed is a short list; all that protects the owner (tools, sandbox, approvals, credentials, channels,
+who may log in) is not on it, under whatever spelling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.config import outline, paths, rewrite
+from palinurus.config.load import read
+from palinurus.config.redact import redacted
+from palinurus.config.rewrite import Rewritten, digest
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.errors import PalinurusError
+
+# Keys the agent may write, with all below them.
+WRITABLE = (
+    "agents.defaults.model", "agents.defaults.models", "agents.defaults.thinkingDefault",
+    "agents.defaults.fastModeDefault", "agents.defaults.verboseDefault", "agents.defaults.reasoningDefault",
+    "agents.defaults.userTimezone", "agents.defaults.timeFormat", "agents.defaults.heartbeat",
+    "agents.defaults.compaction", "agents.defaults.contextPruning", "agents.defaults.timeoutSeconds",
+    "messages", "session.reset", "session.resetByType", "session.resetByChannel",
+    "logging.level", "ui", "cron.maxConcurrentRuns",
+)  # fmt: skip
+
+
+class Keeper(NamedTuple):
+    """The configuration's place, and how to have the program begin again; `restart` None: this program cannot."""
+
+    home: str
+    environ: Mapping[str, str]
+    restart: Callable[[float], None] | None = None
+
+
+def make(keeper: Keeper) -> dict[str, Tool]:
+    """The tool, by its name."""
+    return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_run, keeper))}
+
+
+async def _run(keeper: Keeper, ctx: ToolContext, action: str, **given: Any) -> Output:
+    """Raises ToolFailure."""
+    return await _ACTIONS[action](keeper, given)
+
+
+async def _get(keeper: Keeper, given: dict[str, Any]) -> Output:
+    file = paths.config_file(keeper.home)
+    found = await asyncio.to_thread(read, file, keeper.home, keeper.environ)
+    shown: Any = redacted(found.raw)
+    for part in str(given.get("path") or "").split("."):
+        if part:
+            shown = shown.get(part) if isinstance(shown, dict) else None
+    text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+    return said(f"{text}\nbaseHash: {digest(found.data)}", {"config": shown, "hash": digest(found.data)})
+
+
+async def _lookup(keeper: Keeper, given: dict[str, Any]) -> Output:
+    found = outline.lookup(str(given.get("path") or ""))
+    if found is None:
+        raise ToolFailure(f"there is no config key {str(given.get('path'))[:80]!r}")
+    return said(msgspec.json.encode(found).decode(), found)
+
+
+async def _patch(keeper: Keeper, given: dict[str, Any]) -> Output:
+    raw, base = _raw(given), given.get("baseHash")
+    return await _written(partial(rewrite.merge, keeper.home, keeper.environ, base, raw, veto=_veto))
+
+
+async def _apply(keeper: Keeper, given: dict[str, Any]) -> Output:
+    raw, base = _raw(given), given.get("baseHash")
+    return await _written(partial(rewrite.replace, keeper.home, keeper.environ, base, raw, veto=_veto))
+
+
+def _raw(given: dict[str, Any]) -> str:
+    raw = given.get("raw")
+    if not isinstance(raw, str) or not raw.strip():
+        raise ToolFailure("raw is missing: the JSON5 text of the change")
+    return raw
+
+
+async def _written(write: Callable[[], Rewritten]) -> Output:
+    try:
+        done = await asyncio.to_thread(write)
+    except PalinurusError as exc:
+        raise ToolFailure(exc.message + (f"; {exc.fix}" if exc.fix else "")) from None
+    if not done.changed:
+        return said("Nothing is different.", {"changed": []})
+    later = f" After a restart: {', '.join(done.restart)}." if done.restart else ""
+    return said(f"Changed: {', '.join(done.changed)}.{later}", {"changed": done.changed, "hash": done.hash})
+
+
+def _veto(changed: tuple[str, ...]) -> None:
+    """Raises ToolFailure for the first key the agent may not write; then nothing is written."""
+    for key in changed:
+        if not writable(key):
+            raise ToolFailure(f"{key} may be changed by the owner only (`pal config set`, or /config set in a chat)")
+
+
+def writable(key: str) -> bool:
+    """May the agent write this key path?"""
+    return any(key == one or key.startswith(f"{one}.") for one in WRITABLE)
+
+
+async def _restart(keeper: Keeper, given: dict[str, Any]) -> Output:
+    if keeper.restart is None:
+        raise ToolFailure("this program runs without a gateway and cannot restart itself")
+    wait = given.get("delayMs") or given.get("restartDelayMs") or 2000
+    keeper.restart(min(max(float(wait) / 1000, 0.5), 60.0))
+    return said("The gateway restarts in a moment; turns that run are finished or go on after it.")
+
+
+async def _update(keeper: Keeper, given: dict[str, Any]) -> Output:
+    raise ToolFailure("updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`")
+
+
+_ACTIONS = {
+    "restart": _restart,
+    "config.get": _get,
+    "config.schema.lookup": _lookup,
+    "config.patch": _patch,
+    "config.apply": _apply,
+    "update.run": _update,
+}
+
+_TOOL = Tool(
+    "gateway",
+    "Look at or change the configuration, or restart the gateway. Change only what the owner asked for: read with "
+    "config.get first, then config.patch with the baseHash it gave. What protects the owner (tools, sandbox, "
+    "approvals, credentials, channels) cannot be changed here.",
+    {
+        "type": "object",
+        "properties": {
+            "action": {"type": "string", "enum": list(_ACTIONS)},
+            "path": {"type": "string", "description": "a key path, for config.get and config.schema.lookup"},
+            "raw": {"type": "string", "description": "JSON5: a merge patch (config.patch) or the whole (config.apply)"},
+            "baseHash": {"type": "string", "description": "the hash that config.get gave"},
+            "delayMs": {"type": "integer"},
+            "restartDelayMs": {"type": "integer"},
+            "note": {"type": "string"},
+            "sessionKey": {"type": "string"},
+            "timeoutMs": {"type": "integer"},
+        },
+        "required": ["action"],
+        "additionalProperties": False,
+    },
+    partial(_run, Keeper("", {})),
+    owner=True,
+    sequential=True,
+    summary=lambda args: str(args.get("action") or ""),
+)

@@ -1,0 +1,157 @@
+"""A connection to one server, by the official SDK: handshake, lists, calls, progress, cancellation.
+
+The only file that speaks MCP as a client. Servers get no sampling, no questions to people, no folders of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, TypeVar
+
+import anyio
+import httpx2
+import mcp_types
+import pydantic
+from mcp.client.session import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+from palinurus import __version__
+from palinurus.config.mcp import ServerSettings, Wire
+from palinurus.tools.mcp.guard import Guarded
+from palinurus.tools.mcp.pipe import Streams, pipe
+from palinurus.tools.mcp.port import Facts, Listed, Lost, Means, Progress, Refusal, Watch
+from palinurus.tools.mcp.shape import MAX_TOOLS
+
+PAGES = 20  # of a list; a server that never ends is cut off
+LONGEST = 20  # times the time-out: how far progress may put it off
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def connect(server: ServerSettings, wire: Wire, means: Means, watch: Watch) -> AsyncIterator[Joined]:
+    """An open connection after the handshake. Raises OSError, Lost, Refusal and what the SDK raises."""
+    async with AsyncExitStack() as stack:
+        read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
+
+        async def told(message: Any) -> None:
+            if isinstance(message, mcp_types.ToolListChangedNotification):
+                watch.changed()
+
+        info = mcp_types.Implementation(name="palinurus", version=__version__)
+        session = ClientSession(read, write, message_handler=told, client_info=info)
+        await stack.enter_async_context(session)
+        await _asked(session.initialize())
+        yield Joined(session)
+
+
+def _program(server: ServerSettings, means: Means, watch: Watch) -> Any:
+    return pipe(means.launch(server), means.mark(server.name), watch)
+
+
+@asynccontextmanager
+async def _http(server: ServerSettings, means: Means, watch: Watch) -> AsyncIterator[Streams]:
+    url = server.url.reveal()
+    async with _client(server, means, watch) as client:
+        async with streamable_http_client(url, http_client=client) as streams:
+            yield streams
+
+
+def _sse(server: ServerSettings, means: Means, watch: Watch) -> Any:
+    def make(*_: Any, **__: Any) -> httpx2.AsyncClient:
+        return _client(server, means, watch)
+
+    return sse_client(server.url.reveal(), httpx_client_factory=make)
+
+
+def _client(server: ServerSettings, means: Means, watch: Watch) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(
+        transport=Guarded(server.url.reveal(), means.judge, watch),
+        headers={name: value.reveal() for name, value in server.headers.items()},
+        timeout=httpx2.Timeout(server.start, read=max(server.timeout * LONGEST, 300.0)),
+        trust_env=False,
+    )
+
+
+_OPEN: dict[Wire, Callable[[ServerSettings, Means, Watch], Any]] = {"stdio": _program, "http": _http, "sse": _sse}
+
+
+class Joined:
+    """Implements `port.Link`."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        told, can = session.server_info, session.server_capabilities
+        self._tools = can is None or can.tools is not None
+        self.facts = Facts(
+            told.name if told else "",
+            told.version if told else "",
+            session.protocol_version or "",
+            can is not None and can.resources is not None,
+        )
+
+    async def tools(self) -> tuple[Listed, ...]:
+        """All pages."""
+        if not self._tools:
+            return ()
+        found = await self._pages(lambda at: self._session.list_tools(params=at), "tools")
+        return tuple(_plain(one) for one in found[:MAX_TOOLS])
+
+    async def resources(self) -> list[dict[str, Any]]:
+        """All pages."""
+        found = await self._pages(lambda at: self._session.list_resources(params=at), "resources")
+        return [_plain(one) for one in found]
+
+    async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
+        """One resource."""
+        async with asyncio.timeout(timeout):
+            return [_plain(one) for one in (await _asked(self._session.read_resource(uri))).contents]
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: Progress) -> dict[str, Any]:
+        """One call. Whoever is cancelled while waiting here has told the server so."""
+        now = asyncio.get_running_loop().time
+        latest = now() + timeout * LONGEST
+        async with asyncio.timeout(timeout) as limit:
+
+            async def told(progress: float, total: float | None, message: str | None) -> None:
+                if not limit.expired():
+                    limit.reschedule(min(now() + timeout, latest))
+                show(progress, total, message or "")
+
+            return _plain(await _asked(self._session.call_tool(name, dict(arguments), progress_callback=told)))
+
+    async def _pages(self, page: Callable[[Any], Awaitable[Any]], name: str) -> list[Any]:
+        found: list[Any] = []
+        cursor: str | None = None
+        for _ in range(PAGES):
+            at = mcp_types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            answer = await _asked(page(at))
+            found += getattr(answer, name)
+            cursor = answer.next_cursor
+            if not cursor:
+                break
+        return found
+
+
+async def _asked(asking: Awaitable[T]) -> T:
+    """What came; the SDK's exceptions in our words."""
+    try:
+        return await asking
+    except MCPError as error:
+        if error.code == mcp_types.CONNECTION_CLOSED:
+            raise Lost("the connection was closed") from None
+        if error.message == "Session terminated":  # how the SDK says 404: the server has begun anew
+            raise Lost("the server has forgotten this session", unsent=True) from None
+        raise Refusal(f"{error.message} (error {error.code})") from None
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, httpx2.HTTPError) as error:
+        raise Lost(f"the connection broke ({type(error).__name__})") from None
+    except (pydantic.ValidationError, RuntimeError) as error:
+        raise Refusal(f"the answer breaks the protocol: {str(error)[:300]}") from None
+
+
+def _plain(model: pydantic.BaseModel) -> dict[str, Any]:
+    made: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return made

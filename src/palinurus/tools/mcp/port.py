@@ -1,0 +1,82 @@
+"""What the rest of this folder sees of a connection, and what a connection needs. No SDK here."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from palinurus.config.mcp import ServerSettings, Wire
+from palinurus.tools.sandbox.launch import Launch
+
+Listed: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …
+Progress: TypeAlias = Callable[[float, float | None, str], None]
+
+
+class Lost(Exception):
+    """The connection is gone. `unsent`: the server has certainly not begun what was asked."""
+
+    def __init__(self, words: str, *, unsent: bool = False) -> None:
+        super().__init__(words)
+        self.unsent = unsent
+
+
+class Refusal(Exception):
+    """The server answered with an error of the protocol; the words are its own, hence untrusted."""
+
+
+class Facts(NamedTuple):
+    """What a server says about itself."""
+
+    name: str
+    version: str
+    protocol: str
+    resources: bool
+
+
+class Link(Protocol):
+    """An open connection. Methods raise Lost, Refusal, TimeoutError."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    async def tools(self) -> tuple[Listed, ...]:
+        """All tools it has."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any], timeout: float, show: Progress) -> dict[str, Any]:
+        """The result, as it came: content, isError, structuredContent. Progress puts the time-out off."""
+        ...
+
+    async def resources(self) -> list[dict[str, Any]]:
+        """What can be read there."""
+        ...
+
+    async def read(self, uri: str, timeout: float) -> list[dict[str, Any]]:
+        """The contents of one resource."""
+        ...
+
+
+class Means(NamedTuple):
+    """What a connection is made with."""
+
+    launch: Callable[[ServerSettings], Launch]  # raises OSError
+    judge: Callable[[str], Awaitable[list[str]]]  # an address -> where it may be connected to. Raises ToolFailure
+    mark: Callable[[str], str]  # NAME=value in the environment of the server's processes
+
+
+class Watch:
+    """What happens to a connection besides answers. `noise` is what the server printed for people."""
+
+    def __init__(self) -> None:
+        self.gone: Callable[[], None] = lambda: None
+        self.changed: Callable[[], None] = lambda: None
+        self.noise = ""
+        self.why = ""  # what refused the connection, in our words
+
+    def heard(self, text: str) -> None:
+        """Keeps the end of it."""
+        self.noise = (self.noise + text)[-4000:]
+
+
+Connect: TypeAlias = Callable[[ServerSettings, Wire, Means, Watch], AbstractAsyncContextManager[Link]]

@@ -1,0 +1,210 @@
+"""One configured server: connected in the background, connected again when it is needed after it was lost.
+
+Its last list of tools outlives a broken connection, so that what models are told stays the same. At kill -9 nothing
+is lost: all of this is made anew, and programs of the last life are ended at the next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+from palinurus.clock import Clock
+from palinurus.config.mcp import ServerSettings
+from palinurus.core.types.tool import ToolFailure
+from palinurus.core.untrusted import label
+from palinurus.tools.mcp.port import Connect, Facts, Link, Listed, Lost, Means, Progress, Refusal, Watch
+
+log = logging.getLogger(__name__)
+
+STEADY = 60.0  # seconds after which a connection counts as one that worked
+SLOWEST = 300.0  # seconds between two attempts at most
+T = TypeVar("T")
+
+
+class Server:
+    """`wake` connects in the background; `call` connects if need be. `listed` is what it last said it has."""
+
+    def __init__(self, settings: ServerSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
+        self.settings = settings
+        self.listed: tuple[Listed, ...] = ()
+        self.facts: Facts | None = None
+        self.problem = ""
+        self.noise = ""
+        self.changed: Callable[[], None] = lambda: None
+        self.began = 0.0  # when the first attempt began
+        self._load = connect
+        self._means = means
+        self._clock = clock
+        self._link: Link | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()  # the present attempt has come to something
+        self._over = asyncio.Event()
+        self._stale = False
+        self._failures = 0
+        self._next = 0.0
+
+    @property
+    def connected(self) -> bool:
+        return self._link is not None
+
+    @property
+    def starting(self) -> bool:
+        """Is an attempt under way?"""
+        return self._task is not None and not self._settled.is_set()
+
+    def wake(self) -> None:
+        """Connect in the background, unless that is so already or it failed a moment ago."""
+        if self._task is not None or self._clock.monotonic() < self._next:
+            return
+        self.began = self.began or self._clock.monotonic()
+        self._settled, self._over = asyncio.Event(), asyncio.Event()
+        self._task = asyncio.create_task(self._run())
+
+    async def settled(self) -> None:
+        """Returns when the attempt that is under way has come to something."""
+        if self.starting:
+            await self._settled.wait()
+
+    async def refresh(self) -> None:
+        """Ask again for the tools if the server said that they changed. Never raises."""
+        link = self._link
+        if link is None or not self._stale:
+            return
+        self._stale = False
+        try:
+            async with asyncio.timeout(self.settings.start):
+                self._list(await link.tools())
+        except (Lost, Refusal, TimeoutError) as exc:  # the old list stays
+            self._stale = True
+            log.warning("mcp server %s: its tools cannot be listed: %s", self.settings.name, words(exc))
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], progress: Progress) -> dict[str, Any]:
+        """The result. Raises ToolFailure for what is our failure, Refusal for the server's."""
+        limit = self.settings.timeout
+        return await self._use(lambda link: link.call(tool, arguments, limit, progress))
+
+    async def resources(self) -> list[dict[str, Any]]:
+        """What can be read there. Raises as `call` does."""
+        return await self._use(lambda link: link.resources())
+
+    async def read(self, uri: str) -> list[dict[str, Any]]:
+        """One resource. Raises as `call` does."""
+        return await self._use(lambda link: link.read(uri, self.settings.timeout))
+
+    async def close(self) -> None:
+        """End the connection, and the program if it is one."""
+        self._next = float("inf")
+        task = self._task
+        if task is None:
+            return
+        self._over.set()
+        if self._link is None:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def _use(self, ask: Callable[[Link], Awaitable[T]]) -> T:
+        name = self.settings.name
+        for last in (False, True):
+            link = await self._linked()
+            try:
+                return await ask(link)
+            except Lost as lost:
+                self._drop(link)
+                if not lost.unsent or last:
+                    raise ToolFailure(
+                        f"the MCP server {name} went away during the call ({lost}); whether it was done is not known"
+                    ) from None
+            except TimeoutError:
+                raise ToolFailure(
+                    f"the MCP server {name} did not answer within {self.settings.timeout:g} s; the call was cancelled "
+                    "(mcp.servers.….requestTimeoutMs)"
+                ) from None
+        raise AssertionError("unreachable")
+
+    async def _linked(self) -> Link:
+        """The connection, made anew if it is gone. Raises ToolFailure."""
+        if self._link is None and self._task is not None and self._settled.is_set():
+            await asyncio.wait({self._task})  # the old one is being taken down
+        self.wake()
+        await self.settled()
+        if self._link is None:
+            why = f": {self.problem}" if self.problem else ""
+            rest = max(self._next - self._clock.monotonic(), 0)
+            raise ToolFailure(
+                f"the MCP server {self.settings.name} is not connected{why}. "
+                + (f"It is tried again in {rest:.0f} s at the earliest." if 0 < rest <= SLOWEST else "")
+            )
+        return self._link
+
+    def _drop(self, link: Link) -> None:
+        if self._link is link:
+            self._link = None
+            self._over.set()
+
+    async def _run(self) -> None:
+        """One life of the connection; whatever ends it becomes `problem`."""
+        since = self._clock.monotonic()
+        try:
+            await self._lived()
+            self.problem = self.problem or "the connection ended"
+        except Exception as exc:  # task boundary: a server that fails is a problem of its tools only
+            self.problem = words(exc)
+            log.debug("mcp server %s", self.settings.name, exc_info=True)
+        finally:
+            self._link, self._task = None, None
+            now = self._clock.monotonic()
+            self._failures = 1 if now - since > STEADY else self._failures + 1
+            if self._next != float("inf"):  # at first at once, then slower and slower
+                self._next = now + (0 if self._failures == 1 else min(2.0 ** (self._failures - 2), SLOWEST))
+                log.warning("mcp server %s: %s", self.settings.name, self.problem or "stopped")
+            self._settled.set()
+
+    async def _lived(self) -> None:
+        connect, first = await asyncio.to_thread(self._load), ""
+        for wire in self.settings.wires:
+            watch = Watch()
+            watch.gone, watch.changed = self._over.set, self._changed
+            joined = False
+            try:
+                async with asyncio.timeout(self.settings.start) as limit:
+                    async with connect(self.settings, wire, self._means, watch) as link:
+                        listed = await link.tools()
+                        limit.reschedule(None)
+                        joined = True
+                        self._link, self.facts, self.problem = link, link.facts, ""
+                        self._list(listed)
+                        self._settled.set()
+                        await self._over.wait()
+                        self._link = None
+                return
+            except Exception as exc:  # border: the next way is tried, and the first reason is told
+                self._link = None
+                late = isinstance(exc, TimeoutError)
+                why = f"it did not start within {self.settings.start:g} s" if late else watch.why or words(exc)
+                first = first or why
+                if joined or wire == self.settings.wires[-1]:
+                    raise Lost(first) from exc
+            finally:
+                self.noise = watch.noise
+
+    def _list(self, listed: tuple[Listed, ...]) -> None:
+        if listed != self.listed:
+            self.listed = listed
+            self.changed()
+
+    def _changed(self) -> None:
+        self._stale = True
+
+
+def words(exc: BaseException) -> str:
+    """The innermost reason, on one line."""
+    while isinstance(exc, BaseExceptionGroup) and exc.exceptions:
+        exc = exc.exceptions[0]
+    if isinstance(exc, FileNotFoundError):
+        return f"{exc.filename or 'the command'} is not there"
+    if isinstance(exc, OSError):
+        return exc.strerror or str(exc)
+    return label(str(exc), 400) or type(exc).__name__

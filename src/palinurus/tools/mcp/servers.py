@@ -1,0 +1,144 @@
+"""All servers and their tools: a table that follows what servers say, sorted, so that prompts stay the same.
+
+A run takes the table as it is at its beginning. A change of a server's list reaches the next run, not a running one;
+until then, and while a server is away, models are told the same tools byte by byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from palinurus.clock import Clock
+from palinurus.config.mcp import McpSettings
+from palinurus.core.policy.groups import MCP
+from palinurus.core.types.tool import Effect, Output, Tool, ToolContext
+from palinurus.core.untrusted import label
+from palinurus.tools.mcp import shape
+from palinurus.tools.mcp.port import Connect, Listed, Means, Progress, Refusal
+from palinurus.tools.mcp.result import contents, framed, output
+from palinurus.tools.mcp.server import Server
+
+READ = "resource"  # the tool that reads resources, where a server has some
+_SHOWN = 200  # resources in a list
+
+
+class Servers:
+    """`start` begins, `ready` is awaited before each run, `close` ends."""
+
+    def __init__(self, settings: McpSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
+        self.all = {name: Server(one, connect, means, clock) for name, one in settings.servers.items() if one.enabled}
+        self._wait = settings.wait
+        self._clock = clock
+        self._table: dict[str, Tool] = {}
+        self._mine: dict[str, Tool] = {}
+        self._told: Callable[[], None] = lambda: None
+
+    def attach(self, table: dict[str, Tool], changed: Callable[[], None]) -> None:
+        """Keep our tools in `table`, and say when they changed."""
+        self._table, self._told = table, changed
+        for server in self.all.values():
+            server.changed = self._publish
+        self._publish()
+
+    def start(self) -> None:
+        """Connect to all of them in the background."""
+        for server in self.all.values():
+            server.wake()
+
+    async def ready(self) -> None:
+        """Before a run: lost servers are looked for again, changed lists are asked for, and those that started only
+        just now are waited for a little. Never raises."""
+        for server in self.all.values():
+            server.wake()
+        await asyncio.gather(*(server.refresh() for server in self.all.values()))
+        now = self._clock.monotonic()
+        for server in self.all.values():
+            rest = server.began + self._wait - now
+            if server.starting and not server.listed and rest > 0:
+                try:
+                    async with asyncio.timeout(rest):
+                        await server.settled()
+                except TimeoutError:
+                    pass
+
+    async def close(self) -> None:
+        """End all connections and programs."""
+        await asyncio.gather(*(server.close() for server in self.all.values()))
+
+    def _publish(self) -> None:
+        others = {name: tool for name, tool in self._table.items() if name not in self._mine}
+        mine: dict[str, Tool] = {}
+        taken = {name.lower() for name in others}
+        for server in self.all.values():
+            for made in tools(server, taken):
+                taken.add(made.name.lower())
+                mine[made.name] = made
+        for name in self._mine:
+            self._table.pop(name, None)
+        self._mine = dict(sorted(mine.items()))
+        self._table.update(self._mine)
+        self._told()
+
+
+def tools(server: Server, taken: set[str]) -> list[Tool]:
+    """A server's tools under names of their own, those in `taken` (lower case) avoided."""
+    made: list[Tool] = []
+    used = set(taken)
+    listed = [one for one in server.listed if isinstance(one.get("name"), str)]
+    for one in sorted(listed, key=lambda one: str(one["name"])):
+        name = shape.name(server.settings.name, one["name"], used)
+        if name.lower() in used:
+            continue  # the same tool twice
+        used.add(name.lower())
+        made.append(_tool(server, one, name))
+    if server.facts is not None and server.facts.resources:
+        made.append(_reader(server, shape.name(server.settings.name, READ, used)))
+    return made
+
+
+def _tool(server: Server, listed: Listed, name: str) -> Tool:
+    theirs, ours = str(listed["name"]), server.settings.name
+
+    async def run(ctx: ToolContext, /, **arguments: Any) -> Output:
+        try:
+            answer = await server.call(theirs, arguments, _shown(ctx))
+        except Refusal as refusal:
+            return framed(ours, [str(refusal)], [], {"server": ours, "tool": theirs[:80]}, error=True)
+        return output(ours, theirs, answer)
+
+    hints = listed.get("annotations")
+    harmless = server.settings.hints and isinstance(hints, dict) and hints.get("readOnlyHint") is True
+    effect: Effect = "pure" if harmless else "effect"
+    about = shape.description(ours, listed)
+    return Tool(name, about, shape.schema(listed.get("inputSchema")), run, effect, origin=f"{MCP}:{ours}")
+
+
+def _reader(server: Server, name: str) -> Tool:
+    ours = server.settings.name
+
+    async def run(ctx: ToolContext, /, uri: str = "") -> Output:
+        try:
+            if uri:
+                return contents(ours, await server.read(uri))
+            rows = [_row(one) for one in (await server.resources())[:_SHOWN]]
+        except Refusal as refusal:
+            return framed(ours, [str(refusal)], [], {"server": ours}, error=True)
+        return framed(ours, rows or ["(no resources)"], [], {"server": ours})
+
+    about = f"[MCP server {label(ours, 40)}] Read a resource by its URI; without one, list what there is."
+    given = {"uri": {"type": "string", "description": "URI of the resource"}}
+    return Tool(name, about, {"type": "object", "properties": given}, run, "pure", origin=f"{MCP}:{ours}")
+
+
+def _row(one: Mapping[str, Any]) -> str:
+    return f"{label(str(one.get('uri')))}  {label(str(one.get('name') or ''))}"
+
+
+def _shown(ctx: ToolContext) -> Progress:
+    def told(done: float, total: float | None, message: str) -> None:
+        share = f"{done:g} of {total:g}" if total else f"{done:g}"
+        ctx.update(f"{share} {label(message, 200)}".strip())
+
+    return told

@@ -1,0 +1,71 @@
+"""What is on disk of a running command, so that a gateway that was killed can say what it knows: nothing is guessed.
+
+A record is there before the command is, and goes when its session has been told of the end. A crash in between is
+mended at the next start: the notice has a key, and one key makes one message.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+import msgspec
+
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.store.port import ANY
+from palinurus.store.port import Kept as Row
+
+log = logging.getLogger(__name__)
+
+KIND = "process"
+NOBODY = Inbound(Target("unknown"), Sender(""), "", "", 0, push=False)
+
+
+class Record(msgspec.Struct, frozen=True):
+    """`notice` "" while it runs, then what its session is to be told. `background` False: the call that started it
+    still waits, and its turn explains itself."""
+
+    id: str
+    mark: str
+    session: str
+    agent: str
+    command: str
+    at: int
+    asker: Inbound = NOBODY
+    background: bool = False
+    notify: bool = False
+    notice: str = ""
+
+
+class Shelf(Protocol):
+    """The part of the store that is used."""
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+
+    async def all_kept(self, kind: str) -> list[Row]: ...
+
+
+class Records:
+    """Writes return when they are on disk. Without a shelf nothing is kept."""
+
+    def __init__(self, shelf: Shelf | None = None) -> None:
+        self._shelf = shelf
+
+    async def put(self, record: Record) -> None:
+        if self._shelf is not None:
+            await self._shelf.keep(KIND, record.mark, msgspec.json.encode(record))
+
+    async def drop(self, mark: str) -> None:
+        if self._shelf is not None:
+            await self._shelf.keep(KIND, mark, None)
+
+    async def all(self) -> list[Record]:
+        """Those that can be read; the others are dropped with a line in the log."""
+        found = []
+        for row in await self._shelf.all_kept(KIND) if self._shelf is not None else ():
+            try:
+                found.append(msgspec.json.decode(row.data, type=Record))
+            except msgspec.DecodeError as exc:
+                log.error("the record of command %s cannot be read: %s", row.key, exc)
+                await self.drop(row.key)
+        return found

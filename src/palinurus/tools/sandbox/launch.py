@@ -1,0 +1,55 @@
+"""From a command and its cell to a running child: the one door through which every child goes.
+
+`wrapped` says what has to be started, `start` starts it. Each kind of cell is a file beside this one.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from palinurus.core.types.cell import Cell
+from palinurus.tools.sandbox import bubblewrap, docker, landlock, spawn
+from palinurus.tools.sandbox.limits import limited
+
+
+class Launch(NamedTuple):
+    """What is started. `argv` may have a wrapper in front of what was asked for."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str]
+    cell: Cell
+
+
+def wrapped(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: Cell) -> Launch:
+    """How to start `argv` inside `cell`. Raises OSError when the cell cannot be made here."""
+    if cell.kind == "docker":
+        if cell.box is None:
+            raise OSError("this session's sandbox has no container")
+        return Launch(docker.argv(argv, cwd, env, cell.box), "/", docker.environment(os.environ, env), cell)
+    inside = {**env, "TMPDIR": cell.temporary} if cell.temporary else dict(env)
+    if cell.kind == "bubblewrap":
+        line = bubblewrap.argv(argv, cwd, cell)
+        return Launch(limited(line, cell.limits), "/", {**inside, "TMPDIR": "/tmp"}, cell)
+    if cell.kind == "landlock":
+        if not landlock.version():
+            raise OSError("this kernel has no Landlock, which the configuration asks for")
+        return Launch(limited(argv, cell.limits), cwd, inside, cell)
+    return Launch(tuple(argv), cwd, inside, cell)
+
+
+def start(launch: Launch, **options: Any) -> subprocess.Popen[bytes]:
+    """The running child. `options` (stdin, stdout, pass_fds, start_new_session …) go to Popen as they are.
+
+    Raises OSError; a cell the kernel refuses is such an error, never a child outside it.
+    """
+
+    def popen() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(launch.argv, cwd=launch.cwd, env=launch.env, **options)
+
+    if launch.cell.kind in ("landlock", "bubblewrap"):
+        return spawn.start(launch.cell, popen)
+    return popen()

@@ -1,0 +1,144 @@
+"""Runs the trials of `trial` inside a cell and says what held. Plants what they try to reach, and removes it.
+
+The gateway's port, the secret and the sockets are real ones, made here: a refusal must come from the cell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palinurus.core.types.cell import EPHEMERAL, Cell
+from palinurus.tools.sandbox.launch import start, wrapped
+
+SECONDS = 60.0
+_CODE = "import sys; sys.path.insert(0, sys.argv[1]); from palinurus.tools.sandbox.trial import main; main()"
+
+
+class Result(NamedTuple):
+    """`held` None: there was nothing to try. `how`: the error a refusal came with, or what happened instead."""
+
+    name: str
+    wanted: str  # "refused" or "works"
+    held: bool | None
+    how: str
+
+
+class Scene(NamedTuple):
+    """Where the trials happen. `port` is the gateway's, 0 if it is not known; `home` the state directory."""
+
+    home: str
+    user: str
+    workspace: str
+    port: int
+
+
+def proof(cell: Cell, scene: Scene, env: Mapping[str, str]) -> list[Result]:
+    """What happened to each trial. Raises OSError when nothing could be started in the cell."""
+    with ExitStack() as stack:
+        facts = _planted(cell, scene, stack)
+        root = str(Path(__file__).resolve().parents[3])
+        line = (sys.executable, "-I", "-S", "-X", "utf8", "-c", _CODE, root, json.dumps(facts))
+        process = start(
+            wrapped(line, scene.workspace, env, cell),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        try:
+            out, err = process.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+    found = [json.loads(raw) for raw in out.splitlines() if raw.startswith(b"{")]
+    if not found:
+        raise OSError(f"the trials could not be run: {err.decode('utf-8', 'replace').strip()[-500:]}")
+    return [Result(one["name"], one["wanted"], one["held"], one["how"]) for one in found]
+
+
+def _planted(cell: Cell, scene: Scene, stack: ExitStack) -> dict[str, Any]:
+    outside = stack.enter_context(tempfile.TemporaryDirectory(prefix="palinurus-proof-"))
+    secret = os.path.join(outside, "secret")
+    victim = os.path.join(outside, "victim")
+    for path in (secret, victim):
+        Path(path).write_text(secrets.token_hex(8), encoding="ascii")
+    name = f"palinurus-{secrets.token_hex(8)}"
+    bus = os.path.join(outside, "bus")
+    for address in (bus, "\0" + name):
+        listening = stack.enter_context(socket.socket(socket.AF_UNIX))
+        listening.bind(address)
+        listening.listen()
+    return {
+        "home": scene.user,
+        "hidden": {"home": _hidden(scene.user, cell), "state": _hidden(scene.home, cell)},
+        "ssh": _present(os.path.join(scene.user, ".ssh")),
+        "state": scene.home,
+        "config": _present(os.path.join(scene.home, "palinurus.json")),
+        "token": _present(os.path.join(scene.home, "gateway.token")),
+        "shadow": _present("/etc/shadow"),
+        "secret": secret,
+        "victim": victim,
+        "outside": outside,
+        "inside": cell.temporary or scene.workspace,
+        "workspace": scene.workspace,
+        "gateway": os.getpid(),
+        "canary": name,
+        "namespaces": cell.kind == "bubblewrap",
+        "port": _listening(scene.port, stack),
+        "closed": _listening(0, stack, cell),
+        "socket": "" if cell.unix and cell.kind != "bubblewrap" else bus,
+        "abstract": name,
+        "terminal": _terminal(stack),
+        "servers": cell.connect is None or EPHEMERAL in cell.connect,
+    }
+
+
+def _terminal(stack: ExitStack) -> str:
+    """A terminal of the same user, outside the cell."""
+    for handle in (pair := os.openpty()):
+        stack.callback(os.close, handle)
+    return os.ttyname(pair[1])
+
+
+def _hidden(folder: str, cell: Cell) -> list[str]:
+    """Names in a folder that the cell opens nothing of."""
+    opened = [path for path in (*cell.read, *cell.write) if path.startswith(folder + "/")]
+    first = {path[len(folder) + 1 :].split("/", 1)[0] for path in opened}
+    try:
+        return [name for name in os.listdir(folder) if name not in first]
+    except OSError:
+        return []
+
+
+def _present(path: str) -> str:
+    return path if os.path.exists(path) else ""
+
+
+def _listening(port: int, stack: ExitStack, cell: Cell | None = None) -> int:
+    """A port on which somebody listens. With a cell: one that is not among the cell's."""
+    wanted = [port] if cell is None else [p for p in range(20_001, 20_900, 7) if not _open(p, cell)]
+    for one in wanted:
+        made = socket.socket()
+        try:
+            made.bind(("127.0.0.1", one))
+        except OSError:
+            made.close()
+            continue  # the gateway itself listens there, or somebody else
+        stack.enter_context(made)
+        made.listen()
+        return int(made.getsockname()[1])
+    return wanted[0] if wanted else port
+
+
+def _open(port: int, cell: Cell) -> bool:
+    return cell.connect is None or any(first <= port <= last for first, last in cell.connect)

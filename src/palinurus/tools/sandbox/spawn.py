@@ -1,0 +1,139 @@
+"""Starting a child under rules that hold for one thread: the thread puts itself under them, starts the child,
+which inherits them, and ends. No code runs between fork and exec, and nothing of the gateway is held back.
+
+Making rules for thousands of ports takes milliseconds, so the next thread is made ready when one is used.
+The decision is told in docs/decisions/0006-containment.md.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+from palinurus.core.types.cell import Cell
+from palinurus.tools.sandbox import landlock, privileges, seccomp
+
+SPARES = 4  # threads kept ready, each for another cell
+RULES = 16  # sets of rules kept
+_YIELDS = 2000
+_ERRORS = (OSError, ValueError, subprocess.SubprocessError)
+
+
+class Key(NamedTuple):
+    """A cell and what stands at its paths now: a rule is about the folder, not about its name."""
+
+    cell: Cell
+    stands: tuple[tuple[int, int], ...]
+
+
+def start(cell: Cell, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+    """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
+    key = Key(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
+    with _lock:
+        helper = _spares.pop(key, None)
+    process = (helper or _Helper(key)).call(popen)
+    _refill(key)
+    return process
+
+
+def _stands(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
+
+
+_lock, _making = threading.Lock(), threading.Lock()
+_spares: dict[Key, _Helper] = {}
+_rules: dict[Key, int] = {}
+
+
+def _refill(key: Key) -> None:
+    with _lock:
+        if key in _spares:
+            return
+        stale = [other for other in _spares if other.cell == key.cell]
+        stale += list(_spares)[: max(len(_spares) - len(stale) - SPARES + 1, 0)]
+        for other in dict.fromkeys(stale):
+            _spares.pop(other).dismiss()
+        _spares[key] = _Helper(key)
+
+
+class _Helper(threading.Thread):
+    """One thread for one child."""
+
+    def __init__(self, key: Key) -> None:
+        super().__init__(name="cell", daemon=True)
+        self._key = key
+        self._wanted = threading.Semaphore(0)
+        self._popen: Callable[[], subprocess.Popen[bytes]] | None = None
+        self._result: subprocess.Popen[bytes] | Exception | None = None
+        self.start()
+
+    def call(self, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+        self._popen = popen
+        self._wanted.release()
+        self.join()
+        _gone(self.native_id)
+        if isinstance(self._result, subprocess.Popen):
+            return self._result
+        raise self._result or OSError("no child was started")
+
+    def dismiss(self) -> None:
+        self._wanted.release()
+
+    def run(self) -> None:
+        try:
+            rules = _ruled(self._key)
+            try:
+                confine(self._key.cell, rules)
+            finally:
+                if rules is not None:
+                    os.close(rules)
+        except _ERRORS as exc:  # a thread has nobody to raise to; `call` raises it
+            self._result = exc
+            return
+        self._wanted.acquire()
+        if self._popen is None:
+            return
+        try:
+            self._result = self._popen()
+        except _ERRORS as exc:
+            self._result = exc
+
+
+def confine(cell: Cell, rules: int | None) -> None:
+    """Put the calling thread, and all it starts, into the cell. There is no way back. Raises OSError."""
+    privileges.settle()
+    if cell.kind != "bubblewrap":  # which needs them to make its namespaces, and drops them then
+        privileges.drop()
+    if rules is not None:
+        landlock.restrict(rules)
+    seccomp.install(cell)
+
+
+def _ruled(key: Key) -> int | None:
+    """The handle of the cell's rules, made once; None where there is no Landlock."""
+    if not landlock.version():
+        return None
+    with _making:
+        if key not in _rules:
+            # bubblewrap needs mounts, which rules about files forbid; it brings its own
+            made = landlock.ruleset(key.cell, files=key.cell.kind != "bubblewrap")
+            old = [other for other in _rules if other.cell == key.cell]
+            for other in old or list(_rules)[: max(len(_rules) - RULES + 1, 0)]:
+                os.close(_rules.pop(other))
+            _rules[key] = made
+        return os.dup(_rules[key])
+
+
+def _gone(thread: int | None) -> None:
+    """Wait until the kernel has ended the thread: while it is there, the child could send it signals."""
+    for _ in range(_YIELDS):
+        if not os.path.exists(f"/proc/self/task/{thread}"):
+            return
+        os.sched_yield()

@@ -1,0 +1,104 @@
+"""What commands need of the system to work at all, and what of it they must not see. Reads folders; no policy.
+
+Landlock grants whole folders and cannot take a part back, so a folder with a secret in it is granted piece by
+piece: `without` finds the pieces.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Callable
+from typing import TypeAlias
+
+PROGRAMS = (
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix", "/gnu/store", "/snap",
+    "/run/current-system", "/home/linuxbrew/.linuxbrew", "/var/lib/ca-certificates",
+)  # fmt: skip
+# /proc as a whole: Landlock itself keeps the memory, environment and handles of processes outside the cell closed.
+KERNEL = (
+    "/proc", "/sys/devices/system", "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage",
+    "/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf",
+)  # fmt: skip
+# Not /dev/pts: the terminals of the user are there, to be read and written. A command's own one it has open already.
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/shm")
+# In /etc: readable for everybody on some machine, and still nobody's business.
+SECRET_NAMES = frozenset(
+    (
+        "shadow", "shadow-", "gshadow", "gshadow-", "sudoers", "sudoers.d", "private", "wireguard", "openvpn",
+        "letsencrypt", "kubernetes", "rancher", "ppp", "ipsec.secrets", "ipsec.d", "krb5.keytab",
+        "system-connections", "palinurus", "docker", "containerd", "machine-id", "environment",
+    )
+)  # fmt: skip
+_MAX_PIECES = 2000
+Judge: TypeAlias = Callable[["os.DirEntry[str]"], bool]
+
+
+def readable() -> tuple[str, ...]:
+    """The paths every command may read: programs, libraries, harmless configuration, our own interpreter."""
+    own = (sys.base_prefix, sys.prefix, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))))
+    found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
+    found += [*without("/etc", _secret), *own]
+    real = (path if path in KERNEL else os.path.realpath(path) for path in found)
+    # a link such as /etc/mtab leads to our own process
+    return tuple(dict.fromkeys(path for path in real if path in KERNEL or not path.startswith("/proc/")))
+
+
+def devices() -> tuple[str, ...]:
+    """The devices every command may use."""
+    return tuple(path for path in DEVICES if os.path.exists(path))
+
+
+def _secret(entry: os.DirEntry[str]) -> bool:
+    """By name, or because others may not read it: as root we could, and do not."""
+    if entry.name in SECRET_NAMES:
+        return True
+    if entry.is_symlink():
+        return False  # what it leads to is judged where it lies
+    return not entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH
+
+
+def without(folder: str, secret: Judge) -> list[str]:
+    """The fewest paths that cover `folder` except what is secret: `secret` is asked about every entry below."""
+    pieces, clean = _pieces(folder, secret)
+    return [folder] if clean else pieces[:_MAX_PIECES]
+
+
+def _pieces(folder: str, secret: Judge) -> tuple[list[str], bool]:
+    pieces: list[str] = []
+    clean = True
+    try:
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return [], False
+    for entry in found:
+        try:
+            if secret(entry):
+                clean = False
+            elif entry.is_dir(follow_symlinks=False):
+                inner, whole = _pieces(entry.path, secret)
+                pieces += [entry.path] if whole else inner
+                clean = clean and whole
+            else:
+                pieces.append(entry.path)
+        except OSError:
+            clean = False
+    return pieces, clean
+
+
+def around(folder: str, guarded: tuple[str, ...]) -> list[str]:
+    """The fewest paths that cover `folder` without the guarded ones below it. All are real paths.
+
+    What is made in a folder later that holds a guarded one is not covered.
+    """
+    below = tuple(path for path in guarded if path.startswith(folder.rstrip("/") + "/"))
+    if not below:
+        return [folder]
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError:
+        return []
+    entries = (os.path.join(folder, name) for name in names)
+    return [piece for entry in entries if entry not in below for piece in around(entry, below)][:_MAX_PIECES]

@@ -1,0 +1,295 @@
+"""The proof of a cell: a process that is put into it and tries what must fail, and what must work.
+
+Standard library only, started without site packages. `main` reads facts from its argument and prints one line of
+JSON per trial. A forbidden thing counts as held only if the system refused it; "not there" proves nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+_REFUSED = frozenset(
+    (
+        errno.EACCES, errno.EPERM, errno.ENOSYS, errno.EROFS, errno.EPROTONOSUPPORT, errno.EAFNOSUPPORT,
+        errno.EOPNOTSUPP, errno.ENETUNREACH, errno.EXDEV,
+    )
+)  # fmt: skip
+_HIDDEN = frozenset((errno.ENOENT, errno.ESRCH))  # counts in namespaces, where things do not exist
+_MPTCP, _FAST_OPEN = 262, 0x20000000
+_MS_BIND, _SEIZE = 4096, 0x4206
+Facts: TypeAlias = dict[str, Any]
+
+
+class Trial(NamedTuple):
+    """One attempt. `wanted` is what has to happen: "refused" or "works"."""
+
+    name: str
+    run: Callable[[Facts], object]
+    wanted: str = "refused"
+    hidden: bool = False  # absence is as good as a refusal: the path exists outside
+
+
+def main() -> None:
+    """Try everything, print what happened."""
+    facts: Facts = json.loads(sys.argv[2])
+    for trial in TRIALS:
+        sys.stdout.write(json.dumps(_tried(trial, facts)) + "\n")
+        sys.stdout.flush()
+
+
+def _tried(trial: Trial, facts: Facts) -> dict[str, Any]:
+    try:
+        got = trial.run(facts)
+        outcome, word = ("skipped", str(got)) if isinstance(got, _Skip) else ("worked", "")
+    except OSError as exc:
+        word = errno.errorcode.get(exc.errno or 0, str(exc))
+        refused = exc.errno in _REFUSED or (trial.hidden and exc.errno in _HIDDEN)
+        outcome = "refused" if refused else "failed"
+    if outcome == "skipped":
+        held = None
+    else:
+        held = outcome == "refused" if trial.wanted == "refused" else outcome == "worked"
+    return {"name": trial.name, "wanted": trial.wanted, "held": held, "how": word or outcome}
+
+
+class _Skip(str):
+    """Why a trial says nothing here."""
+
+
+def _read(key: str) -> Callable[[Facts], object]:
+    def run(facts: Facts) -> object:
+        path = facts.get(key)
+        if not path:
+            return _Skip("nothing to read here")
+        if os.path.isdir(path):
+            return os.listdir(path)
+        with open(path, "rb") as file:
+            return file.read(64)
+
+    return run
+
+
+def _listed(key: str) -> Callable[[Facts], object]:
+    """The folder itself may exist in a namespace, empty but for what was opened."""
+
+    def run(facts: Facts) -> object:
+        if not facts["hidden"][key]:
+            return _Skip("nothing to see here")
+        if not set(os.listdir(facts[key])) & set(facts["hidden"][key]):
+            raise OSError(errno.ENOENT, "nothing of it is there")
+        return None
+
+    return run
+
+
+def _environ_of_first(facts: Facts) -> object:
+    # in a process namespace the first process is our own; then it holds nothing of the gateway's
+    with open("/proc/1/environ", "rb") as file:
+        text = file.read()
+    if facts["canary"].encode() in text or not facts["namespaces"]:
+        return text
+    raise OSError(errno.ENOENT, "own namespace")
+
+
+def _environ_of_gateway(facts: Facts) -> object:
+    with open(f"/proc/{facts['gateway']}/environ", "rb") as file:
+        return file.read()
+
+
+def _memory_of_gateway(facts: Facts) -> object:
+    with open(f"/proc/{facts['gateway']}/mem", "rb") as file:
+        return file.fileno()
+
+
+def _write_outside(facts: Facts) -> object:
+    path = os.path.join(facts["outside"], "written")
+    with open(path, "w", encoding="ascii") as file:
+        return file.write("x")
+
+
+def _remove_outside(facts: Facts) -> object:
+    os.unlink(facts["victim"])
+    return None
+
+
+def _through_link(facts: Facts) -> object:
+    link = os.path.join(facts["inside"], f"link-{os.getpid()}")
+    os.symlink(facts["secret"], link)
+    try:
+        with open(link, "rb") as file:
+            return file.read()
+    finally:
+        os.unlink(link)
+
+
+def _hard_link(facts: Facts) -> object:
+    link = os.path.join(facts["inside"], f"hard-{os.getpid()}")
+    os.link(facts["secret"], link)
+    os.unlink(link)
+    return None
+
+
+def _connect(key: str, protocol: int = 0) -> Callable[[Facts], object]:
+    def run(facts: Facts) -> object:
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol) as made:
+            made.settimeout(2)
+            made.connect(("127.0.0.1", facts[key]))
+        return None
+
+    return run
+
+
+def _fast_open(facts: Facts) -> object:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        made.settimeout(2)
+        return made.sendto(b"x", _FAST_OPEN, ("127.0.0.1", facts["port"]))
+
+
+def _unix(facts: Facts) -> object:
+    if not facts["socket"]:
+        return _Skip("opened by sandbox.unixSockets")
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(facts["socket"])
+    return None
+
+
+def _abstract(facts: Facts) -> object:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect("\0" + facts["abstract"])
+    return None
+
+
+def _signal(facts: Facts) -> object:
+    os.kill(facts["gateway"], 0)
+    return None
+
+
+def _threads(facts: Facts) -> object:
+    """tgkill needs no path: every thread of the gateway is tried, ours among them."""
+    library = ctypes.CDLL(None, use_errno=True)
+    for thread in (facts["gateway"], os.getpid() - 1):
+        if library.tgkill(facts["gateway"], thread, 0) == 0:
+            return None
+    raise OSError(ctypes.get_errno() or errno.EPERM, "refused")
+
+
+def _trace(facts: Facts) -> object:
+    """Seized, not attached: where it works, the gateway goes on, and is let go when this process ends."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.ptrace(_SEIZE, facts["gateway"], None, None) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    return None
+
+
+def _mount(facts: Facts) -> object:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.mount(facts["inside"].encode(), facts["inside"].encode(), None, _MS_BIND, None) < 0:
+        raise OSError(ctypes.get_errno(), "refused")
+    library.umount2(facts["inside"].encode(), 2)
+    return None
+
+
+def _terminal(facts: Facts) -> object:
+    with open(facts["terminal"], "r+b", buffering=0) as file:
+        return file.fileno()
+
+
+def _kernel(facts: Facts) -> object:
+    """Opened for writing, not written: what stands there is run by the kernel as root outside of everything."""
+    with open("/proc/sys/kernel/core_pattern", "r+b", buffering=0) as file:
+        return file.fileno()
+
+
+def _privileges(facts: Facts) -> object:
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        found = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+    if found["NoNewPrivs"].strip() == "1":
+        raise OSError(errno.EPERM, "none to be had")
+    return None
+
+
+def _work(facts: Facts) -> object:
+    path = os.path.join(facts["workspace"], f".trial-{os.getpid()}")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("x")
+    os.rename(path, path + "x")
+    os.unlink(path + "x")
+    return None
+
+
+def _temporary(facts: Facts) -> object:
+    path = os.path.join(tempfile.gettempdir(), f"trial-{os.getpid()}")
+    with open(path, "w", encoding="ascii") as file:
+        file.write("x")
+    os.unlink(path)
+    return None
+
+
+def _program(facts: Facts) -> object:
+    done = subprocess.run(["/bin/sh", "-c", "ls /usr >/dev/null && cat /proc/self/stat | wc -c"], capture_output=True)
+    if done.returncode:
+        raise OSError(errno.EIO, done.stderr.decode("utf-8", "replace"))
+    return None
+
+
+def _own_server(facts: Facts) -> object:
+    if not facts["servers"]:
+        return _Skip("no ports for servers are open")
+    with socket.socket() as server, socket.socket() as client:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        client.connect(server.getsockname())
+    return None
+
+
+def _own_child(facts: Facts) -> object:
+    child = subprocess.Popen(["/bin/sh", "-c", "exec sleep 60"])
+    child.send_signal(signal.SIGTERM)
+    child.wait(10)
+    return None
+
+
+TRIALS = (
+    Trial("read the config", _read("config"), hidden=True),
+    Trial("read the gateway's token", _read("token"), hidden=True),
+    Trial("list the state directory", _listed("state"), hidden=True),
+    Trial("read a file beside the workspace", _read("secret"), hidden=True),
+    Trial("list the user's home", _listed("home"), hidden=True),
+    Trial("read the user's ssh keys", _read("ssh"), hidden=True),
+    Trial("read /etc/shadow", _read("shadow"), hidden=True),
+    Trial("read /proc/1/environ", _environ_of_first, hidden=True),
+    Trial("read the gateway's environment", _environ_of_gateway, hidden=True),
+    Trial("read the gateway's memory", _memory_of_gateway, hidden=True),
+    Trial("write outside", _write_outside, hidden=True),
+    Trial("remove a file outside", _remove_outside, hidden=True),
+    Trial("follow a planted link", _through_link, hidden=True),
+    Trial("make a hard link to a file outside", _hard_link, hidden=True),
+    Trial("connect to the gateway", _connect("port")),
+    Trial("connect to the gateway by MPTCP", _connect("port", _MPTCP)),
+    Trial("connect to the gateway by fast open", _fast_open),
+    Trial("connect to a port that is not open", _connect("closed")),
+    Trial("connect to a Unix socket outside", _unix, hidden=True),
+    Trial("connect to an abstract socket outside", _abstract),
+    Trial("send the gateway a signal", _signal, hidden=True),
+    Trial("send a thread of the gateway a signal", _threads, hidden=True),
+    Trial("trace the gateway", _trace, hidden=True),
+    Trial("mount something", _mount),
+    Trial("open a terminal of the user", _terminal, hidden=True),
+    Trial("change a setting of the kernel", _kernel, hidden=True),
+    Trial("gain privileges from a program", _privileges),
+    Trial("write in the workspace", _work, "works"),
+    Trial("write in TMPDIR", _temporary, "works"),
+    Trial("run programs", _program, "works"),
+    Trial("talk to a server of its own", _own_server, "works"),
+    Trial("end a child of its own", _own_child, "works"),
+)

@@ -1,0 +1,237 @@
+"""At the door: a call made after untrusted content was read. Asks a person where the call reaches beyond containment,
+takes the network from commands, and keeps the files that shape the agent.
+
+The rules are `core/policy/taint`; this file finds paths and puts the question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from palinurus.core.policy import card, taint
+from palinurus.core.types.approval import Ask
+from palinurus.core.types.messages import Text
+from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, ToolSettings
+from palinurus.tools import shaping
+from palinurus.tools.patch.parse import PatchError, Update, parse
+from palinurus.tools.paths import brief, resolve
+
+CLOSED = (
+    "[No network for this command: untrusted content was read ({where}). If it needs the network, run it with "
+    "elevated, which asks the owner.]"
+)
+UNDONE = (
+    "[Undone: {names}. Commands do not change these files after untrusted content was read ({where}). Use write or "
+    "edit, which ask the owner.]"
+)
+
+
+class Given(NamedTuple):
+    """Leave for a call. `ctx` is what the tool sees; `paths` are shaping files it may write."""
+
+    ctx: ToolContext
+    paths: tuple[str, ...] = ()
+    approved: bool = False  # a person read it and said yes
+    closed: bool = False  # it lost the network
+
+
+async def judged(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Given:
+    """Leave, perhaps after a person was asked. Raises ToolFailure where there is none."""
+    paths = _shaping(tool.name, args, ctx)
+    if not taint.minds(ctx.settings.taint, tool.name, ctx.taint):
+        return Given(ctx, paths)
+    words = _words(tool, args, ctx, paths)
+    if words:
+        await confirmed(ctx, tool.name, words, _shown(tool.name, args), _binding(args, paths))
+        return Given(ctx, paths, approved=True)
+    command = args.get("command")
+    if tool.name == "exec" and isinstance(command, str) and not taint.networked(command, ctx.taint, ctx.settings.taint):
+        cell = ctx.settings.cell
+        if cell.kind != "none" and cell.connect != ():
+            settings = msgspec.structs.replace(ctx.settings, cell=msgspec.structs.replace(cell, connect=()))
+            return Given(cast(ToolContext, _Narrow(ctx, settings)), closed=True)
+    return Given(ctx)
+
+
+async def run(tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[Output]]) -> Output:
+    """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
+    shaping.settle(ctx.workspace)
+    given = await judged(tool, args, ctx)
+    watched = tool.effect != "pure" and taint.minds(ctx.settings.taint, "exec:files", ctx.taint)
+    if not watched:
+        output = await work(given.ctx, **args)
+        shaping.accepted(given.paths)
+        return output
+    for path in given.paths:
+        if not given.approved or taint.remembered(_relative(path, ctx)):
+            await ctx.mark(path)
+    with shaping.held(ctx.workspace, _aside(ctx)) as watch:
+        try:
+            output = await work(given.ctx, **args)
+        finally:
+            shaping.accepted(given.paths)
+            undone = watch.undo()
+        if (pid := _left(output)) and tool.name == "exec":
+            watch.pids.add(pid)
+    return _noted(output, given, undone, ctx)
+
+
+async def confirmed(
+    ctx: ToolContext, tool: str, title: str, command: str, binding: Mapping[str, str], why: str = ""
+) -> None:
+    """Returns if a person said yes. Raises ToolFailure."""
+    sender = ctx.inbound.sender
+    ask = Ask(
+        kind="tool",
+        agent=ctx.agent,
+        session=ctx.session,
+        run=ctx.run,
+        call=ctx.call,
+        tool=tool,
+        title=title,
+        command=command,
+        binding=dict(binding),
+        taint=ctx.taint,
+        why=why or "untrusted content was read before this",
+        allowed=("allow-once", "deny"),
+        timeout=ctx.settings.rules.timeout,
+        asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
+    )
+    if len(card.command(ask)) > card.MAX_SHOWN:
+        raise ToolFailure("not done: it needs an approval and is too long to be shown whole. Do it in smaller pieces.")
+    told = await ctx.ask(ask)
+    if told.decision == "deny":
+        raise ToolFailure(
+            f"not done: denied by {told.by or 'the owner'}. Do not try it in another way; ask the person."
+        )
+    if not told.allowed:
+        where = f" ({', '.join(ctx.taint[:4])})" if ctx.taint else ""
+        raise ToolFailure(f"not done: it needs an approval, {ask.why}{where}, and {told.by or 'nobody answered'}.")
+
+
+def origin(tool: Tool, args: Mapping[str, Any], output: Output | None, ctx: ToolContext) -> str:
+    """Where the content of a result came from; None: the tool failed in words of ours."""
+    if output is not None and taint.SOURCES.get(tool.name) == "memory":
+        found = taint.joined((), (one for path in _read_back(output.details) for one in ctx.marked(_full(path, ctx))))
+        return f"memory {', '.join(dict.fromkeys(map(taint.kind, found)))}" if found else ""
+    if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
+        real = _full(args["path"], ctx)
+        if taint.shaping(_relative(real, ctx)) or _ours(real, ctx.settings):
+            return f"memory {args['path']}"[: taint.NAMED] if ctx.marked(real) else ""
+    about = tool.summary(dict(args)) if tool.summary else ""
+    return taint.source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
+
+
+def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[str, ...]) -> str:
+    """What has to be asked; "" for nothing."""
+    if paths:
+        return f"change {', '.join(brief(_relative(path, ctx)) for path in paths)}"
+    telling = [url for url in taint.addresses(tool.name, args) if ctx.carries(url)]
+    if telling:
+        return "open an address that nobody gave (it could carry data away)"
+    target = ctx.inbound.target
+    foreign = bool(tool.origin) and tool.effect != "pure"
+    return taint.effect(tool.name, args, (target.channel, target.to), ctx.taint, foreign=foreign)
+
+
+def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
+    """The files of the call that make the agent what it is; the tool itself says what is wrong with a path."""
+    named: list[str] = []
+    if tool in ("write", "edit") and isinstance(args.get("path"), str):
+        named = [args["path"]]
+    elif tool == "apply_patch" and isinstance(args.get("input"), str):
+        try:
+            for change in parse(args["input"]):
+                named += [change.path, change.move] if isinstance(change, Update) and change.move else [change.path]
+        except PatchError:
+            return ()
+    found = []
+    for name in named:
+        try:
+            real = resolve(name, ctx).real
+        except ToolFailure:
+            continue
+        if taint.shaping(_relative(real, ctx)):
+            found.append(real)
+    return tuple(dict.fromkeys(found))
+
+
+def _relative(real: str, ctx: ToolContext) -> str:
+    return os.path.relpath(real, os.path.realpath(ctx.workspace))
+
+
+def _full(path: str, ctx: ToolContext) -> str:
+    whole = os.path.join(ctx.workspace, path)
+    try:
+        return os.path.realpath(whole)
+    except (OSError, ValueError):  # no path at all, or one that changed under us
+        return os.path.normpath(whole)
+
+
+def _ours(real: str, settings: ToolSettings) -> bool:
+    """Skills that the owner installed were judged then."""
+    return any(real.startswith(os.path.realpath(folder) + "/") for folder in settings.readable)
+
+
+def _read_back(details: Any) -> list[str]:
+    """The memory files that a result shows."""
+    if not isinstance(details, dict):
+        return []
+    rows = details.get("results") or [details]
+    return [str(row["path"]) for row in rows if isinstance(row, dict) and row.get("path")]
+
+
+def _shown(tool: str, args: Mapping[str, Any]) -> str:
+    """What the person reads: the text that would be written, or all arguments."""
+    if tool == "write":
+        return str(args.get("content"))
+    if tool == "apply_patch":
+        return str(args.get("input"))
+    opened = taint.addresses(tool, args)
+    return " ".join(opened) if opened else json.dumps(dict(args), ensure_ascii=False, default=str)
+
+
+def _binding(args: Mapping[str, Any], paths: tuple[str, ...]) -> dict[str, str]:
+    """What the answer is bound to: every argument, and which files they are."""
+    data = json.dumps(dict(args), sort_keys=True, default=str).encode("utf-8", "replace")
+    return {"args": hashlib.sha256(data).hexdigest(), **{f"path:{path}": path for path in paths}}
+
+
+def _aside(ctx: ToolContext) -> str:
+    home = next(iter(ctx.settings.protected), "")
+    return os.path.join(home, "aside") if home else ""
+
+
+def _left(output: Output) -> int:
+    """The process a call left running."""
+    details = output.details
+    running = isinstance(details, dict) and details.get("status") == "running"
+    return int(details.get("pid") or 0) if running else 0
+
+
+def _noted(output: Output, given: Given, undone: list[str], ctx: ToolContext) -> Output:
+    where = ", ".join(dict.fromkeys(map(taint.kind, ctx.taint)))
+    notes = [UNDONE.format(names=", ".join(undone[:10]), where=where)] if undone else []
+    details = output.details if isinstance(output.details, dict) else {}
+    if given.closed and details.get("exitCode") != 0:
+        notes.append(CLOSED.format(where=where))
+    if not notes:
+        return output
+    return msgspec.structs.replace(output, content=(*output.content, *(Text(f"\n\n{note}") for note in notes)))
+
+
+class _Narrow:
+    """A context with other settings."""
+
+    def __init__(self, ctx: ToolContext, settings: ToolSettings) -> None:
+        self._ctx = ctx
+        self.settings = settings
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)

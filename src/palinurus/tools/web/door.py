@@ -1,0 +1,279 @@
+"""The one network door. All that is fetched for the model or because content asks for it goes through `Door.get`.
+
+A host is resolved once, every address that comes out is judged, and only a judged address is connected to; each
+redirect starts over. Sizes, times, types and encodings are limited here. Knows no tool.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urljoin, urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from palinurus.core.policy.address import CLOSED, Refused, Rules, Spot, judge, reached, spot
+from palinurus.core.types.tool import ToolFailure
+
+ALLOW = "tools.web.fetch.allowedHosts"
+AGENT = "Mozilla/5.0 (compatible; Palinurus/0.1; personal agent)"
+_CHUNK = 64 * 1024
+_MOVED = frozenset({301, 302, 303, 307, 308})
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+_CONNECT = 10.0  # seconds for one address
+
+# Host and port -> addresses. Raises OSError.
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+
+
+class Limits(NamedTuple):
+    """`size` counts bytes after unpacking; what is longer is cut there. `time` is for all hops together, in seconds.
+    An answer whose content type `types` does not match is not read."""
+
+    size: int = 750_000
+    time: float = 30.0
+    redirects: int = 3
+    types: re.Pattern[str] | None = None
+
+
+USUAL = Limits()
+
+
+class Ask(NamedTuple):
+    """One request. With a body it is a POST. Headers and body never follow a redirect: nothing does."""
+
+    url: str
+    headers: Mapping[str, str] = {}
+    body: bytes | None = None
+    rules: Rules | None = None  # instead of the door's own
+
+
+class Fetched(NamedTuple):
+    """What came. `url` is where it came from in the end; `cut` says that there was more."""
+
+    url: str
+    status: int
+    type: str  # content type without parameters, lower case
+    charset: str
+    data: bytes
+    cut: bool
+    hops: tuple[str, ...] = ()
+
+
+class Shut(ToolFailure):
+    """The door did not let it through, or nothing came: the text says why and what would allow it."""
+
+
+async def system(host: str, port: int) -> list[str]:
+    """The system's resolver."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+class Door:
+    """`get` is the only method. One for the whole program."""
+
+    def __init__(self, rules: Rules = CLOSED, resolve: Resolve = system, agent: str = "") -> None:
+        self._rules = rules
+        self._resolve = resolve
+        self._agent = agent or AGENT
+
+    async def get(self, ask: Ask, limits: Limits = USUAL) -> Fetched:
+        """What is there, whatever its status. Raises Shut."""
+        try:
+            async with asyncio.timeout(limits.time):
+                return await self._walk(ask, limits)
+        except TimeoutError:
+            raise Shut(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
+
+    async def judged(self, url: str, rules: Rules) -> list[str]:
+        """The addresses `url` leads to, all of them open under `rules`: for who must connect himself. Raises Shut."""
+        return await self._addresses(self._allowed(url, rules, []), rules, [])
+
+    async def _walk(self, ask: Ask, limits: Limits) -> Fetched:
+        url, hops = ask.url, list[str]()
+        rules = self._rules if ask.rules is None else ask.rules
+        while True:
+            at = self._allowed(url, rules, hops)
+            answer = await self._one(at, await self._addresses(at, rules, hops), ask, limits)
+            if isinstance(answer, Fetched):
+                return answer._replace(hops=tuple(hops))
+            if ask.body is not None or len(hops) >= limits.redirects:
+                more = "a request with a body is not sent on" if ask.body is not None else f"{limits.redirects} at most"
+                raise Shut(f"{at.host} redirects again ({more})")
+            hops.append(at.url)
+            url = urljoin(at.url, answer)
+            ask = ask._replace(headers={})  # what was meant for the first host is not told to others
+
+    def _allowed(self, url: str, rules: Rules, hops: list[str]) -> Spot:
+        at = spot(url)
+        refused = at if isinstance(at, Refused) else judge(at, rules)
+        if refused is not None:
+            raise self._shut(refused, hops)
+        assert isinstance(at, Spot)
+        return at
+
+    async def _addresses(self, at: Spot, rules: Rules, hops: list[str]) -> list[str]:
+        """All that the host leads to, each of them judged: one that is closed closes the host."""
+        if at.numeric:
+            return [at.host]
+        try:
+            found = await self._resolve(at.host, at.port)
+        except (OSError, UnicodeError) as exc:
+            raise Shut(f"{at.host} cannot be found: {getattr(exc, 'strerror', None) or exc}") from None
+        if not found:
+            raise Shut(f"{at.host} has no address")
+        for address in found:
+            refused = reached(at, address, rules)
+            if refused is not None:
+                raise self._shut(refused, hops)
+        return found
+
+    def _shut(self, refused: Refused, hops: list[str]) -> Shut:
+        after = f" (redirected there by {urlsplit(hops[-1]).netloc})" if hops else ""
+        fix = f' To allow it, the owner adds to the config: {ALLOW}: ["{refused.entry}"]' if refused.entry else ""
+        return Shut(f"Not fetched: {refused.why}{after}.{fix}")
+
+    async def _one(self, at: Spot, addresses: list[str], ask: Ask, limits: Limits) -> Fetched | str:
+        """One hop: what came, or where it leads."""
+        connector = aiohttp.TCPConnector(
+            resolver=_Pinned(addresses),
+            socket_factory=_only(addresses),
+            use_dns_cache=False,
+            force_close=True,
+        )
+        session = aiohttp.ClientSession(
+            connector=connector,
+            auto_decompress=False,  # unpacked here, with a limit
+            trust_env=False,  # a proxy would resolve and connect on its own
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT),
+        )
+        headers = {
+            "User-Agent": self._agent,
+            "Accept": "text/markdown, text/html;q=0.9, application/json;q=0.9, text/plain;q=0.8, */*;q=0.1",
+            "Accept-Language": "en;q=0.9, *;q=0.5",
+            "Accept-Encoding": "gzip, deflate",
+            **ask.headers,
+        }
+        try:
+            async with (
+                session,
+                session.request(
+                    "GET" if ask.body is None else "POST",
+                    at.url,
+                    data=ask.body,
+                    headers=headers,
+                    allow_redirects=False,
+                ) as response,
+            ):
+                if response.status in _MOVED and "Location" in response.headers:
+                    return response.headers["Location"]
+                return await _taken(at, response, limits)
+        except (aiohttp.ClientError, OSError, ValueError) as exc:
+            raise Shut(f"{at.host}: {_words(exc)}") from None
+
+
+class _Pinned(AbstractResolver):
+    """Answers with what was judged, whatever the name server says by now."""
+
+    def __init__(self, addresses: list[str]) -> None:
+        self._addresses = addresses
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        kinds = [(a, socket.AF_INET6 if ":" in a else socket.AF_INET) for a in self._addresses]
+        return [
+            ResolveResult(hostname=host, host=address, port=port, family=kind, proto=0, flags=socket.AI_NUMERICHOST)
+            for address, kind in kinds
+        ]
+
+    async def close(self) -> None:
+        pass
+
+
+def _only(addresses: list[str]) -> Callable[[Any], socket.socket]:
+    """Makes sockets for judged addresses and no others: the last look, right before the connection."""
+    allowed = frozenset(addresses)
+
+    def make(info: tuple[Any, Any, Any, Any, Any]) -> socket.socket:
+        family, kind, proto, _, address = info
+        if str(address[0]) not in allowed:
+            raise OSError(f"{address[0]} is not the address that was judged")
+        made = socket.socket(family, kind, proto)
+        made.setblocking(False)
+        return made
+
+    return make
+
+
+async def _taken(at: Spot, response: aiohttp.ClientResponse, limits: Limits) -> Fetched:
+    """The body up to the limit, unpacked. Raises Shut."""
+    kind = response.content_type.lower()
+    if limits.types is not None and not limits.types.match(kind):
+        raise Shut(f"{at.host} answered with {kind[:80]} (status {response.status}), which is not read here")
+    coding = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if coding not in ("", "identity") and coding not in _WINDOWS:
+        raise Shut(f"{at.host} sent its answer packed as {coding[:40]!r}, which was not asked for")
+    box = _Box(coding, limits.size)
+    async for chunk in response.content.iter_chunked(_CHUNK):
+        if box.add(chunk):
+            break
+    return Fetched(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full)
+
+
+class _Box:
+    """Takes chunks, unpacks them, and never holds more than `size` bytes, however little came packed."""
+
+    def __init__(self, coding: str, size: int) -> None:
+        self.data = bytearray()
+        self.full = False
+        self._size = size
+        self._coding = coding
+        self._unpack = zlib.decompressobj(_WINDOWS[coding]) if coding in _WINDOWS else None
+
+    def add(self, chunk: bytes) -> bool:
+        """True once nothing more is taken. Raises Shut for what cannot be unpacked."""
+        room = self._size - len(self.data) + 1
+        self.data += self._opened(chunk, room) if self._unpack else chunk[:room]
+        if len(self.data) > self._size:
+            del self.data[self._size :]
+            self.full = True
+        return self.full
+
+    def _opened(self, chunk: bytes, room: int) -> bytes:
+        assert self._unpack is not None
+        try:
+            return self._unpack.decompress(chunk, room)
+        except zlib.error:
+            if self._coding != "deflate" or self.data:
+                raise Shut("the answer is packed in a way that cannot be unpacked") from None
+        self._unpack = zlib.decompressobj(-15)  # some servers leave the header of deflate out
+        try:
+            return self._unpack.decompress(chunk, room)
+        except zlib.error:
+            raise Shut("the answer is packed in a way that cannot be unpacked") from None
+
+
+_KINDS: tuple[tuple[type[BaseException], str], ...] = (
+    (aiohttp.ClientConnectorCertificateError, "its certificate is not valid for this name"),
+    (aiohttp.ClientConnectorSSLError, "no safe connection could be made (TLS)"),
+    (aiohttp.ClientConnectorError, "cannot be connected to"),
+    (aiohttp.ServerTimeoutError, "did not answer in time"),
+    (aiohttp.ServerDisconnectedError, "hung up without an answer"),
+    (aiohttp.ClientPayloadError, "broke off in the middle of its answer"),
+    (aiohttp.ClientResponseError, "answered with something that is not HTTP"),
+    (aiohttp.InvalidURL, "has a URL that cannot be used"),
+    (OSError, "cannot be connected to"),
+)
+
+
+def _words(exc: Exception) -> str:
+    """Short, and without what the other side wrote."""
+    return next((words for kind, words in _KINDS if isinstance(exc, kind)), "could not be fetched")

@@ -1,0 +1,88 @@
+"""Whole tool results on disk: kept by `cut` when the model sees only a part, paged by `read`.
+
+Files stand beside the session's transcript and are named after it and their content, so a session reaches only its
+own. Upkeep removes them: with the session, or when they are old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import threading
+
+from palinurus.core.history import truncate
+from palinurus.core.types.tool import Output, ToolContext, ToolFailure, said
+
+log = logging.getLogger(__name__)
+
+MAX_KEPT = 16_000_000  # characters
+_NAME = re.compile(r"result:\s*([0-9a-f]{16})")
+
+
+def keep(results: str, text: str) -> str:
+    """Keep `text`, whole or not at all, 0600. Returns its handle; "" where nothing is kept, or the disk refuses.
+
+    To be called before anybody is told of the handle. The same text is kept once.
+    """
+    if not results or len(text) > MAX_KEPT:
+        return ""
+    handle = truncate.handle(text)
+    file = results + handle
+    part = f"{file}.part-{os.getpid()}{threading.get_ident()}"
+    try:
+        if os.path.exists(file):
+            os.utime(file)  # young again: upkeep goes by age
+            return handle
+        os.makedirs(os.path.dirname(file), 0o700, exist_ok=True)
+        fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with open(fd, "wb") as out:
+            out.write(text.encode())
+            out.flush()
+            os.fsync(out.fileno())
+        os.rename(part, file)
+    except OSError as exc:
+        log.warning("a whole tool result is not kept: %s", exc.strerror)
+        if os.path.exists(part):
+            os.unlink(part)
+        return ""
+    return handle
+
+
+def handle_of(path: str) -> str:
+    """The handle that `path` is; "" if it is a path."""
+    found = _NAME.fullmatch(path.strip())
+    return found[1] if found else ""
+
+
+async def page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> Output:
+    """`wanted`: first line, how many, and characters at most. Raises ToolFailure."""
+    name = f"{truncate.HANDLE}{handle}"
+    if not ctx.settings.results:
+        raise ToolFailure(f"{name}: no results are kept here")
+    try:
+        text = await asyncio.to_thread(_load, ctx.settings.results + handle)
+    except FileNotFoundError:
+        raise ToolFailure(f"{name} is not kept (any more) in this session; call the tool again") from None
+    except OSError as exc:
+        raise ToolFailure(f"{name} cannot be read: {exc.strerror}") from None
+    first, count, room = wanted
+    lines = truncate.pages(text)
+    if first > len(lines):
+        raise ToolFailure(f"offset {first} is beyond the end: {name} has {len(lines)} lines")
+    last, size = first - 1, 0
+    while last < len(lines) and last - first + 1 < count and size + len(lines[last]) <= max(room, truncate.WIDE):
+        size += len(lines[last])
+        last += 1
+    shown = "".join(lines[first - 1 : last])
+    if last < len(lines):
+        gap = "" if shown.endswith("\n") else "\n"
+        shown += f"{gap}\n[Lines {first}-{last} of {len(lines)}. Continue with offset={last + 1}.]"
+    return said(shown, {"handle": handle, "lines": last - first + 1, "total": len(lines)})
+
+
+def _load(file: str) -> str:
+    fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with open(fd, "rb") as data:
+        return data.read().decode("utf-8", "replace")

@@ -1,0 +1,256 @@
+"""Fires of jobs. What is due becomes a message of the inbox, once; its end becomes a line of the job's history.
+
+A fire in order: `pending` on disk, the slot claimed, the message in the inbox (or the event kept), its id on disk.
+Killed anywhere, the next start finds `pending` and hands in the same message again, which is known or is not. While a
+fire runs its job does not fire; what comes due meanwhile is a missed time, for which the job's `misfire` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from palinurus.core.schedule.fire import GRACE, At, decide, passed
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
+from palinurus.points import point
+from palinurus.store.port import ItemRow
+from palinurus.triggers import message
+from palinurus.triggers.events import Event, Events
+from palinurus.triggers.jobs import Held, Jobs
+from palinurus.triggers.ports import Doors
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 50  # fires being started
+AGAIN = 30_000  # ms until a fire that could not be handed in is tried again
+SUMMARY = 2000
+POSTS = (0.0, 2.0, 15.0)  # seconds before each try of a webhook
+STATUS = {"answered": "ok", "silent": "ok"}
+
+
+class Cron:
+    def __init__(self, doors: Doors, jobs: Jobs, events: Events) -> None:
+        self._doors = doors
+        self._jobs = jobs
+        self._events = events
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.wake: Callable[[], None] = lambda: None  # look again: a job is free
+
+    async def tick(self, now: int) -> int | None:
+        """Start what is due. Returns when to look again; None: when something changes."""
+        if not self._doors.settings.cron.enabled:
+            return None
+        ready = []
+        for held in self._jobs.all():
+            if held.starting:  # by hand
+                continue
+            if held.state.item and not held.watched:  # it ran when we were stopped
+                self._watch(held)
+            if held.state.cursor > now + GRACE and held.job.enabled:
+                await self._jobs.stepped(held, now)
+            if held.state.pending or (not held.state.item and held.due is not None and held.due <= now):
+                ready.append(held)
+        ready.sort(key=lambda held: held.state.pending or held.due or 0)
+        for at in range(0, len(ready), AT_ONCE):
+            await asyncio.gather(*(self._due(held, now) for held in ready[at : at + AT_ONCE]))
+        waiting = [held.due for held in self._jobs.all() if held.due is not None and not held.state.item]
+        if any(held.state.pending for held in self._jobs.all()):
+            waiting.append(now + AGAIN)
+        return min(waiting, default=None)
+
+    async def _due(self, held: Held, now: int) -> None:
+        held.starting = True
+        try:
+            await self._decide(held, now)
+        finally:
+            held.starting = False
+
+    async def _decide(self, held: Held, now: int) -> None:
+        if held.state.pending:
+            await self._start(held, held.state.pending, now)
+            return
+        job = held.job
+        dues, left = passed(job.schedule, held.state.cursor, now, held.tz, job.id)
+        decision = decide(dues, now, job.misfire, job.window)
+        if not decision.fires:
+            await self._jobs.save(held, cursor=now, skipped=held.state.skipped + decision.skipped + left)
+            await self._skipped(held, decision.upto, decision.skipped + left, now)
+            return
+        due = decision.fires[0]
+        over = len([d for d in dues if d < due]) + left
+        # With `all` the later ones wait until this one is over: a job never runs beside itself.
+        upto = due if job.misfire == "all" else decision.upto
+        if over:
+            await self._skipped(held, due - 1, over, now)
+        await self._jobs.save(held, cursor=upto, pending=due, manual=False, skipped=held.state.skipped + over)
+        point("cron.pending")
+        if await self._doors.store.slot(job.id, due):
+            point("cron.slot")
+            await self._start(held, due, now)
+        else:  # run before the clock was set back
+            await self._jobs.save(held, pending=0)
+
+    async def force(self, held: Held, now: int) -> str:
+        """Run it now, whatever its schedule says. Returns the run's id. Raises BadRequest."""
+        if held.starting or held.state.item or held.state.pending:
+            raise BadRequest("the job is running")
+        held.starting = True
+        try:
+            while not await self._doors.store.slot(held.job.id, now):
+                now += 1
+            await self._jobs.save(held, pending=now, manual=True)
+            await self._start(held, now, now)
+        finally:
+            held.starting = False
+        return f"manual:{held.job.id}:{now}"
+
+    async def _start(self, held: Held, due: int, now: int) -> None:
+        """Hand a fire in. Left pending where the inbox takes nothing now."""
+        job = held.job
+        try:
+            key = message.key_of(job, due, self._doors.settings)
+            if job.payload.kind == "systemEvent" and job.wake_mode == "next-heartbeat":
+                event = Event(f"{job.id}:{due}", str(key), job.payload.words, now, job.source)
+                await self._events.add(event)
+                await self._over(held, due, "ok", job.payload.words[:SUMMARY], {"sessionKey": str(key)})
+                return
+            way = await message.way_of(self._doors, job.delivery, key, job.agent_id)
+            accepted = await self._doors.submit(message.fire(job, due, now, key, way))
+        except (BadRequest, NotFound) as exc:
+            await self._over(held, due, "error", exc.message, {})
+            return
+        except Draining:
+            return
+        except PalinurusError as exc:  # a full queue, a full disk: both pass
+            log.warning("job %s (%s) is started later: %s", job.id, job.name, exc.message)
+            return
+        point("cron.accepted")
+        self._tell(held, "started", {"runAtMs": due, "sessionKey": str(key)})
+        await self._jobs.save(held, pending=0, item=accepted.id, running_at_ms=due)
+        self._watch(held)
+
+    def _watch(self, held: Held) -> None:
+        held.watched = True
+        task = asyncio.ensure_future(self._end(held))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _end(self, held: Held) -> None:
+        """Wait for the fire's outcome, and do what follows from it."""
+        due, item = held.state.running_at_ms, held.state.item
+        try:
+            try:
+                row = await self._doors.wait(item)
+            except NotFound:
+                await self._over(held, due, "error", "its message is gone", {})
+                return
+            point("cron.ended")
+            status = STATUS.get(row.outcome or "", "error")
+            facts = await self._facts(row)
+            facts["deliveryStatus"] = await self._deliver(held, row, due, status)
+            await self._over(held, due, status, row.note[:SUMMARY], facts)
+        except PalinurusError as exc:
+            log.error("job %s (%s): its end could not be written: %s", held.job.id, held.job.name, exc.message)
+        except Exception:  # task boundary: logged; the next start finds the fire and ends it
+            log.exception("job %s (%s): its end could not be handled", held.job.id, held.job.name)
+        finally:
+            held.watched = False
+            self.wake()
+
+    async def _facts(self, row: ItemRow) -> dict[str, Any]:
+        spent = [s for s in await self._doors.store.spent(row.at, row.session) if s.item == row.id]
+        facts: dict[str, Any] = {"sessionKey": row.session, "itemId": row.id, "durationMs": row.settled - row.claimed}
+        if spent:
+            costs = [s.cost for s in spent if s.cost is not None]
+            tokens = {"input": sum(s.input for s in spent), "output": sum(s.output for s in spent)}
+            facts |= {"model": spent[-1].model, "provider": spent[-1].provider, "usage": tokens}
+            facts |= {"costUsd": round(sum(costs), 6)} if costs else {}
+        return facts
+
+    async def _deliver(self, held: Held, row: ItemRow, due: int, status: str) -> str:
+        """Post the result; tell the main session what people were told."""
+        job = held.job
+        if job.delivery.mode == "webhook":
+            return await self._post(held, row, due, status)
+        if job.session_target == "isolated" and job.delivery.mode == "announce" and row.outcome == "answered":
+            key = message.main_key(self._doors.settings, job.agent_id)
+            text = f"The scheduled job {job.name!r} told the person: {row.note[:SUMMARY]}"
+            # What the run may have read came from anywhere.
+            await self._events.add(Event(f"said:{job.id}:{due}", str(key), text, self._doors.clock.now(), "session"))
+            return "announced"
+        return "not-requested"
+
+    async def _post(self, held: Held, row: ItemRow, due: int, status: str) -> str:
+        """At least once; the receiver tells repeats by the Idempotency-Key."""
+        job, settings = held.job, self._doors.settings.cron
+        url = job.delivery.to or settings.webhook
+        if not url or self._doors.post is None:
+            return "failed: no address"
+        run = f"{job.id}:{due}"
+        body = {"jobId": job.id, "jobName": job.name, "runId": run, "status": status, "summary": row.note}
+        headers = {"Content-Type": "application/json", "Idempotency-Key": run}
+        if settings.webhook_token:
+            headers["Authorization"] = f"Bearer {settings.webhook_token.reveal()}"
+        why = ""
+        for wait in POSTS:
+            await self._doors.clock.sleep(wait)
+            try:
+                code = await self._doors.post(url, msgspec.json.encode({**body, "runAtMs": due}), headers)
+            except ToolFailure as exc:
+                why = str(exc)[:200]
+                continue
+            if 200 <= code < 300:
+                return "delivered"
+            why = f"HTTP {code}"
+        return f"failed: {why}"
+
+    async def _over(self, held: Held, due: int, status: str, summary: str, facts: dict[str, Any]) -> None:
+        """The fire has ended: history first, then the job is free."""
+        job, state = held.job, held.state
+        bad = status != "ok"
+        run = f"{'manual:' if state.manual else ''}{job.id}:{due}"
+        now = self._doors.clock.now()
+        entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": status, "runId": run}
+        entry |= {"summary": summary, "runAtMs": due, **facts, **({"error": summary} if bad else {})}
+        await self._jobs.ran(held, entry)
+        await self._jobs.save(
+            held,
+            pending=0,
+            item="",
+            running_at_ms=0,
+            manual=False,
+            last_run_at_ms=due,
+            last_run_status=status,
+            last_error=summary[:500] if bad else "",
+            last_duration_ms=facts.get("durationMs", 0),
+            consecutive_errors=state.consecutive_errors + 1 if bad else 0,
+        )
+        once = isinstance(job.schedule, At) and not state.manual
+        if once and job.delete_after_run and not bad:
+            await self._jobs.remove(held)
+        elif once and self._jobs.get(job.id) is held:
+            await self._jobs.change(held, msgspec.structs.replace(held.job, enabled=False), now)
+        more = {"nextRunAtMs": held.due} if held.due is not None else {}
+        self._tell(held, "finished", {**entry, **more})
+
+    async def _skipped(self, held: Held, upto: int, count: int, now: int) -> None:
+        job = held.job
+        why = f"{count} due time{'s' if count > 1 else ''} missed (misfire: {job.misfire})"
+        entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
+        await self._jobs.ran(held, {**entry, "runId": f"{job.id}:skipped:{upto}", "runAtMs": upto, "summary": why})
+        if isinstance(job.schedule, At):
+            await self._jobs.change(held, msgspec.structs.replace(job, enabled=False), now)
+
+    def _tell(self, held: Held, action: str, more: dict[str, Any]) -> None:
+        self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.shown()})
+
+    async def close(self) -> None:
+        """Stop waiting; the next start goes on."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

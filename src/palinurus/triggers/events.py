@@ -1,0 +1,110 @@
+"""Things to tell a session with its next turn: durable, each told in exactly one turn, before the turn's own message.
+
+An event is given to a message (by its inbox id) before that message's turn begins; a turn that is taken up again after
+a crash gets the same ones, and no other turn does.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from palinurus.errors import StateError
+from palinurus.triggers.ports import Records
+
+KIND = "event"
+MOST = 20  # waiting for one session; the oldest go
+SHORT = 4000  # characters of one
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+    """`item`: the message it is told with; "" while it waits. `source`: whose words it holds (taint)."""
+
+    id: str
+    session: str
+    text: str
+    at: int
+    source: str = ""
+    item: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.session} {self.id}"
+
+
+class Told(msgspec.Struct, frozen=True):
+    text: str = ""
+    source: str = ""
+
+
+NOTHING = Told()
+
+
+class Events:
+    def __init__(self, store: Records) -> None:
+        self._store = store
+        self._by_session: dict[str, list[Event]] = {}
+
+    async def load(self) -> None:
+        """What waits on disk."""
+        self._by_session.clear()
+        for kept in await self._store.all_kept(KIND):
+            try:
+                event = msgspec.json.decode(kept.data, type=Event)
+            except msgspec.DecodeError:
+                continue
+            self._by_session.setdefault(event.session, []).append(event)
+        for events in self._by_session.values():
+            events.sort(key=lambda event: event.at)
+
+    def waiting(self, session: str) -> bool:
+        """Is there something this session was not told?"""
+        return any(not event.item for event in self._by_session.get(session, ()))
+
+    def texts(self) -> list[str]:
+        """All that waits, for people who look."""
+        return [event.text for events in self._by_session.values() for event in events if not event.item]
+
+    async def add(self, event: Event) -> None:
+        """On disk when it returns. The same id twice is one event."""
+        events = self._by_session.setdefault(event.session, [])
+        if any(known.id == event.id for known in events):
+            return
+        event = msgspec.structs.replace(event, text=event.text[:SHORT])
+        events.append(event)
+        await self._store.keep(KIND, event.key, msgspec.json.encode(event))
+        waiting = [known for known in events if not known.item]
+        for old in waiting[: max(0, len(waiting) - MOST)]:
+            await self._drop(old)
+
+    async def take(self, session: str, item: str) -> Told:
+        """What to tell with the message `item`. What was told with earlier ones is forgotten."""
+        events = self._by_session.get(session)
+        if not events:
+            return NOTHING
+        told: list[Event] = []
+        for event in tuple(events):
+            if event.item and event.item != item:
+                await self._drop(event)
+            elif not event.item:
+                given = msgspec.structs.replace(event, item=item)
+                if await self._store.keep(KIND, event.key, msgspec.json.encode(given)):
+                    events[events.index(event)] = given
+                    told.append(given)
+            else:
+                told.append(event)
+        if not told:
+            return NOTHING
+        lines = "\n".join(f"System: {event.text}" for event in told)
+        sources = dict.fromkeys(event.source for event in told if event.source)
+        return Told(lines, ", ".join(sources)[:80])
+
+    async def _drop(self, event: Event) -> None:
+        events = self._by_session.get(event.session, [])
+        if event in events:
+            events.remove(event)
+        if not events:
+            self._by_session.pop(event.session, None)
+        try:
+            await self._store.keep(KIND, event.key, None)
+        except StateError:
+            return  # a full disk: it is forgotten next time

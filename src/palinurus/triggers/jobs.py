@@ -1,0 +1,148 @@
+"""Jobs on disk and in memory. What a person made (`job`) and what has become of it (`jobstate`) are two records, so
+that an edit and a fire never overwrite each other. A job's last runs are one more, kept for a while after the
+job is gone.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from palinurus.core.schedule.fire import DAY, At, Every, following
+from palinurus.core.schedule.job import Job, State, shown
+from palinurus.errors import BadRequest, NotFound
+from palinurus.triggers.ports import Records
+
+log = logging.getLogger(__name__)
+
+JOB, STATE, RUNS = "job", "jobstate", "jobruns"
+MOST = 2000  # jobs
+FORGET = 30 * DAY
+
+
+class Held:
+    """One job in memory."""
+
+    def __init__(self, job: Job, state: State, tz: str) -> None:
+        self.tz = tz
+        self.job = job
+        self.state = state
+        self.due: int | None = None
+        self.starting = False  # a fire of it is being handed in
+        self.watched = False  # somebody waits for the end of its running fire
+        self.plan()
+
+    def plan(self) -> None:
+        """When it is due next."""
+        self.due = following(self.job.schedule, self.state.cursor, self.tz, self.job.id) if self.job.enabled else None
+
+    def shown(self) -> dict[str, Any]:
+        return shown(self.job, self.state, self.due)
+
+
+class Jobs:
+    """All of them."""
+
+    def __init__(self, store: Records, tz: str, runs: int) -> None:
+        self._store = store
+        self._tz = tz
+        self._runs = runs
+        self._held: dict[str, Held] = {}
+
+    async def load(self, now: int) -> None:
+        """From disk. A record that cannot be read is left alone and said in the log."""
+        states = {kept.key: kept.data for kept in await self._store.all_kept(STATE)}
+        self._held.clear()
+        for kept in await self._store.all_kept(JOB):
+            try:
+                job = msgspec.json.decode(kept.data, type=Job)
+                data = states.get(kept.key)
+                state = msgspec.json.decode(data, type=State) if data else State(_first(job))
+                self._held[job.id] = Held(job, state, self._tz)
+            except (msgspec.DecodeError, ValueError) as exc:
+                log.error("job %s cannot be read and does not run: %s", kept.key, exc)
+        for kept in await self._store.all_kept(RUNS):
+            if kept.key not in self._held and kept.at < now - FORGET:
+                await self._store.keep(RUNS, kept.key, None)
+
+    def all(self) -> list[Held]:
+        return list(self._held.values())
+
+    def find(self, ident: str) -> Held:
+        """By id, the beginning of one, or name, where that is one job. Raises NotFound."""
+        if ident in self._held:
+            return self._held[ident]
+        hits = [h for h in self._held.values() if ident and (h.job.id.startswith(ident) or h.job.name == ident)]
+        if len(hits) != 1:
+            raise NotFound(f"{'several jobs are' if hits else 'no job is'} called {ident[:64]!r}")
+        return hits[0]
+
+    def get(self, ident: str) -> Held | None:
+        """By its whole id."""
+        return self._held.get(ident)
+
+    async def add(self, job: Job) -> Held:
+        """On disk when it returns. Raises BadRequest."""
+        if len(self._held) >= MOST:
+            raise BadRequest(f"there are {MOST} jobs already")
+        await self._store.keep(JOB, job.id, msgspec.json.encode(job))
+        held = self._held[job.id] = Held(job, State(_first(job)), self._tz)
+        return held
+
+    async def change(self, held: Held, job: Job, now: int) -> None:
+        """The next slot follows the new job; a fire that runs ends as it began."""
+        anew = job.schedule != held.job.schedule or (job.enabled and not held.job.enabled)
+        await self._store.keep(JOB, job.id, msgspec.json.encode(job))
+        held.job = job
+        if anew:
+            await self.save(held, cursor=now)
+        held.plan()
+
+    async def save(self, held: Held, **changes: Any) -> None:
+        """The job's state with some things changed, on disk when it returns."""
+        held.state = msgspec.structs.replace(held.state, **changes)
+        held.plan()
+        if held.job.id in self._held:
+            await self._store.keep(STATE, held.job.id, msgspec.json.encode(held.state))
+
+    async def remove(self, held: Held) -> None:
+        self._held.pop(held.job.id, None)
+        await self._store.keep(JOB, held.job.id, None)
+        await self._store.keep(STATE, held.job.id, None)
+
+    async def stepped(self, held: Held, now: int) -> None:
+        """The clock was set back: slots that were run stay run, the others get their turn at their time."""
+        schedule = held.job.schedule
+        if isinstance(schedule, Every):
+            moved = msgspec.structs.replace(held.job, schedule=msgspec.structs.replace(schedule, anchor_ms=now))
+            await self._store.keep(JOB, moved.id, msgspec.json.encode(moved))
+            held.job = moved
+        if not isinstance(schedule, At):
+            await self.save(held, cursor=now)
+
+    async def ran(self, held: Held, entry: dict[str, Any]) -> None:
+        """Remember what became of a fire; the same run twice is one entry."""
+        before = [e for e in await self._entries(held.job.id) if e.get("runId") != entry["runId"]]
+        kept = [*before, entry][-self._runs :]
+        await self._store.keep(RUNS, held.job.id, msgspec.json.encode(kept))
+
+    async def runs(self, ident: str, limit: int) -> list[dict[str, Any]]:
+        """The newest first."""
+        if ident:
+            found = await self._entries(ident)
+        else:
+            every = await self._store.all_kept(RUNS)
+            found = [entry for kept in every for entry in msgspec.json.decode(kept.data)]
+        return sorted(found, key=lambda entry: -entry["ts"])[:limit]
+
+    async def _entries(self, ident: str) -> list[dict[str, Any]]:
+        kept = await self._store.kept(RUNS, ident)
+        return msgspec.json.decode(kept.data, type=list[dict[str, Any]]) if kept is not None else []
+
+
+def _first(job: Job) -> int:
+    """The cursor of a new job: also a time that was just over when it was made is still to come."""
+    schedule, made = job.schedule, job.created_at_ms
+    return min(made, schedule.at - 1) if isinstance(schedule, At) else made

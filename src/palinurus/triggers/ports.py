@@ -1,0 +1,51 @@
+"""What triggers need of the program: a few verbs of the store and of the inbox. Handed in by `app`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound
+from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
+
+Sink = Callable[[Event], None]
+
+
+class Records(Protocol):
+    """The part of the store that triggers use."""
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+
+    async def kept(self, kind: str, key: str) -> Kept | None: ...
+
+    async def all_kept(self, kind: str) -> list[Kept]: ...
+
+    async def slot(self, job: str, due: int) -> bool: ...
+
+    async def session(self, key: str) -> SessionRow | None: ...
+
+    async def spent(self, since: int, session: str | None = None) -> list[Spent]: ...
+
+
+class Submit(Protocol):
+    """Put a message on disk; its dedupe key makes it one message. `sink` sees its run."""
+
+    def __call__(self, inbound: Inbound, sink: Sink | None = None, /) -> Awaitable[Accepted]: ...
+
+
+class Doors(NamedTuple):
+    """The program, as far as triggers use it."""
+
+    settings: Settings
+    store: Records
+    clock: Clock
+    submit: Submit
+    wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
+    running: Callable[[str], bool]  # does a turn of this session run now?
+    busy: Callable[[], int] = lambda: 0  # how many turns run now
+    post: Callable[[str, bytes, dict[str, str]], Awaitable[int]] | None = None  # url, body, headers -> HTTP status
+    channels: Callable[[], tuple[str, ...]] = tuple  # those replies can go to
+    tell: Callable[[str, dict[str, Any]], None] = lambda event, payload: None  # who follows

@@ -1,0 +1,240 @@
+"""Webhooks: what a program outside sends becomes one message, or one thing to tell a session.
+
+Knows what opens which hook and what its body means; reads no socket. What came is content: it is wrapped, it taints the
+turn, and the turn has no owner's rights. A delivery with an id (or a signature) is one message however often it comes:
+where it goes is on disk before it is handed in, so that a repeat after kill -9 meets the inbox row of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from palinurus.config.webhooks import HookSettings
+from palinurus.core.hooks import sign
+from palinurus.core.hooks.call import NOT_FOUND, UNAUTHORIZED, Head, Said, Terms, no
+from palinurus.core.hooks.rate import Rate
+from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.untrusted import label, wrap
+from palinurus.plugins.hooks import Hooks
+from palinurus.triggers.events import Event, Events
+from palinurus.triggers.message import TRIGGER, Way, last_way, main_key
+from palinurus.triggers.ports import Doors
+from palinurus.triggers.requests import Asked, read
+
+KIND = "webhook"
+KEPT = 7 * 86_400_000  # milliseconds a delivery is remembered beside its inbox row
+SWEEP = 3_600_000
+EVENT = 3000  # characters that wait for the next heartbeat
+_SPACE = uuid.UUID("6f0a4e3e-58a3-4a53-a3c4-0d8f4c0f7b52")
+_TOKENS = ("x-openclaw-token", "x-palinurus-token")
+_SECRET = frozenset(("authorization", "cookie", "proxy-authorization", *_TOKENS))
+_OWN = {name: HookSettings(name, name) for name in ("wake", "agent")}  # what they do stands in their bodies
+
+
+class Held(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A delivery that was seen: where its turn's replies go. `done`: it was told without a turn of its own."""
+
+    target: Target
+    push: bool
+    done: bool = False
+
+
+class Webhooks:
+    """All of them. `opens` judges a request by its head, `take` does what its body says."""
+
+    def __init__(self, doors: Doors, events: Events, hooks: Hooks) -> None:
+        self._doors = doors
+        self._events = events
+        self._hooks = hooks
+        self._rate = Rate()
+        self._swept = 0
+
+    def opens(self, head: Head) -> Terms | Said:
+        """May the body be read? A signature is only looked for here; it is checked over the body."""
+        settings = self._doors.settings.webhooks
+        if not settings.enabled:
+            return NOT_FOUND
+        named = self._named(head.name)
+        if any(self._proof(hook, head, None) is not None for hook in named):
+            return Terms(settings.size)
+        known = not named and _same(_token(head.headers), settings.token.reveal())
+        return NOT_FOUND if known else UNAUTHORIZED
+
+    async def take(self, head: Head, body: bytes) -> Said:
+        """Raises PalinurusError kinds of the inbox: stopping, full queue, full disk, unknown agent."""
+        found = [
+            (hook, proof) for hook in self._named(head.name) if (proof := self._proof(hook, head, body)) is not None
+        ]
+        if not found:
+            return UNAUTHORIZED
+        first = found[0][0]
+        wait = self._rate.step(first.id, first.rate, self._doors.clock.monotonic())
+        if wait > 0:
+            return Said(429, {"ok": False, "error": "too many requests"}, retry=int(wait) + 1)
+        try:
+            payload = msgspec.json.decode(body)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
+            return no(400, "the body is not JSON")
+        if not isinstance(payload, dict):
+            return no(400, "the body is not a JSON object")
+        hook, proof = next(
+            ((hook, proof) for hook, proof in found if hook.source in ("", payload.get("source"))), (None, "")
+        )
+        if hook is None:
+            return NOT_FOUND
+        headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
+        asked = read(hook, head.name, payload, headers, self._doors.settings.webhooks)
+        if isinstance(asked, str):
+            return no(400, asked)
+        return await self._go(await self._changed(asked, payload, headers), proof)
+
+    def _named(self, name: str) -> list[HookSettings]:
+        if name in _OWN:
+            return [_OWN[name]]
+        return [hook for hook in self._doors.settings.webhooks.hooks if hook.path in ("", name)]
+
+    def _proof(self, hook: HookSettings, head: Head, body: bytes | None) -> str | None:
+        """None: not opened. "": by a token. Else the signature; without a body only its presence counts."""
+        if hook.closed:
+            return None
+        wanted = hook.token if hook.own else self._doors.settings.webhooks.token
+        if (wanted or not hook.scheme) and not _same(_token(head.headers), wanted.reveal()):
+            return None
+        if not hook.scheme:
+            return ""
+        if body is None:
+            return "?" if head.headers.get(sign.SCHEMES[hook.scheme].header) else None
+        now = self._doors.clock.now()
+        return sign.verify(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
+
+    async def _changed(self, asked: Asked, payload: dict[str, Any], headers: dict[str, str]) -> Asked | None:
+        """As plugins want it; None: they want nothing done."""
+        if not self._hooks.has("webhook"):
+            return asked
+        told = {"name": asked.name, "payload": payload, "headers": headers, "message": asked.facts}
+        changes = await self._hooks.modify("webhook", told)
+        if changes.get("skip"):
+            return None
+        message = changes.get("message")
+        return asked._replace(facts=message) if isinstance(message, str) and message.strip() else asked
+
+    async def _go(self, asked: Asked | None, proof: str) -> Said:
+        if asked is None:
+            return Said(200, {"ok": True, "skipped": True})
+        settings, clock = self._doors.settings, self._doors.clock
+        await self._sweep(clock.now())
+        ident = asked.delivery or proof
+        digest = hashlib.sha256(f"{asked.hook}\n{ident}".encode("utf-8", "replace")).hexdigest()[:40] if ident else ""
+        key = self._key(asked, digest)
+        if key is None or key.agent not in settings.agents:
+            return no(400, "not a session of a known agent")
+        if settings.webhooks.prefixes and asked.session and not key.rest.startswith(settings.webhooks.prefixes):
+            return no(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
+        held = await self._held(asked, key, digest)
+        if held.done:
+            return Said(200, {"ok": True, "mode": "next-heartbeat", "duplicate": True})
+        if asked.action == "wake" and not asked.now:
+            await self._later(asked, key, held, digest)
+            return Said(200, {"ok": True, "mode": "next-heartbeat"})
+        made = await self._doors.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
+        told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
+        return Said(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
+
+    def _key(self, asked: Asked, digest: str) -> SessionKey | None:
+        settings = self._doors.settings
+        agent = asked.agent or settings.default_agent
+        if asked.session:
+            return session_key(asked.session, agent)
+        if asked.action == "wake":
+            return main_key(settings, agent)
+        return SessionKey(agent, f"hook:{uuid.uuid5(_SPACE, digest) if digest else uuid.uuid4()}")
+
+    async def _held(self, asked: Asked, key: SessionKey, digest: str) -> Held:
+        """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
+        record = f"{asked.hook} {digest}"
+        if digest and (kept := await self._doors.store.kept(KIND, record)) is not None:
+            return msgspec.json.decode(kept.data, type=Held)
+        way = await self._way(asked, key)
+        made = Held(way.target if way.push else Target("hook", str(key)), way.push)
+        if digest and not await self._doors.store.keep(KIND, record, msgspec.json.encode(made), expect=None):
+            kept = await self._doors.store.kept(KIND, record)
+            return msgspec.json.decode(kept.data, type=Held) if kept is not None else made
+        return made
+
+    async def _way(self, asked: Asked, key: SessionKey) -> Way:
+        if not asked.deliver:
+            return Way(Target("hook"), False)
+        if asked.channel != "last":
+            return Way(Target(asked.channel, asked.to), asked.channel in self._doors.channels())
+        own = key if asked.action == "wake" else main_key(self._doors.settings, key.agent)
+        return await last_way(self._doors, own)
+
+    async def _later(self, asked: Asked, key: SessionKey, held: Held, digest: str) -> None:
+        """Told with the session's next turn; remembered as told only when it is on disk."""
+        now = self._doors.clock.now()
+        text = _words(asked._replace(facts=asked.facts[:EVENT]))
+        await self._events.add(Event(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
+        if digest:
+            done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
+            await self._doors.store.keep(KIND, f"{asked.hook} {digest}", done)
+
+    def _message(self, asked: Asked, key: SessionKey, held: Held, ident: str) -> Inbound:
+        text = _words(asked)
+        if asked.action == "wake":
+            text = f"System: {text}"
+        else:
+            text += "\n\nNobody waits for questions."
+            if held.push:
+                text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
+        return Inbound(
+            held.target,
+            Sender(f"hook:{asked.hook}"[:200], label(asked.name, 80), allowed=True),
+            f"hook:{ident}",
+            text,
+            self._doors.clock.now(),
+            session=str(key),
+            agent=key.agent,
+            options={TRIGGER: "hook", "queue": "followup", **asked.options},
+            system=True,
+            push=held.push,
+            source=_source(asked),
+        )
+
+    async def _sweep(self, now: int) -> None:
+        """Forget old deliveries, now and then."""
+        if now - self._swept < SWEEP:
+            return
+        self._swept = now
+        for kept in await self._doors.store.all_kept(KIND):
+            if now - kept.at > KEPT:
+                await self._doors.store.keep(KIND, kept.key, None)
+
+
+def _words(asked: Asked) -> str:
+    head = f"[webhook {label(asked.name, 80)}] {asked.words}".strip()
+    return f"{head}\n\n{wrap(asked.facts, _source(asked), secrets.token_hex(16))}" if asked.facts.strip() else head
+
+
+def _source(asked: Asked) -> str:
+    return f"webhook {label(asked.name, 60)}"
+
+
+def _token(headers: Mapping[str, str]) -> str:
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return given.strip()
+    return next((headers[name].strip() for name in _TOKENS if name in headers), "")
+
+
+def _same(given: str, right: str) -> bool:
+    """In constant time; never where there is none."""
+    one, two = (hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest() for text in (given, right))
+    return hmac.compare_digest(one, two) and bool(right.strip())

@@ -1,0 +1,77 @@
+"""Whole messages through the App with a stand-in that speaks the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agent.runtimes.kit import KIT, ask, begun, decide, heard, messages, running
+from palinurus.agent.runtimes.acp import AcpTalk
+from palinurus.agent.runtimes.bridge import Bridge
+from palinurus.agent.runtimes.drive import Gone, Setting
+from palinurus.agent.runtimes.mirror import Mirror
+from palinurus.core.types.approval import ExecRules
+from palinurus.core.types.events import AgentEnd, MessageUpdate, ToolEnd
+from palinurus.core.types.tool import ToolSettings
+from palinurus.testing.model import ScriptedModel
+from support import plan, ports, tool
+
+MODEL = "builtin/demo"  # what our own loop would ask
+OPENED = 3  # messages until a turn goes: initialize, session/new, session/prompt
+
+
+async def test_a_message_is_answered_and_the_next_goes_to_the_same_session(tmp_path: Path) -> None:
+    async with running(tmp_path, MODEL) as app:
+        (Path(app.settings.agents["main"].workspace) / "SOUL.md").write_text("SOUL-text")
+        row, events = await ask(app, "hello")
+        assert (row.outcome, row.note) == ("answered", "Heard hello.")
+        assert MessageUpdate("Hm.", "thinking") in events
+        assert (await ask(app, "bye"))[0].note == "Heard bye."  # without what it tells of the earlier turn
+    first, second = (line["params"]["prompt"] for line in heard(tmp_path, "session/prompt"))
+    assert "SOUL-text" in first[0]["text"] and first[-1]["text"] == "hello"
+    assert [block["text"] for block in second][-1] == "bye" and "SOUL-text" not in str(second)
+    assert heard(tmp_path, "session/load")[0]["params"]["sessionId"] == "s-1"
+    assert [m["role"] for m in messages(tmp_path)] == ["user", "assistant"] * 2
+
+
+@pytest.mark.parametrize(("decision", "option", "said"), [("allow-once", "y", "Done."), ("deny", "n", "Not done.")])
+async def test_its_questions_go_to_a_person(tmp_path: Path, decision: str, option: str, said: str) -> None:
+    async with running(tmp_path, MODEL) as app:
+        deciding = asyncio.ensure_future(decide(app, decision))
+        row, events = await ask(app, "run")
+        await deciding
+        assert row.note.endswith(said)
+        (ended,) = [event for event in events if isinstance(event, ToolEnd)]
+        assert (ended.name, ended.is_error) == ("exec", decision == "deny")
+    (answer,) = [line for line in heard(tmp_path) if "result" in line]
+    assert answer["result"]["outcome"] == {"outcome": "selected", "optionId": option}
+    assert [m["role"] for m in messages(tmp_path)] == ["user", "assistant", "toolResult", "assistant"]
+
+
+async def test_a_stopped_run_is_cancelled_and_a_refusal_is_a_failure(tmp_path: Path) -> None:
+    async with running(tmp_path, MODEL) as app:
+        going = asyncio.ensure_future(ask(app, "linger"))
+        await begun(tmp_path, OPENED)
+        assert app.abort("agent:main:main", "user")
+        assert (await going)[0].outcome == "aborted" and len(heard(tmp_path, "session/cancel")) == 1
+        row, events = await ask(app, "refuse")
+        assert row.outcome == "failed" and isinstance(events[-1], AgentEnd) and events[-1].failure is not None
+
+
+async def test_a_session_it_has_lost_is_begun_anew(tmp_path: Path) -> None:
+    async with running(tmp_path, MODEL) as app:
+        await ask(app, "hello")
+        (tmp_path / "fake" / "session").unlink()
+        assert (await ask(app, "bye"))[0].note == "Heard bye."
+    assert "You: Heard hello." in str(heard(tmp_path, "session/prompt")[1])
+
+
+def test_a_session_that_may_not_run_commands_is_not_handed_to_it() -> None:
+    denied = ToolSettings(rules=ExecRules(security="deny"))
+    for made in (plan(tool("read")), plan(tool("exec"), settings=denied)):
+        seen = ports(ScriptedModel([]))
+        setting = Setting(made, seen, Mirror(made, seen, "x"), Bridge(made, seen, print, "x"), print)
+        with pytest.raises(Gone, match="may not run commands"):
+            AcpTalk(setting, KIT)

@@ -1,0 +1,132 @@
+"""An agent inside a program: answers, events, homes, tools, hooks, plugins."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus import Agent, Answer, hook, tool
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageUpdate, ToolEnd
+from palinurus.errors import BadRequest, ConfigError, StateLocked
+from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, say
+from plugins.kit import plugin
+
+
+@tool
+def twice(number: int) -> int:
+    """Twice the number."""
+    return 2 * number
+
+
+async def test_ten_lines_run_an_agent() -> None:
+    model = ScriptedModel([calls(("twice", {"number": "21"})), say("It is 42.")])
+    async with Agent(model, tools=[twice], instructions="Count well.") as agent:
+        answer = await agent.run("twice 21?")
+        home = agent.app.settings.home
+        assert os.path.isdir(home)
+    assert (str(answer), answer.outcome, answer.error) == ("It is 42.", "answered", "")
+    assert answer.usage.output == 10 and answer.session == "agent:main:main"
+    assert model.requests[1].messages[-1].text == "42"
+    assert model.requests[0].prompt.stable.startswith("Count well.\n\n")
+    assert not os.path.exists(home)
+
+
+async def test_a_stream_gives_the_events_as_they_happen_and_the_answer_last() -> None:
+    gate = Gate()
+    model = ScriptedModel([calls(("twice", {"number": 1})), held(say("one two"), gate, 1)], chunk=4)
+    seen: list[Any] = []
+    async with Agent(model, tools=[twice]) as agent:
+        async for event in agent.stream("go"):
+            seen.append(event)
+            if isinstance(event, MessageUpdate):
+                gate.open()  # nothing of the rest comes before this was seen
+    kinds = [type(event) for event in seen]
+    assert kinds[0] is AgentStart and kinds[-2:] == [AgentEnd, Answer] and ToolEnd in kinds
+    assert "".join(e.delta for e in seen if isinstance(e, MessageUpdate)) == "one two"
+
+
+async def test_leaving_a_stream_stops_the_turn() -> None:
+    model = ScriptedModel([held(say("never"), Gate(), 0), say("next")])
+    async with Agent(model) as agent:
+        events = agent.stream("go")
+        first = await anext(events)
+        await events.aclose()
+        assert isinstance(first, AgentStart)
+        assert (await agent.run("and now?")).text == "next"
+
+
+async def test_hooks_and_failures_are_answers() -> None:
+    @hook("before_agent_run")
+    async def gate(event: dict[str, Any]) -> dict[str, Any] | None:
+        return {"block": True, "blockReason": "no"} if event["prompt"] == "no" else None
+
+    async with Agent(ScriptedModel([fail("auth", "bad key")], repeat=True), hooks=[gate]) as agent:
+        assert (await agent.run("no")).error == "no"
+        answer = await agent.run("yes")
+    assert answer.outcome == "failed" and "bad key" in answer.error
+
+
+async def test_a_given_home_is_kept_and_its_config_used(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "palinurus.json").write_text(json.dumps({"agents": {"defaults": {"workspace": str(tmp_path / "w")}}}))
+    async with Agent(ScriptedModel([say("one")]), home=home) as agent:
+        await agent.run("first")
+        with pytest.raises(StateLocked):
+            await Agent(ScriptedModel([]), home=home).start()
+    model = ScriptedModel([say("two")])
+    async with Agent(model, home=home, config={"agents": {"defaults": {"timeoutSeconds": 9}}}) as agent:
+        assert agent.app.settings.agents["main"].timeout == 9
+        await agent.run("second")
+        await agent.run("/new")
+    assert [m.text for m in model.requests[0].messages] == ["first", "one", "second"]
+    assert (tmp_path / "w").is_dir() and (home / "state.db").exists()
+
+
+async def test_sessions_are_apart() -> None:
+    model = ScriptedModel([say("ok")], repeat=True)
+    async with Agent(model) as agent:
+        await asyncio.gather(*(agent.run(f"to {name}", session=name) for name in "abc"))
+    assert sorted(len(request.messages) for request in model.requests) == [1, 1, 1]
+
+
+def test_without_asyncio() -> None:
+    with Agent(ScriptedModel([say("one"), say("two")])) as agent:
+        assert [agent.run_sync("a").text, agent.run_sync("b").text] == ["one", "two"]
+        home = agent.app.settings.home
+    assert not os.path.exists(home)
+
+
+async def test_plugins_of_a_folder(tmp_path: Path) -> None:
+    folder = plugin(tmp_path / "one", "api.command('ahoy', 'greets', lambda asked: f'ahoy {asked.args}')")
+    async with Agent(ScriptedModel([]), plugins=[folder]) as agent:
+        assert (await agent.run("/ahoy you")).text == "ahoy you"
+    with pytest.raises(BadRequest, match="has no palinurus"):
+        await Agent(plugins=[tmp_path]).start()
+
+
+async def test_what_cannot_be() -> None:
+    with pytest.raises(BadRequest, match="there is a tool 'read' already"):
+        Agent(tools=[tool(name="read")(lambda: "x")])
+    with pytest.raises(ConfigError):
+        await Agent(config={"agents": 3}).start()
+    with pytest.raises(BadRequest, match="not started"):
+        _ = Agent().app
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    code = (
+        "import sys, palinurus\n"
+        "bad = {'asyncio', 'msgspec', 'typing', 'palinurus.app'} & set(sys.modules)\n"
+        "from palinurus import Agent, tool, hook\nprint(sorted(bad), Agent.__name__)\n"
+        "try: palinurus.nothing\nexcept AttributeError as exc: print(exc)"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[] Agent", "module 'palinurus' has no attribute 'nothing'"]

@@ -1,0 +1,84 @@
+"""`pal cron`, without a gateway and through one."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from flow.test_app import CONFIG, running, until
+from palinurus.cli import cron
+from palinurus.cli.main import main
+from palinurus.clock import SystemClock
+from palinurus.errors import BadRequest
+from palinurus.gateway import token
+from palinurus.gateway.server import Gateway
+from palinurus.testing.model import ScriptedModel, say
+
+TOKEN = "t" * 43
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = tmp_path / "h"
+    place.mkdir()
+    (place / "palinurus.json").write_text(json.dumps({**CONFIG, "gateway": {"port": 1}}))
+    monkeypatch.setenv("PALINURUS_HOME", str(place))
+    return place
+
+
+def pal(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    assert main(["cron", *words]) == code
+    heard = capsys.readouterr()
+    return heard.out if code == 0 else heard.err
+
+
+def test_jobs_are_kept_without_a_gateway(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert pal(capsys, "list") == "no jobs\n"
+    made = pal(capsys, "add", "--cron", "0 9 * * 1-5", "--tz", "Europe/Berlin", "--message", "news", "--name", "news")
+    assert made.startswith("added ") and "0 9 * * 1-5 Europe/Berlin" in made
+    soon = pal(capsys, "add", "--at", "20m", "--event", "Tea")
+    due = datetime.now() + timedelta(minutes=20)
+    assert f"next: {due:%Y-%m-%d %H}" in soon or f"next: {due + timedelta(minutes=1):%Y-%m-%d %H}" in soon
+    assert [line.split("  ")[1] for line in pal(capsys, "list").splitlines()] == ["Tea", "news"]
+    assert "every 120 min" in pal(capsys, "edit", "news", "--every", "2h", "--model", "fake/m")
+    job = next(j for j in json.loads(pal(capsys, "list", "--json")) if j["name"] == "news")
+    assert job["payload"] == {"kind": "agentTurn", "message": "news", "model": "fake/m"}
+    assert "paused" in pal(capsys, "pause", "news") and "it is paused" in pal(capsys, "why", "news")
+    assert "next: 2" in pal(capsys, "resume", "news") and "It runs next at" in pal(capsys, "why", job["id"][:6])
+    assert pal(capsys, "runs", "news") == "it has not run\n"
+    assert "none is running" in pal(capsys, "run", "news", code=69)
+    assert pal(capsys, "rm", "Tea").startswith("removed ") and "Tea" not in pal(capsys, "list")
+
+
+def test_what_is_missing_or_wrong_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "when? --at" in pal(capsys, "add", "--message", "x", code=64)
+    assert "what? --message" in pal(capsys, "add", "--every", "1h", code=64)
+    assert "not a duration" in pal(capsys, "add", "--every", "soon", "--event", "x", code=64)
+    assert "five fields" in pal(capsys, "add", "--cron", "9", "--event", "x", code=64)
+    assert "no job is called" in pal(capsys, "rm", "nobody", code=66)
+
+
+async def test_a_running_gateway_does_it(home: Path) -> None:
+    options = cron._parser()
+    model = ScriptedModel([say("It is blue.")])
+    changes = {"gateway": {"auth": {"mode": "token", "token": TOKEN}}}
+    async with running(home, model, **changes) as app:
+        server = Gateway(app, SystemClock(), TOKEN)
+        port = await server.start("127.0.0.1", 0)
+        token.announce(str(home), token.Place("127.0.0.1", port, 1))
+
+        async def ask(*words: str) -> str:
+            return await cron.told(app.settings, SystemClock(), options.parse_args(list(words)))
+
+        assert "added" in await ask("add", "--every", "1h", "--message", "look", "--name", "sea", "--silent")
+        assert app.clockwork.job("sea")["delivery"] == {"mode": "none"}
+        assert (await ask("run", "sea")).startswith("started: manual:")
+        await until(lambda: "lastRunStatus" in app.clockwork.job("sea")["state"])
+        assert "ok  sea: It is blue." in await ask("runs", "sea") and "ok" in await ask("why", "sea")
+        with pytest.raises(BadRequest, match="no job is called"):
+            await ask("pause", "nobody")
+        assert "removed" in await ask("rm", "sea") and app.clockwork.jobs(True) == []
+        await server.stop()

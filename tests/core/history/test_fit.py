@@ -1,0 +1,147 @@
+"""The whole way from a history to a request: valid, idempotent, deterministic, and stable as it grows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palinurus.core.history.fit import Rules, fitted
+from palinurus.core.history.images import Budget
+from palinurus.core.history.prune import Pruning
+from palinurus.core.history.repair import repair, valid
+from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
+
+SECOND = 1000
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[list[Message]]:
+    """Turns of a valid history: pauses short and long, several calls at once, results large and small, images."""
+    turns: list[list[Message]] = []
+    clock, number = SECOND, 0
+    for _ in range(draw(st.integers(0, 14))):
+        clock += draw(st.sampled_from([1, 30, 400])) * SECOND
+        picture = (Image("i" * draw(st.integers(1, 40)), "image/png"),) if draw(st.booleans()) else ()
+        turn: list[Message] = [User((Text("ask"), *picture), clock)]
+        for _ in range(draw(st.integers(0, 3))):
+            calls = [
+                ToolCall(f"c{number + i}", draw(st.sampled_from(["read", "exec"])), {})
+                for i in range(draw(st.integers(1, 3)))
+            ]
+            number += len(calls)
+            turn.append(Assistant(tuple(calls), stopReason="toolUse", timestamp=clock))
+            for call in calls:
+                text = draw(st.sampled_from(["r", "error\n"])) * draw(st.sampled_from([1, 300, 900, 3000]))
+                seen = (Image("r" * 30, "image/png"),) if draw(st.integers(0, 4)) == 0 else ()
+                turn.append(ToolResult(call.id, call.name, (Text(text), *seen), timestamp=clock))
+            clock += SECOND
+        turn.append(Assistant((Text("told"),), timestamp=clock))
+        turns.append(turn)
+    return turns
+
+
+PRUNINGS = st.builds(
+    Pruning,
+    mode=st.sampled_from(["off", "cache-ttl", "aggressive"]),
+    keep_assistants=st.integers(0, 4),
+    least=st.sampled_from([0, 3000]),
+    soft_most=st.sampled_from([100, 1000]),
+    head=st.integers(0, 600),
+    tail=st.integers(0, 600),
+    most=st.sampled_from([50, 800]),
+    after_turns=st.integers(0, 6),
+    clear=st.booleans(),
+    deny=st.sampled_from([(), ("read",)]),
+)
+RULES = st.builds(
+    Rules,
+    window=st.sampled_from([500, 3000, 100_000]),
+    turns=st.none() | st.integers(0, 9),
+    result_chars=st.sampled_from([2000, 16_000]),
+    pruning=PRUNINGS,
+    images=st.none() | st.builds(Budget, st.integers(0, 4), st.integers(1, 4), st.integers(20, 200)),
+)
+
+
+def flat(turns: list[list[Message]]) -> list[Message]:
+    return [message for turn in turns for message in turn]
+
+
+@given(histories(), RULES, st.none() | st.integers(0, 10**7), st.integers(0, 1))
+@settings(max_examples=150)
+def test_valid_idempotent_and_deterministic(
+    turns: list[list[Message]], rules: Rules, now: int | None, pinned: int
+) -> None:
+    history = repair(flat(turns))
+    once = fitted(history, rules, pinned, now)
+    assert valid(once)
+    assert fitted(history, rules, pinned, now) == once
+    assert fitted(once, rules, pinned, now) == once
+    assert once[:pinned] == () or type(once[0]) is type(history[0])
+    kept = {id(m) for m in history}
+    for message in once:  # only results and pictures ever change
+        if id(message) not in kept:
+            assert isinstance(message, ToolResult | User)
+
+
+@given(histories(), RULES)
+@settings(max_examples=150)
+def test_as_the_talk_grows_old_messages_keep_their_bytes_between_declared_points(
+    turns: list[list[Message]], rules: Rules
+) -> None:
+    """Once something of a message is gone it does not come back, whatever follows; nor does a message that was dropped.
+    A limit that moves is a declared point: all bytes are new behind it.
+    """
+    seen: dict[int, list[Message]] = {}
+    last = 0
+    for count in range(1, len(turns) + 1):
+        history = flat(turns[: count - 1])
+        sent = fitted(history, rules, 0, turns[count - 1][0].timestamp)
+        start = len(history) - len(sent)
+        assert start >= last
+        if start > last:
+            seen.clear()
+        last = start
+        for at, message in enumerate(sent, start):
+            versions = seen.setdefault(at, [])
+            assert message not in versions[:-1]
+            if versions[-1:] != [message]:
+                versions.append(message)
+
+
+@pytest.mark.seed(325)
+def test_the_limit_drops_old_turns_and_leaves_the_summary() -> None:
+    history = [User("what was said before"), *(m for n in range(30) for m in (User(f"q{n}"), Assistant((Text("a"),))))]
+    rules = Rules(window=100_000, turns=10)
+    sent = fitted(history, rules, pinned=1)
+    assert sent[0] == history[0]
+    assert sent[1:] == tuple(history[-2 * 10 :])
+    assert len(fitted(history, rules)) == 18  # without a summary to keep it counts like any other message
+    assert fitted(history, Rules(window=100_000)) == tuple(history)
+
+
+def test_the_beginning_holds_for_several_turns() -> None:
+    starts = []
+    for turns in range(20, 41):
+        history = [m for n in range(turns) for m in (User(f"q{n}"), Assistant((Text("a"),)))]
+        sent = fitted(history, Rules(window=100_000, turns=20))
+        starts.append(sent[0].text)
+        assert 16 <= sum(isinstance(m, User) for m in sent) <= 20
+    assert len(set(starts)) == 5  # in twenty turns the beginning moved four times
+
+
+def test_an_image_does_not_come_back_when_pruning_takes_others() -> None:
+    """Found by the property above: the budget must also count the images that pruning will take."""
+    seen = (Text("r"), Image("r" * 30, "image/png"))
+    turn: list[Message] = [
+        Assistant((ToolCall("c0", "read", {}),), stopReason="toolUse", timestamp=5000),
+        ToolResult("c0", "read", seen, timestamp=5000),
+        Assistant((Text("told"),), timestamp=5000),
+    ]
+    first: list[Message] = [User((Text("ask"), Image("i", "image/png")), 5000), *turn]
+    rules = Rules(500, pruning=Pruning(mode="cache-ttl", keep_assistants=0), images=Budget(9, 1, 1000))
+    before = fitted(first, rules, 0, 6000)  # two images: one too many
+    after = fitted(first, rules, 0, 900_000)  # and now the other is pruned
+    assert before[0] == after[0] != first[0]
+    assert after[2] != first[2]

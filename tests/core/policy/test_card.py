@@ -1,0 +1,64 @@
+"""Cards show all that would run, and nothing in a command can hide on them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palinurus.core.policy.card import card, command, request
+from palinurus.core.policy.shell import hidden
+from palinurus.core.types.approval import Ask
+
+
+def ask(**changes: object) -> Ask:
+    base = {"kind": "exec", "agent": "main", "session": "s", "run": "r", "call": "c", "tool": "exec", "title": "run it"}
+    return Ask(**{**base, **changes})  # type: ignore[arg-type]
+
+
+@given(st.text(max_size=80))
+def test_nothing_on_a_card_is_hidden_and_different_commands_look_different(text: str) -> None:
+    shown = command(ask(command=text))
+    assert not any(hidden(c) for c in shown if c != "\n")
+    assert all(line.startswith("    ") for line in shown.split("\n"))
+    assert command(ask(command=text + "x")) != shown
+
+
+def test_it_says_what_where_why_and_how_to_answer() -> None:
+    text = card(
+        ask(
+            command="rm -rf x\u202e",
+            cwd="/w\u200b",
+            binary="/usr/bin/rm",
+            env=("FOO",),
+            why="because",
+            taint=("web",),
+            warning="careful",
+            asker="Bob (not the owner)",
+            allowed=("allow-once", "deny"),
+        ),
+        "0123456789",
+    )
+    assert "[01234567]" in text and "rm -rf x\\u202e" in text and "/w\\u200b" in text
+    for part in (
+        "/usr/bin/rm",
+        "FOO",
+        "because",
+        "web",
+        "careful",
+        "Bob",
+        "/approve 01234567 allow-once|deny",
+        "30 min",
+    ):
+        assert part in text
+
+
+def test_escapes_cannot_be_forged() -> None:
+    assert command(ask(command="a\\u202e\n")) != command(ask(command="a\u202e\n"))
+    assert "    b\\n" in command(ask(command="a\nb\n"))
+
+
+def test_the_gateway_payload_has_the_fields_clients_know() -> None:
+    made = request(ask(command="ls", host="gateway", binary="/usr/bin/ls", cwd="/w", security="full", ask="always"))
+    assert made["command"] == "ls" and made["resolvedPath"] == "/usr/bin/ls" and made["sessionKey"] == "s"
+    assert made["allowedDecisions"] == ["allow-once", "allow-always", "deny"]
+    assert set(made["commandAnalysis"]) == {"commandCount", "nestedCommandCount", "riskKinds", "warningLines"}

@@ -1,0 +1,195 @@
+"""The decision table, whole; rules against programs; who may be elevated."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from palinurus.core.policy.exec import (
+    ASK,
+    MODES,
+    SECURITY,
+    Mode,
+    Program,
+    covers,
+    decide,
+    gates,
+    matches,
+    mode,
+    storable,
+    unanswered,
+    wants_host,
+)
+from palinurus.core.types.approval import ExecRules, Rule
+from palinurus.core.types.inbound import Sender, Target
+from support import inbound
+
+# (place, security, ask) -> (on the list, not on the list)
+TABLE = {
+    ("contained", "deny", "off"): ("refuse", "refuse"),
+    ("contained", "deny", "on-miss"): ("refuse", "refuse"),
+    ("contained", "deny", "always"): ("refuse", "refuse"),
+    ("contained", "allowlist", "off"): ("run", "refuse"),
+    ("contained", "allowlist", "on-miss"): ("run", "ask"),
+    ("contained", "allowlist", "always"): ("ask", "ask"),
+    ("contained", "full", "off"): ("run", "run"),
+    ("contained", "full", "on-miss"): ("run", "run"),
+    ("contained", "full", "always"): ("ask", "ask"),
+    ("host", "deny", "off"): ("refuse", "refuse"),
+    ("host", "deny", "on-miss"): ("refuse", "refuse"),
+    ("host", "deny", "always"): ("refuse", "refuse"),
+    ("host", "allowlist", "off"): ("run", "refuse"),
+    ("host", "allowlist", "on-miss"): ("run", "ask"),
+    ("host", "allowlist", "always"): ("ask", "ask"),
+    ("host", "full", "off"): ("run", "run"),
+    ("host", "full", "on-miss"): ("run", "ask"),
+    ("host", "full", "always"): ("ask", "ask"),
+}
+
+
+def test_the_table_is_complete() -> None:
+    assert set(TABLE) == set(product(("contained", "host"), SECURITY, ASK))
+
+
+@pytest.mark.seed(228)
+@pytest.mark.parametrize(("place", "security", "ask"), TABLE)
+def test_the_table(place: str, security: str, ask: str) -> None:
+    listed, miss = TABLE[place, security, ask]  # type: ignore[index]
+    held = Mode(security, ask)  # type: ignore[arg-type]
+    assert decide(held, place, True).action == listed  # type: ignore[arg-type]
+    assert decide(held, place, False).action == miss  # type: ignore[arg-type]
+    for matched in (True, False):
+        plain = decide(held, place, matched).action  # type: ignore[arg-type]
+        hidden = decide(held, place, matched, odd="a hidden character").action  # type: ignore[arg-type]
+        assert hidden == ("refuse" if plain == "refuse" else "ask")
+        tainted = decide(held, place, matched, tainted=True).action  # type: ignore[arg-type]
+        assert tainted == ("ask" if place == "host" and not matched and plain == "run" else plain)
+        full = decide(held._replace(full=True), place, matched).action  # type: ignore[arg-type]
+        assert full == ("refuse" if security == "deny" else "run")
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_hidden_characters_are_asked_about_even_when_elevated(full: bool) -> None:
+    assert decide(Mode("full", "off", full), "host", False, odd="x").action == "ask"
+    assert decide(Mode("full", "off", True), "host", False, tainted=True).action == "ask"
+
+
+def test_nothing_said_means_contained_runs_and_outside_asks() -> None:
+    nothing = ExecRules()
+    assert decide(mode(nothing, "contained"), "contained", False).action == "run"
+    assert decide(mode(nothing, "host"), "host", False).action == "ask"
+    half = ExecRules(security="full")
+    assert decide(mode(half, "host"), "host", False).action == "ask"
+    assert decide(mode(ExecRules(ask="off"), "host"), "host", False).action == "refuse"
+    assert decide(mode(ExecRules(security="full", ask="off"), "host"), "host", False).action == "run"
+
+
+def test_the_host_and_the_call_only_make_it_stricter() -> None:
+    loose, tight = ExecRules("full", "off"), ExecRules("allowlist", "always")
+    for place in ("contained", "host"):
+        for security, ask in product(("", *SECURITY), ("", *ASK)):
+            for rules in (loose, tight):
+                words = {"security": security, "ask": ask}
+                for made in (
+                    mode(rules, place, host=words),  # type: ignore[arg-type]
+                    mode(rules, place, security=security, ask=ask),  # type: ignore[arg-type]
+                ):
+                    assert SECURITY.index(made.security) <= SECURITY.index(rules.security or "full")
+                    assert ASK.index(made.ask) <= ASK.index(rules.ask or "off")
+    assert mode(loose, "host", host={"security": "nonsense", "ask": "huh"}) == Mode("deny", "always")
+    assert mode(ExecRules(), "host", host={"security": "full", "ask": "off"}) == Mode("allowlist", "on-miss")
+
+
+def test_what_nobody_answered() -> None:
+    assert unanswered("deny", True, "").action == "refuse"
+    assert (unanswered("allowlist", True, "").action, unanswered("allowlist", False, "").action) == ("run", "refuse")
+    assert (unanswered("full", False, "").action, unanswered("full", True, "odd").action) == ("run", "refuse")
+    assert set(MODES) == {"deny", "allowlist", "ask", "auto", "full"}
+
+
+LS = Program(("ls", "-l"), "/usr/bin/ls", "/usr/bin/ls")
+
+
+@pytest.mark.parametrize(
+    ("rule", "covered"),
+    [
+        (Rule("/usr/bin/ls"), True),
+        (Rule("/usr/bin/*"), True),
+        (Rule("/usr/bin/l?"), True),
+        (Rule("ls"), True),
+        (Rule("/usr/bin/ls", ("-l",)), True),
+        (Rule("/usr/bin/ls", ()), False),
+        (Rule("/usr/bin/ls", ("-l", "-a")), False),
+        (Rule("/usr/bin/LS"), False),
+        (Rule("LS"), False),
+        (Rule("/usr/*"), False),
+        (Rule("/*/*/ls"), True),
+        (Rule("/**/ls"), False),
+        (Rule("/usr/?in/ls"), True),
+        (Rule("/usr?bin/ls"), False),
+        (Rule("/usr/bin/../bin/ls"), False),
+        (Rule("usr/bin/ls"), False),
+        (Rule("*"), False),
+        (Rule("l*"), False),
+        (Rule(""), False),
+        (Rule("/usr/bin/ls "), False),
+        (Rule("/usr/bin/l.*"), False),
+    ],
+)
+def test_patterns(rule: Rule, covered: bool) -> None:
+    assert (matches((LS,), (rule,), ExecRules()) == ("listed",)) is covered
+
+
+def test_every_part_of_a_chain_needs_its_rule() -> None:
+    touch = Program(("touch", "X"), "/usr/bin/touch", "/usr/bin/touch")
+    wc = Program(("wc", "-l"), "/usr/bin/wc", "/usr/bin/wc")
+    assert matches((LS, touch, wc), (Rule("/usr/bin/ls"),), ExecRules()) == ("listed", "miss", "safe")
+    assert matches((wc,), (), ExecRules(safe_bins=())) == ("miss",)
+    assert matches((wc._replace(binary="/home/x/wc"),), (), ExecRules()) == ("miss",)
+    rules = storable((LS, touch, wc), ExecRules())
+    assert rules == (Rule("/usr/bin/ls", ("-l",)), Rule("/usr/bin/touch", ("X",)))
+
+
+def test_a_program_the_agent_can_rewrite_has_no_rule() -> None:
+    own = Program(("./run",), "/work/run", "/work/run", own=True)
+    assert matches((own,), (Rule("/work/run"), Rule("/work/*")), ExecRules()) == ("miss",)
+    assert storable((own,), ExecRules()) == () and storable((Program(("x",), ""),), ExecRules()) == ()
+
+
+def test_a_bare_name_is_what_the_search_path_finds() -> None:
+    assert not covers(Rule("ls"), Program(("/opt/x/ls",), "/opt/x/ls", "/opt/x/ls"))
+
+
+OWNER = Sender("1", owner=True)
+
+
+@pytest.mark.seed(122)
+@pytest.mark.parametrize(
+    ("sender", "kind", "channel", "enabled", "lists", "good"),
+    [
+        (OWNER, "direct", "terminal", True, (), True),
+        (OWNER, "direct", "telegram", True, (), True),
+        (OWNER, "direct", "telegram", True, ({"telegram": ("1",)},), True),
+        (OWNER, "direct", "telegram", True, ({"telegram": ("2",)},), False),
+        (OWNER, "direct", "telegram", True, ({"telegram": ("*",)},), False),
+        (OWNER, "direct", "telegram", True, ({},), False),
+        (OWNER, "direct", "telegram", True, ({"telegram": ("1",)}, {"telegram": ()}), False),
+        (OWNER, "direct", "terminal", True, ({"telegram": ("2",)},), True),
+        (OWNER, "direct", "terminal", False, (), False),
+        (OWNER, "group", "telegram", True, (), False),
+        (OWNER, "channel", "telegram", True, (), False),
+        (Sender("1", allowed=True), "direct", "telegram", True, ({"telegram": ("1",)},), False),
+        (Sender("1"), "direct", "telegram", True, ({"telegram": ("1",)},), False),
+        (Sender("c", scopes=("operator.admin",)), "direct", "webchat", True, (), True),
+        (Sender("c", scopes=("operator.write",)), "direct", "webchat", True, (), False),
+    ],
+)
+def test_who_may_be_elevated(sender: Sender, kind: str, channel: str, enabled: bool, lists: tuple, good: bool) -> None:  # type: ignore[type-arg]
+    failing = gates(inbound(sender=sender, kind=kind, target=Target(channel)), enabled=enabled, allow_from=lists)
+    assert (failing == ()) is good
+
+
+def test_where_a_command_is_meant_to_run() -> None:
+    assert [wants_host(level, None) for level in (None, "off", "on", "ask", "full")] == [False, False, True, True, True]  # type: ignore[arg-type]
+    assert wants_host(None, True) and not wants_host("full", False)

@@ -1,0 +1,121 @@
+"""Jobs as people and models write them: what is left out is filled in, what cannot be is refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palinurus.core.schedule.cron import parse
+from palinurus.core.schedule.fire import At, Cron, Every
+from palinurus.core.schedule.job import Job, State, made, moment, patched, schedule_of, shown
+
+NOW = 1_767_225_600_000
+HOUR = 3_600_000
+
+
+def job(**asked: Any) -> Job:
+    body = {"schedule": {"kind": "every", "everyMs": HOUR}, "payload": {"message": "look"}, **asked}
+    return made(body, "id", NOW, "main", "Europe/Berlin")
+
+
+def test_what_is_left_out() -> None:
+    turn = job()
+    assert (turn.session_target, turn.delivery.mode, turn.name, turn.misfire) == (
+        "isolated",
+        "announce",
+        "look",
+        "once",
+    )
+    told = job(payload={"text": "Tea"}, schedule={"at": NOW + HOUR})
+    assert (told.session_target, told.payload.kind, told.delete_after_run, told.window) == (
+        "main",
+        "systemEvent",
+        True,
+        None,
+    )
+    assert job(deleteAfterRun=True).delete_after_run and job(misfireWindowMs=5).window == 5
+    with pytest.raises(ValueError, match="a session that is there"):
+        job(payload={"text": "Tea"}, sessionTarget="isolated")
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("2026-01-01T09:00", NOW + 8 * HOUR),  # the owner's zone
+        ("2026-01-01T09:00Z", NOW + 9 * HOUR),
+        ("2026-07-01T09:00:00+02:00", NOW + 181 * 24 * HOUR + 7 * HOUR),
+        (NOW, NOW),
+        (str(NOW), NOW),
+    ],
+)
+def test_times(written: Any, wanted: int) -> None:
+    assert moment(written, NOW, "Europe/Berlin") == wanted
+
+
+def test_schedules_in_their_looser_forms() -> None:
+    assert schedule_of({"cron": "0 9 * * *"}, NOW, "Asia/Tokyo") == Cron("0 9 * * *", "Asia/Tokyo")
+    assert schedule_of({"everyMs": 5000.0}, NOW, "") == Every(5000, NOW)
+    assert schedule_of({"kind": "at", "atMs": 5}, NOW, "") == At(5)
+
+
+def test_patches_change_parts_and_leave_the_rest() -> None:
+    before = job(payload={"message": "look", "model": "x/y"})
+    after = patched(before, {"payload": {"message": "see"}, "delivery": {"to": "5"}, "id": "other"}, NOW + 1, "")
+    assert (after.payload.message, after.payload.model, after.id) == ("see", "x/y", "id")
+    assert (after.delivery.mode, after.delivery.to, after.updated_at_ms) == ("announce", "5", NOW + 1)
+    told = patched(before, {"payload": {"kind": "systemEvent", "text": "Tea"}, "sessionTarget": "main"}, NOW, "")
+    assert (told.payload.model, told.payload.message) == ("", "")
+
+
+def test_it_survives_the_disk_and_is_shown_whole() -> None:
+    one = job(schedule={"at": NOW + HOUR})
+    assert msgspec.json.decode(msgspec.json.encode(one), type=Job) == one
+    seen = shown(one, State(NOW), NOW + HOUR)
+    assert seen["schedule"] == {"kind": "at", "at": "2026-01-01T01:00:00Z"} and seen["enabled"] is True
+    assert seen["state"] == {"nextRunAtMs": NOW + HOUR} and seen["delivery"]["mode"] == "announce"
+
+
+words = st.text(max_size=12) | st.sampled_from(["at", "every", "cron", "systemEvent", "agentTurn", "main", "now"])
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=6,
+)
+names = st.sampled_from(
+    ["name", "schedule", "payload", "sessionTarget", "delivery", "enabled", "agentId", "misfire", "deleteAfterRun",
+     "misfireWindowMs", "wakeMode", "description"]
+)  # fmt: skip
+parts = st.sampled_from(["kind", "at", "atMs", "everyMs", "anchorMs", "expr", "tz", "staggerMs", "message", "text"])
+hostile = st.dictionaries(names, values | st.dictionaries(parts, values, max_size=5), max_size=8)
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile)
+def test_nothing_but_a_job_or_words_comes_out(asked: dict[str, Any]) -> None:
+    for way in (lambda: made(asked, "id", NOW, "main", "UTC"), lambda: patched(job(), asked, NOW, "UTC")):
+        try:
+            assert isinstance(way(), Job)
+        except ValueError as exc:
+            assert str(exc)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("0123456789*/-,?Llmonfr@ ", max_size=30) | st.text(max_size=20))
+def test_cron_lines_are_read_or_refused(text: str) -> None:
+    try:
+        line = parse(text)
+    except ValueError as exc:
+        assert str(exc)
+        return
+    assert line.seconds and line.minutes and line.hours and line.days and line.months and line.weekdays
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan"), 10**400, -(10**20), True, "1e9", []])
+def test_numbers_no_clock_can_show(bad: Any) -> None:
+    for schedule in ({"kind": "every", "everyMs": bad}, {"kind": "at", "at": bad}):
+        with pytest.raises(ValueError, match=r".{8}"):
+            job(schedule=schedule)

@@ -1,0 +1,130 @@
+"""Tools of MCP servers through the whole program: offered, allowed, denied, tainted, asked about, ended."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import running, transcript, until
+from palinurus.app import App
+from palinurus.app.mcp import VARIABLE
+from palinurus.core.types.inbound import Sender
+from palinurus.core.types.messages import ToolResult
+from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.tools import family
+from support import inbound
+from tools.mcp.kit import TINY
+
+LOOK = "tiny__look"
+OWNER = Sender("me", owner=True)
+
+
+def names(model: ScriptedModel, at: int = 0) -> list[str]:
+    return [tool.name for tool in model.requests[at].tools if "__" in tool.name]
+
+
+async def asked(app: App, text: str = "go", **more: Any) -> Any:
+    return await app.wait((await app.submit(inbound(text, sender=OWNER, **more))).id)
+
+
+def results(model: ScriptedModel) -> list[ToolResult]:
+    return [one for one in model.requests[-1].messages if isinstance(one, ToolResult)]
+
+
+@pytest.mark.seed(273)
+async def test_the_model_is_offered_a_servers_tools_and_its_words_come_back_framed(tmp_path: Path) -> None:
+    model = ScriptedModel([calls((LOOK, {})), say("done")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
+        assert (await asked(app)).outcome == "answered"
+        mark = app.mcp.all["tiny"]._means.mark("tiny")
+        assert family.strays((mark,))
+    assert names(model) == [f"tiny__{n}" for n in ("change", "die", "env", "long", "look", "oops", "touch", "wait")]
+    (result,) = results(model)
+    assert not result.isError and "EXTERNAL_UNTRUSTED_CONTENT" in result.text and "\nseen\n" in result.text
+    assert result.source == "mcp:tiny"
+    assert mark.startswith(VARIABLE) and not family.strays((mark,))  # ended with the program
+
+
+@pytest.mark.parametrize(
+    ("tools", "seen"),
+    [
+        ({"deny": ["bundle-mcp"]}, []),
+        ({"deny": ["group:plugins"]}, []),
+        ({"deny": ["tiny"]}, []),
+        ({"deny": ["bundle-mcp:tiny"]}, []),
+        ({"deny": ["tiny__*"]}, []),
+        ({"profile": "minimal"}, []),
+        ({"profile": "minimal", "alsoAllow": [LOOK]}, [LOOK]),
+        ({"allow": ["read", "tiny__look"]}, [LOOK]),
+        ({"allow": ["read"]}, []),
+        (
+            {"profile": "messaging", "deny": ["tiny__*e*", "tiny__lo*g", "tiny__wait", "tiny__touch", "tiny__oops"]},
+            [LOOK],
+        ),
+    ],
+)
+async def test_policy_names_servers_and_their_tools(tmp_path: Path, tools: dict[str, Any], seen: list[str]) -> None:
+    model = ScriptedModel([calls((LOOK, {})), say("done")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}, tools=tools) as app:
+        await asked(app)
+    assert names(model) == seen
+    (result,) = results(model)
+    assert result.isError is (LOOK not in names(model))
+    if result.isError:
+        assert "not found" in result.text  # a tool that was not offered cannot be called either
+
+
+async def test_after_a_servers_words_a_change_is_asked_about_and_a_look_is_not(tmp_path: Path) -> None:
+    model = ScriptedModel([calls((LOOK, {})), calls((LOOK, {})), calls(("tiny__change", {"ctx": "x"})), say("done")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
+        ident = (await app.submit(inbound("go", sender=OWNER))).id
+        async with asyncio.timeout(10):
+            while not (rows := await app.board.pending()):
+                await asyncio.sleep(0.01)
+        (row,) = rows
+        assert row.ask.tool == "tiny__change" and row.ask.taint == ("mcp:tiny",)
+        await app.board.answer(row.id, "deny", "test")
+        await app.wait(ident)
+    first, second, third = results(model)
+    assert not first.isError and not second.isError
+    assert third.isError and "denied" in third.text
+
+
+async def test_a_server_that_does_not_start_stops_nobody(tmp_path: Path) -> None:
+    model = ScriptedModel([say("hello")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"gone": {"command": "no-such-program"}}}) as app:
+        assert (await asked(app)).note == "hello"
+    assert names(model) == []
+
+
+async def test_a_crash_leaves_the_tools_in_the_prompt_and_the_server_comes_back(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("tiny__die", {})), calls((LOOK, {})), say("done"), say("again")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
+        await asked(app)
+        await asked(app, "again", event="e2")
+    died, looked = (one for one in results(model) if one.toolName.startswith("tiny"))
+    assert died.isError and "whether it was done is not known" in died.text and not looked.isError
+    assert model.requests[0].tools == model.requests[-1].tools
+
+
+async def test_an_abort_ends_the_call_and_leaves_the_server_connected(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("tiny__wait", {})), say("never")])
+    async with running(tmp_path / "h", model, mcp={"servers": {"tiny": TINY}}) as app:
+        ident = (await app.submit(inbound("go", sender=OWNER))).id
+        async with asyncio.timeout(10):
+            while not any("tiny__wait" in str(line) for line in _lines(tmp_path / "h")):
+                await asyncio.sleep(0.01)
+        assert app.desk.abort("agent:main:main", "stop")
+        assert (await app.wait(ident)).outcome == "aborted"
+        await until(lambda: app.mcp.all["tiny"].connected)
+    assert len(model.requests) == 1
+
+
+def _lines(home: Path) -> list[Any]:
+    try:
+        return transcript(home)
+    except ValueError:
+        return []

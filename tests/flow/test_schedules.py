@@ -1,0 +1,152 @@
+"""Jobs and heartbeats through the App: asked for in a chat, run by themselves, told once where they belong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import CONFIG, running, until
+from palinurus.app import App
+from palinurus.core.types.inbound import Sender
+from palinurus.gateway.methods import cron as methods
+from palinurus.sessions.record import Record
+from palinurus.testing.channel import FakeChannel
+from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from support import inbound
+
+OWNER = Sender("me", owner=True, allowed=True)
+KEY = "agent:main:main"
+
+
+def beating(**beat: Any) -> dict[str, Any]:
+    return {"agents": {"defaults": {**CONFIG["agents"]["defaults"], "heartbeat": {"every": "30m", **beat}}}}
+
+
+async def ask(app: App, text: str, event: str) -> str:
+    ident = (await app.submit(inbound(text, event=event, sender=OWNER))).id
+    return (await app.wait(ident)).note
+
+
+async def beat(app: App) -> dict[str, Any]:
+    """Have one now; how it ended."""
+    own = app.clockwork._beats["main"]
+    before = own.shown()["count"]
+    own.request()
+    app.clockwork.nudge()
+    await until(lambda: own.shown()["count"] > before and own._task is None)
+    last = app.clockwork.last_beat()
+    assert last is not None
+    return last
+
+
+async def test_a_reminder_asked_for_in_a_chat_is_seen_run_and_told_there_once(tmp_path: Path) -> None:
+    job = {
+        "name": "tea",
+        "schedule": {"kind": "cron", "expr": "0 9 * * *", "tz": "Europe/Berlin"},
+        "payload": {"kind": "agentTurn", "message": "Remind of tea", "toolsAllow": ["read"]},
+    }
+    script = [calls(("cron", {"action": "add", "job": job})), say("Set up."), say("Tea time!"), say("Yes, tea.")]
+    model, channel = ScriptedModel(script), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        assert await ask(app, "remind me of tea every day at 9", "e1") == "Set up."
+        (made,) = app.clockwork.jobs()
+        assert made["delivery"]["channel"] == "fake" and made["state"]["nextRunAtMs"] > app.clock.now()
+        assert (await app.clockwork.run("tea"))["enqueued"]
+        await until(lambda: channel.texts == ["Set up.", "Tea time!"])
+        await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
+        assert app.clockwork.events.waiting(KEY)
+        (run,) = await app.clockwork.runs("tea")
+        assert (run["status"], run["summary"], run["deliveryStatus"]) == ("ok", "Tea time!", "announced")
+        assert [tool.name for tool in model.requests[2].tools] == ["read"]
+        assert await ask(app, "did you remind me?", "e2") == "Yes, tea."
+        assert "'tea' told the person: Tea time!" in model.requests[3].messages[-1].text
+        assert not app.clockwork.events.waiting(KEY)
+        assert await app.clockwork.runs("tea") == [run]
+        await until(lambda: len(channel.texts) == 3)
+    assert channel.texts == ["Set up.", "Tea time!", "Yes, tea."]
+
+
+async def test_strangers_get_no_cron_tool(tmp_path: Path) -> None:
+    model = ScriptedModel([say("no")])
+    async with running(tmp_path / "h", model) as app:
+        await app.wait((await app.submit(inbound("hi", event="e1"))).id)
+    assert "cron" not in {tool.name for tool in model.requests[0].tools}
+
+
+async def test_a_job_survives_the_end_of_the_program_and_its_fire_too(tmp_path: Path) -> None:
+    hold = Gate()
+    model = ScriptedModel([say("hi"), held(say("never"), hold, 0)])
+    async with running(tmp_path / "h", model, FakeChannel()) as app:
+        await ask(app, "hello", "e1")
+        payload = {"kind": "systemEvent", "text": "Tea"}
+        from_ = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": payload, "name": "tea"}
+        await app.clockwork.add(from_, methods.Maker(agent="main"))
+        await app.clockwork.run("tea")
+        await until(lambda: len(model.requests) == 2)
+    channel, again = FakeChannel(), ScriptedModel([say("Tea!")])
+    async with running(tmp_path / "h", again, channel) as app:
+        await until(lambda: channel.texts == ["Tea!"])
+        await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
+        assert len(await app.clockwork.runs("tea")) == 1
+        await asyncio.sleep(0.05)
+    assert channel.texts == ["Tea!"]
+
+
+@pytest.mark.seed(125, 126)
+async def test_a_heartbeat_sends_its_last_word_alone_and_changes_nothing_else(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    script = [
+        say("hi"),
+        say("HEARTBEAT_OK"),
+        calls(("ls", {"path": "."}), text="Looking."),
+        say("The cellar is wet."),
+        say("The cellar is wet. HEARTBEAT_OK"),
+        say("The cellar is wet."),
+    ]
+    model, channel = ScriptedModel(script), FakeChannel()
+    async with running(home, model, channel, **beating(target="last", ackMaxChars=10)) as app:
+        await ask(app, "hello", "e1")
+        row = await app.store.session(KEY)
+        assert row is not None
+        before = Record.decode(row.data)
+        assert (await beat(app))["status"] == "ok-token"
+        last = await beat(app)
+        assert (last["status"], last["preview"]) == ("sent", "The cellar is wet.")
+        assert (await beat(app))["status"] == "duplicate"
+        await until(lambda: len(channel.texts) == 2)
+        await asyncio.sleep(0.05)
+        row = await app.store.session(KEY)
+        assert row is not None
+        after = Record.decode(row.data)
+    assert channel.texts == ["hi", "The cellar is wet."]
+    names = ("lastChannel", "lastTo", "lastInteractionAt", "thinkingLevel", "modelOverride", "verboseLevel")
+    assert [getattr(before, n) for n in names] == [getattr(after, n) for n in names]
+
+
+@pytest.mark.seed(124, 127)
+async def test_directives_of_the_prompt_act_and_reasoning_goes_along_if_asked_for(tmp_path: Path) -> None:
+    thought = say("The cellar is wet.", "water rises")
+    model, channel = ScriptedModel([say("hi"), thought]), FakeChannel()
+    beats = beating(target="last", includeReasoning=True, prompt="/verbose full Look at the cellar.")
+    async with running(tmp_path / "h", model, channel, **beats) as app:
+        await ask(app, "hello", "e1")
+        await beat(app)
+        await until(lambda: len(channel.texts) == 3)
+        row = await app.store.session(KEY)
+        assert row is not None and Record.decode(row.data).verboseLevel is None
+    assert channel.texts[1:] == ["Thinking\nwater rises", "The cellar is wet."]
+    assert model.requests[1].messages[-1].text.startswith("Look at the cellar.")
+
+
+async def test_a_configuration_without_heartbeats_has_none(tmp_path: Path) -> None:
+    async with running(tmp_path / "h", ScriptedModel([]), **beating(every="0m")) as app:
+        assert app.clockwork.beats() == {}
+    (tmp_path / "i").mkdir()
+    config = {**CONFIG, "agents": {**CONFIG["agents"], "list": [{"id": "a"}, {"id": "b", "heartbeat": {}}]}}
+    (tmp_path / "i" / "palinurus.json").write_text(json.dumps(config))
+    async with running(tmp_path / "i", ScriptedModel([]), agents=config["agents"]) as app:
+        assert list(app.clockwork.beats()) == ["b"]  # who has a block of its own, and nobody else

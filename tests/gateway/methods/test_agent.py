@@ -1,0 +1,41 @@
+"""agent and agent.wait over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from flow.test_app import until
+from gateway.whole import KEY, place
+from palinurus.gateway.rpc import WRITE, RpcError
+from palinurus.testing.model import Gate, ScriptedModel, fail, held, say
+
+
+async def test_two_answers_under_one_id(tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say("four"), gate, 0)])
+    async with place(tmp_path / "h", model) as here, here.other(scopes=(WRITE,)) as link:
+        first = await link.call("agent", {"message": "2+2", "idempotencyKey": "k1"})
+        assert (first["status"], first["runId"], first["sessionKey"]) == ("accepted", "k1", KEY)
+        early = await link.call("agent.wait", {"runId": "k1", "timeoutMs": 0})
+        assert (early["status"], early["timeoutPhase"]) == ("timeout", "wait")
+        both = asyncio.create_task(link.call("agent", {"message": "2+2", "idempotencyKey": "k1"}, final=True))
+        waiting = asyncio.create_task(link.call("agent.wait", {"runId": "k1"}))
+        await until(lambda: here.app.dispatcher.running(KEY))
+        gate.open()
+        last = await asyncio.wait_for(both, 10)
+        ended = await asyncio.wait_for(waiting, 10)
+    assert last["result"]["payloads"] == [{"text": "four", "mediaUrl": None}] and last["status"] == "ok"
+    assert last["result"]["meta"]["agentMeta"]["model"] == "m"
+    assert (ended["status"], ended["stopReason"]) == ("ok", "stop") and ended["endedAt"] >= ended["startedAt"]
+    assert len(model.requests) == 1
+
+
+async def test_a_run_that_fails_fails_the_call(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([fail("auth", "no such key")], repeat=True)) as here:
+        with pytest.raises(RpcError) as found:
+            await asyncio.wait_for(here.link.call("agent", {"message": "x", "idempotencyKey": "k1"}, final=True), 10)
+        waited = await here.call("agent.wait", runId="k1")
+    assert "no such key" in found.value.message and waited["status"] == "error"

@@ -1,0 +1,174 @@
+"""Chatting over a socket: what is acknowledged, streamed, stopped, queued and read again."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import until
+from gateway.whole import KEY, gathered, named, place, until_over
+from palinurus.gateway.client import identity
+from palinurus.gateway.rpc import READ
+from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+
+LONG = "one two three four five six seven eight nine ten"
+
+
+async def test_text_streams_cumulatively_in_one_numbered_stream(tmp_path: Path) -> None:
+    gate = Gate()
+    async with place(tmp_path / "h", ScriptedModel([held(say(LONG), gate, 3)])) as here:
+        await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
+        first = await gathered(here.link, lambda f: f["event"] == "chat")
+        async with here.other(scopes=(READ,)) as late:
+            seen = await asyncio.wait_for(late.call("chat.history", {"sessionKey": "main"}), 10)
+        gate.open()
+        frames = first + await until_over(here.link, "k1")
+    chats = named(frames, "chat")
+    texts = [p["message"]["content"][0]["text"] for p in chats]
+    assert all(b.startswith(a) for a, b in pairwise(texts)) and texts[-1] == LONG
+    assert "".join(p.get("deltaText", "") for p in chats) == LONG
+    assert [p["state"] for p in chats][-1] == "final" and chats[0]["state"] == "delta"
+    assert {p["sessionKey"] for p in chats} == {KEY}
+    # Whoever comes in the middle sees the question and how far the answer is.
+    assert seen["inFlightRun"]["runId"] == "k1" and LONG.startswith(seen["inFlightRun"]["text"])
+    assert LONG > seen["inFlightRun"]["text"] >= texts[0]
+    assert seen["sessionInfo"]["hasActiveRun"] is True
+    numbers = [f["seq"] for f in frames if "seq" in f]
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    inside = [p["seq"] for p in (*chats, *named(frames, "agent"))]
+    assert len(set(inside)) == len(inside)
+    phases = [p["data"].get("phase") for p in named(frames, "agent") if p["stream"] == "lifecycle"]
+    assert phases == ["start"]
+
+
+@pytest.mark.seed(324)
+async def test_tools_are_told_to_the_starter_and_to_followers_only(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("ls", {"path": "."}), text="Let me look."), say("Done.")])
+    async with (
+        place(tmp_path / "h", model) as here,
+        here.other(scopes=(READ,)) as follower,
+        here.other(scopes=(READ,)) as stranger,
+    ):
+        await follower.call("sessions.messages.subscribe", {"key": "main"})
+        own = await here.say("look", "k1")
+        followed = await gathered(
+            follower, lambda f: f["event"] == "session.message" and f["payload"]["messageSeq"] == 4
+        )
+        other = await until_over(stranger, "k1")
+    tools = [f for f in own if f["event"] == "agent" and f["payload"]["stream"] == "tool"]
+    assert [f["payload"]["data"]["phase"] for f in tools] == ["start", "result"] and "seq" not in tools[0]
+    assert named(own, "session.tool") == [] and named(own, "session.message") == []
+    assert [p["data"]["phase"] for p in named(followed, "session.tool")] == ["start", "result"]
+    assert [p["message"]["role"] for p in named(followed, "session.message")] == [
+        "user", "assistant", "toolResult", "assistant",
+    ]  # fmt: skip
+    assert {p["stream"] for p in named(other, "agent")} == {"lifecycle", "assistant", "item"}
+    assert named(own, "chat")[-1]["message"]["content"][0]["text"] == "Let me look.Done."
+
+
+async def test_abort_reaches_the_run_and_says_so(tmp_path: Path) -> None:
+    gate = Gate()
+    async with place(tmp_path / "h", ScriptedModel([held(say(LONG), gate, 2), say("after")])) as here:
+        await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
+        await gathered(here.link, lambda f: f["event"] == "chat")
+        again = await here.call("chat.send", sessionKey="main", message="count", idempotencyKey="k1")
+        assert again == {"runId": "k1", "status": "in_flight"}
+        done = await here.call("chat.abort", sessionKey="main", runId="k1")
+        assert done == {"ok": True, "aborted": True, "runIds": ["k1"]}
+        last = named(await until_over(here.link, "k1"), "chat")[-1]
+        assert (last["state"], last["stopReason"]) == ("aborted", "rpc")
+        assert LONG.startswith(last["message"]["content"][0]["text"])
+        assert named(await here.say("go on", "k2"), "chat")[-1]["message"]["content"][0]["text"] == "after"
+        assert (await here.call("chat.send", sessionKey="main", message="go on", idempotencyKey="k2"))["status"] == "ok"
+        stop = await here.call("chat.send", sessionKey="main", message="/stop", idempotencyKey="k3")
+        assert stop == {"ok": True, "aborted": False, "runIds": []}
+
+
+async def test_a_message_for_a_busy_session_is_kept_and_answered(tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate, 0), say("both"), say("late")])
+    async with place(tmp_path / "h", model) as here:
+        await here.call("chat.send", sessionKey="main", message="one", idempotencyKey="k1")
+        await until(lambda: here.app.dispatcher.running(KEY))
+        second = await here.call("sessions.steer", key="main", message="two", idempotencyKey="k2")
+        assert second == {"runId": "k2", "status": "started", "interruptedActiveRun": True}
+        gate.open()
+        await until_over(here.link, "k1")
+        waited = await here.call("agent.wait", runId="k2")
+        assert waited["status"] == "ok"
+        users = [m for m in (await here.call("chat.history", sessionKey="main"))["messages"] if m["role"] == "user"]
+    assert [m["content"] for m in users] == ["one", "two"]
+
+
+async def test_history_is_capped_by_count_by_length_and_cut_in_words(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("x" * 500), say("short")])) as here:
+        await here.say("first", "k1")
+        await here.say("second", "k2")
+        last = await here.call("chat.history", sessionKey="main", limit=1)
+        assert [m["__openclaw"]["seq"] for m in last["messages"]] == [4]
+        cut = (await here.call("chat.history", sessionKey="main", maxChars=100))["messages"][1]["content"][0]["text"]
+        assert cut == "x" * 100 + "\n...(truncated)..."
+        whole = (await here.call("chat.history", sessionKey="main"))["messages"][1]
+        got = await here.call("chat.message.get", sessionKey="main", messageId=whole["__openclaw"]["id"])
+        assert got["message"]["content"][0]["text"] == "x" * 500
+        gone = await here.call("chat.message.get", sessionKey="main", messageId="nope")
+        assert gone == {"ok": False, "unavailableReason": "not_found"}
+        new = await here.call("chat.history", sessionKey="fresh")
+        assert new["messages"] == [] and new["sessionInfo"]["updatedAt"] is None
+        error = await here.refused("chat.history", sessionKey="main", limit=0)
+        assert error.message.startswith("invalid chat.history params: at /limit")
+
+
+async def test_startup_brings_all_a_page_needs(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here:
+        page = await here.call("chat.startup", sessionKey="main", agentId="main", limit=100)
+        more = await here.call("chat.metadata", agentId="main")
+    assert page["agentsList"]["defaultId"] == "main" and page["metadata"]["models"][0]["id"] == "m"
+    assert page["defaults"]["model"] == "m" and {"status", "new"} <= {c["name"] for c in more["commands"]}
+
+
+async def test_a_note_is_put_into_the_conversation(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("hello")])) as here:
+        assert (await here.refused("chat.inject", sessionKey="main", message="x")).message == "session not found"
+        await here.say("hi", "k1")
+        done = await here.call("chat.inject", sessionKey="main", message="by the way", label="note")
+        (note,) = named(await gathered(here.link, lambda f: f["event"] == "chat"), "chat")
+        last = (await here.call("chat.history", sessionKey="main"))["messages"][-1]
+    assert note["message"]["content"][0]["text"] == "[note]\n\nby the way" and note["state"] == "final"
+    assert last["__openclaw"]["id"] == done["messageId"] and last["model"] == "gateway-injected"
+
+
+async def test_whoever_comes_back_gets_what_was_missed_once(tmp_path: Path) -> None:
+    gate, me = Gate(), identity()
+    caps = ("tool-events", "resume")
+    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate, 0), say("Done.")])
+    async with place(tmp_path / "h", model) as here:
+        async with here.other(identity=me, caps=caps) as link:
+            await link.call("sessions.messages.subscribe", {"key": "main"})
+            await link.call("chat.send", {"sessionKey": "main", "message": "look", "idempotencyKey": "k1"})
+            first = await gathered(link, lambda f: f["event"] == "agent")
+            where = link.resume()
+            while not link.events.empty():
+                first.append(link.events.get_nowait())
+        gate.open()
+        await until_over(here.link, "k1")
+        async with here.other(identity=me, caps=caps, resume=where) as link:
+            assert link.hello["resume"]["ok"] is True
+            awaited = {"final", 4}
+
+            def seen(frame: dict[str, Any]) -> bool:
+                awaited.discard(frame["payload"].get("state") or frame["payload"].get("messageSeq"))
+                return not awaited
+
+            rest = await gathered(link, seen)
+        frames = first + rest
+    tools = [p["data"]["phase"] for p in named(frames, "agent") if p["stream"] == "tool"]
+    assert tools == ["start", "result"]
+    assert [p["messageSeq"] for p in named(frames, "session.message")] == [1, 2, 3, 4]
+    assert [p["state"] for p in named(frames, "chat")].count("final") == 1
+    places = [f["pos"] for f in frames if "pos" in f]
+    assert places == sorted(set(places))

@@ -1,0 +1,16 @@
+"""Looking into an agent's memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.whole import place
+
+
+async def test_memories_are_found_with_their_place(tmp_path: Path) -> None:
+    async with place(tmp_path / "h") as here:
+        workspace = Path(here.app.settings.agents["main"].workspace)
+        (workspace / "MEMORY.md").write_text("# Facts\n\nThe boat is called Halcyon.\n")
+        found = await here.call("memory.search", query="Halcyon boat", minScore=0)
+    assert found["agentId"] == "main" and found["results"][0]["path"] == "MEMORY.md"
+    assert "Halcyon" in found["results"][0]["snippet"] and found["results"][0]["startLine"] >= 1

@@ -1,0 +1,38 @@
+"""Agents come and go by the config."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gateway.whole import place
+from palinurus.config.load import load
+
+
+def written(home: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((home / "palinurus.json").read_text())["agents"]
+    return found
+
+
+async def test_agents_are_made_changed_and_taken_out(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    async with place(home) as here:
+        made = await here.call("agents.create", name="Helper Two", workspace=str(tmp_path / "ws"), emoji="🦉")
+        assert made == {"ok": True, "agentId": "helper-two", "name": "Helper Two", "workspace": str(tmp_path / "ws")}
+        settings = load(str(home), {}).settings
+        assert set(settings.agents) == {"main", "helper-two"} and settings.default_agent == "main"
+        assert settings.agents["helper-two"].workspace == str(tmp_path / "ws")
+        again = await here.refused("agents.create", name="helper two", workspace="x")
+        assert again.message == 'agent "helper-two" already exists'
+        await here.call("agents.update", agentId="helper-two", name="Helper 2", model="fake/m")
+        entry = written(home)["list"][1]
+        assert (entry["name"], entry["model"], entry["identity"]) == ("Helper 2", "fake/m", {"emoji": "🦉"})
+        (tmp_path / "ws").mkdir()
+        gone = await here.call("agents.delete", agentId="helper-two", deleteFiles=True)
+        assert gone["removedBindings"] == 0 and (tmp_path / "ws").exists()
+        assert [one["id"] for one in written(home)["list"]] == ["main"]
+        assert (await here.refused("agents.delete", agentId="main")).message == '"main" cannot be deleted'
+        assert (await here.refused("agents.update", agentId="nobody", name="x")).message == 'agent "nobody" not found'
+        assert (await here.refused("agents.create", name="???", workspace="x")).message.startswith('"???" cannot')
+        assert written(home)["defaults"]["model"] == {"primary": "fake/m"}

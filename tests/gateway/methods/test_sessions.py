@@ -1,0 +1,83 @@
+"""Following and changing sessions over a socket."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.whole import KEY, gathered, named, place
+from palinurus.gateway.rpc import READ, WRITE, RpcError
+from palinurus.testing.model import ScriptedModel, say
+
+
+async def test_followers_hear_of_every_change_with_the_row(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two")])) as here:
+        await here.call("sessions.subscribe")
+        await here.say("first", "k1")
+        frames = await gathered(
+            here.link, lambda f: f["event"] == "sessions.changed" and f["payload"].get("phase") == "end"
+        )
+        await here.call("sessions.patch", key="main", thinkingLevel="off", label="home")
+        patched = named(await gathered(here.link, lambda f: f["payload"].get("reason") == "patch"), "sessions.changed")
+        made = await here.call("sessions.create", parentSessionKey="main", label="child")
+        await gathered(here.link, lambda f: f["payload"].get("reason") == "create")
+        await here.call("sessions.delete", key=made["key"])
+        (gone,) = named(
+            await gathered(here.link, lambda f: f["payload"].get("reason") == "delete"), "sessions.changed"
+        )[-1:]
+        await here.call("sessions.unsubscribe")
+        quiet = await here.say("second", "k2")
+    assert all("seq" not in f for f in frames if f["event"].startswith("session"))
+    assert patched[-1]["label"] == "home" and patched[-1]["session"]["key"] == KEY
+    assert set(gone) == {"sessionKey", "reason", "ts"}
+    assert named(quiet, "sessions.changed") == []
+
+
+@pytest.mark.seed(129, 130)
+async def test_changes_need_admin_and_are_refused_in_the_words_clients_match(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([])) as here, here.other(scopes=(READ, WRITE)) as writer:
+        assert (await here.refused("sessions.patch", key="main", nothing=1)).message == (
+            "invalid sessions.patch params: at root: unexpected property 'nothing'"
+        )
+        bad = await here.refused("sessions.patch", key="main", thinkingLevel="sideways")
+        assert bad.message.startswith("invalid thinkingLevel (use off")
+        assert (await here.refused("sessions.patch", key="main", verboseLevel="loud")).message == (
+            "invalid verboseLevel (use on|off|full)"
+        )
+        with pytest.raises(RpcError, match=r"missing scope: operator\.admin"):
+            await writer.call("sessions.patch", {"key": "main", "label": "x"})
+        done = await here.call("sessions.patch", key="main", thinkingLevel="off", fastMode=True, verboseLevel="full")
+        assert done["entry"]["verboseLevel"] == "full" and done["resolved"]["model"] == "m"
+        row = (await here.call("sessions.list", search="main"))["sessions"][0]
+        assert row["fastMode"] is True and "off" in row["thinkingOptions"] and row["thinkingLevel"] == "off"
+
+
+async def test_a_branch_goes_its_own_way(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([say("one"), say("two"), say("other")])) as here:
+        await here.say("first", "k1")
+        await here.say("second", "k2")
+        messages = (await here.call("chat.history", sessionKey="main"))["messages"]
+        made = await here.call("sessions.branch", key="main", entryId=messages[2]["__openclaw"]["id"])
+        await here.say("instead", "k3", made["key"])
+        told = (await here.call("chat.history", sessionKey=made["key"]))["messages"]
+        old = (await here.call("chat.history", sessionKey="main"))["messages"]
+        preview = (await here.call("sessions.preview", keys=["main", "nobody"]))["previews"]
+    assert [m["role"] for m in told] == ["user", "assistant"] * 2 and told[2]["content"] == "instead"
+    assert [m["content"] for m in old if m["role"] == "user"] == ["first", "second"]
+    assert [(p["status"], len(p["items"])) for p in preview] == [("ok", 4), ("missing", 0)]
+
+
+@pytest.mark.seed(128, 133, 135)
+async def test_the_picker_and_the_directive_change_the_same_level(tmp_path: Path) -> None:
+    async with place(tmp_path / "h", ScriptedModel([])) as here:
+        fresh = (await here.call("chat.history", sessionKey="main"))["sessionInfo"]
+        levels = [level["id"] for level in fresh["thinkingLevels"]]
+        assert "thinkingLevel" not in fresh and {"off", "high"} <= set(levels) and fresh["thinkingOptions"]
+        await here.say("/think:high", "k1")
+        told = await here.call("chat.history", sessionKey="main")
+        assert told["thinkingLevel"] == told["sessionInfo"]["thinkingLevel"] == "high"
+        await here.call("sessions.patch", key="main", thinkingLevel="low")
+        assert (await here.call("chat.history", sessionKey="main"))["thinkingLevel"] == "low"
+        await here.call("sessions.patch", key="main", thinkingLevel=None)
+        assert "thinkingLevel" not in await here.call("chat.history", sessionKey="main")

@@ -1,0 +1,62 @@
+"""Why an answer is as it is, and what happened on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.whole import KEY, place
+from palinurus.core.types.usage import Usage
+from palinurus.gateway.rpc import READ
+from palinurus.testing.model import ScriptedModel, Turn, calls
+
+
+def said(text: str) -> Turn:
+    return Turn(text=text, usage=Usage(input=20, output=5, cacheRead=80, totalTokens=105))
+
+
+async def test_a_message_is_explained_from_what_is_on_file(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("memory_search", {"query": "boat"})), said("Halcyon."), said("Yes.")])
+    async with place(tmp_path / "h", model, tools={"deny": ["exec"]}) as here, here.other(scopes=(READ,)) as reader:
+        workspace = Path(here.app.settings.agents["main"].workspace)
+        (workspace / "MEMORY.md").write_text("# Facts\n\nThe boat is called Halcyon.\n")
+        await here.say("name the boat", "k1")
+        await here.say("sure?", "k2")
+        messages = (await here.call("chat.history", sessionKey="main"))["messages"]
+        first = await here.call("chat.why", sessionKey="main", messageId=messages[3]["__openclaw"]["id"])
+        last = await here.call("chat.why", sessionKey="main")
+        less = await reader.call("chat.why", {"sessionKey": "main", "item": first["item"]})
+        missing = await here.refused("chat.why", sessionKey="main", messageId="nope")
+    assert first["item"] == messages[0]["item"] != last["item"] == messages[4]["item"]
+    assert first["model"]["used"] == ["fake/m"] and first["thinking"] == {
+        "level": "off",
+        "reason": first["thinking"]["reason"],
+        "asOf": "next",
+    }
+    assert first["thinking"]["reason"]
+    assert [tool["name"] for tool in first["tools"]["called"]] == ["memory_search"]
+    assert "read" in first["tools"]["offered"]
+    (hidden,) = (one for one in first["tools"]["hidden"] if one["id"] == "exec")
+    assert hidden["key"] == "tools.deny" and "source" in hidden
+    assert all("source" not in one for one in less["tools"]["hidden"])
+    assert first["memories"][0]["path"] == "MEMORY.md" and last["memories"] == []
+    assert first["cost"]["calls"] == 2 and last["cost"]["calls"] == 1
+    assert last["cache"]["share"] == 0.8 and last["cache"]["verdict"]
+    sections = first["prompt"]["sections"]
+    assert sum(s["bytes"] for s in sections) > 500 and {True, False} >= {s["stable"] for s in sections}
+    assert set(first["time"]) >= {"queued", "model", "tools", "running", "total"}
+    assert missing.message == "nothing is on file about this message"
+
+
+async def test_a_run_is_followed_step_by_step(tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("ls", {"path": "."})), said("Done.")])
+    async with place(tmp_path / "h", model) as here:
+        await here.say("look", "k1")
+        found = await here.call("runs.trace", item="k1")
+        same = await here.call("runs.trace", item=found["item"])
+        assert (await here.refused("runs.trace", item="zzz")).message == "no message zzz"
+    kinds = [line["kind"] for line in found["timeline"]]
+    assert kinds.count("model") == 2 and "tool" in kinds and "result" in kinds
+    assert kinds[0] == "accepted" and "settled" in kinds
+    (tool,) = found["tools"]
+    assert (tool["name"], tool["args"], tool["isError"]) == ("ls", {"path": "."}, False)
+    assert found["sessionKey"] == KEY and found["outcome"] == "answered" and same == found

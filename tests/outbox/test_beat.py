@@ -1,0 +1,46 @@
+"""What people see of a heartbeat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from palinurus.core.types.events import AgentEnd, MessageEnd, ToolStart
+from palinurus.core.types.messages import Assistant, Text, Thinking
+from palinurus.core.types.outbound import Show
+from palinurus.core.types.usage import Usage
+from palinurus.outbox.beat import Quiet, last_word
+from palinurus.outbox.blocks import Blocks
+from support import inbound
+
+
+def seen(*texts: str, thinking: str = "", end: str = "stop", **options: Any) -> list[tuple[str, str]]:
+    messages = tuple(Assistant((*((Thinking(thinking),) if thinking else ()), Text(text))) for text in texts)
+    speaker = Quiet(Blocks(inbound(), "i", lambda: Show("on", "on")), options)
+    early = [*speaker.feed(ToolStart("1", "ls", {}))]
+    for message in messages:
+        early += speaker.feed(MessageEnd(message))
+    early += speaker.feed(AgentEnd(messages, end, Usage()))  # type: ignore[arg-type]
+    assert early == []
+    return [(r.kind, r.text) for r in speaker.close()]
+
+
+@pytest.mark.seed(126)
+def test_only_the_last_word() -> None:
+    assert seen("Looking.", "It is wet.") == [("final", "It is wet.")]
+
+
+@pytest.mark.seed(127)
+def test_reasoning_only_where_it_is_asked_for() -> None:
+    assert seen("Wet.", thinking="hm") == [("final", "Wet.")]
+    assert seen("Wet.", thinking="hm", reasoning=True) == [("reasoning", "Thinking\nhm"), ("final", "Wet.")]
+
+
+def test_acknowledgements_and_repeats_are_sent_to_nobody_and_failures_are_told() -> None:
+    assert seen("**HEARTBEAT_OK**") == [] and seen("HEARTBEAT_OK all is well") == []
+    assert seen("HEARTBEAT_OKAY then") == [("final", "HEARTBEAT_OKAY then")]
+    assert seen("HEARTBEAT_OK but look", ackMaxChars=3) == [("final", "but look")]
+    assert seen("Wet.", said="Wet.") == [] and seen("Wet.", said="Dry.") == [("final", "Wet.")]
+    assert [kind for kind, _ in seen(end="timeout")] == ["notice"]
+    assert last_word(()) == ""

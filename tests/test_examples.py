@@ -1,0 +1,69 @@
+"""The examples and the Python of the docs run as they stand."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from palinurus import Agent
+from palinurus.testing.model import ScriptedModel, calls, say
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL)
+
+
+def python(code: list[str], home: Path, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *code], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@pytest.mark.parametrize("at", range(2))
+def test_the_embedding_page_runs(tmp_path: Path, at: int) -> None:
+    done = python(["-c", blocks("embedding.md", "python")[at]], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert at == 1 or "built-in demo" in done.stdout
+
+
+def test_the_embedding_example_runs(tmp_path: Path) -> None:
+    done = python([str(EXAMPLES / "embedding" / "agent.py")], tmp_path)
+    assert done.returncode == 0 and done.stdout.endswith("[answered]\n"), done.stderr
+
+
+def test_the_harbour_example_passes_its_tests(tmp_path: Path) -> None:
+    done = python(["-m", "unittest", "discover", "-s", ".", "-t", "."], tmp_path, EXAMPLES / "harbour")
+    assert done.returncode == 0 and "Ran 3 tests" in done.stderr, done.stderr
+
+
+async def test_the_plugin_of_the_page_works(tmp_path: Path) -> None:
+    (manifest,) = blocks("plugins.md", "json")
+    (tmp_path / "palinurus.plugin.json").write_text(manifest, encoding="utf-8")
+    (tmp_path / "plugin.py").write_text(blocks("plugins.md", "python")[0], encoding="utf-8")
+    model = ScriptedModel([calls(("light", {"name": "Eckmühl"}), ("light", {"name": "sun"})), say("lit")])
+    async with Agent(model, plugins=[tmp_path]) as agent:
+        assert (await agent.run("/lights")).text == "Eckmühl"
+        assert (await agent.run("which?")).text == "lit"
+    assert [m.text for m in model.requests[1].messages[-2:]] == ["lit", "that one is not ours"]
+
+
+@pytest.mark.seed(254)
+async def test_the_hook_script_of_the_page_works(tmp_path: Path) -> None:
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks" / "pilot.py").write_text(blocks("plugins.md", "python")[1], encoding="utf-8")
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "SOUL.md").write_text("Be plain.")
+    model = ScriptedModel([say("aye")])
+    async with Agent(model, home=tmp_path) as agent:
+        await agent.run("hello")
+    assert "Speak like a pilot." in model.requests[0].prompt.text

@@ -1,0 +1,70 @@
+"""The docker command lines. No engine was at hand: what is tested is what we ask for, not what it does."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from palinurus.core.types.cell import Box, Mount
+from palinurus.tools.sandbox import docker
+
+BOX = Box("palinurus-x", "debian:bookworm-slim", mounts=(Mount("/host/work", "/workspace", True),))
+
+
+def test_a_container_starts_with_nothing() -> None:
+    line = " ".join(docker.create("docker", BOX))
+    for option in (
+        "--name palinurus-x", "--security-opt no-new-privileges", "--network none", "--read-only", "--cap-drop ALL",
+        "--pids-limit 256", "--tmpfs /tmp", "--mount type=bind,source=/host/work,target=/workspace", "--init",
+    ):  # fmt: skip
+        assert option in line, option
+    assert line.endswith("debian:bookworm-slim sleep infinity")
+    assert "--privileged" not in line and "docker.sock" not in line
+
+
+def test_what_is_configured_is_asked_for() -> None:
+    box = Box(
+        "n", "i", user="1000:1000", read_only=False, tmpfs=(), cap_drop=(), env=(("A", "b c"),), memory="1g",
+        memory_swap="2g", cpus=1.5, pids=0, dns=("1.1.1.1",), hosts=("a:1.2.3.4",), ulimits=("nofile=1:2",),
+        seccomp="/p.json", apparmor="prof", network="bridge",
+    )  # fmt: skip
+    line = docker.create("docker", box)
+    text = " ".join(line)
+    for option in (
+        "--user 1000:1000", "--env A=b c", "--memory 1g", "--memory-swap 2g", "--cpus 1.5", "--dns 1.1.1.1",
+        "--add-host a:1.2.3.4", "--ulimit nofile=1:2", "seccomp=/p.json", "apparmor=prof", "--network bridge",
+    ):  # fmt: skip
+        assert option in text, option
+    assert "--read-only" not in line and "--pids-limit" not in line and "--tmpfs" not in line
+
+
+@pytest.mark.parametrize("path", ["/a,readonly=false", '/a"b', "/a,source=/etc", "/plain"])
+def test_a_path_is_never_another_option(path: str) -> None:
+    line = docker.create("docker", Box("n", "i", mounts=(Mount(path, "/t"),)))
+    (fields,) = csv.reader([line[line.index("--mount") + 1]])
+    assert fields == ["type=bind", f"source={path}", "target=/t", "readonly"]
+
+
+def test_values_of_the_environment_are_not_on_the_command_line() -> None:
+    env = {"LANG": "C.UTF-8", "TOKEN": "canary", "PATH": "/host/bin", "LC_ALL": "C", "HOME": "/host"}
+    line = docker.enter("docker", BOX, ("sh", "-c", "x"), "/host/work/sub", env)
+    text = " ".join(line)
+    assert "--env LANG" in text and "--env LC_ALL" in text and "canary" not in text and "C.UTF-8" not in text
+    assert "--workdir /workspace/sub" in text and text.endswith("palinurus-x sh -c x")
+    handed = docker.environment({"HOME": "/me", "DOCKER_HOST": "unix:///s", "SECRET": "canary"}, env)
+    assert handed == {"HOME": "/me", "DOCKER_HOST": "unix:///s", "LANG": "C.UTF-8", "LC_ALL": "C"}
+
+
+def test_folders_as_the_container_sees_them(tmp_path: Path) -> None:
+    box = Box("n", "i", mounts=(Mount("/host", "/a", True), Mount("/host/inner", "/b")))
+    assert docker.inside(box, "/host/x") == "/a/x"
+    assert docker.inside(box, "/host/inner/y") == "/b/y"
+    assert docker.inside(box, "/elsewhere") == "/workspace"
+    assert docker.inside(box, "/hostile") == "/workspace"
+
+
+def test_the_fingerprint_follows_everything() -> None:
+    assert docker.fingerprint(BOX) == docker.fingerprint(Box(BOX.name, BOX.image, mounts=BOX.mounts))
+    assert docker.fingerprint(BOX) != docker.fingerprint(Box(BOX.name, "other", mounts=BOX.mounts))

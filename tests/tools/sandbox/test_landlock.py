@@ -1,0 +1,98 @@
+"""What is asked of the kernel, by the version of its interface; and one thread under the rules."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.core.types.cell import Cell
+from palinurus.tools.sandbox import landlock, privileges
+
+needed = pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
+
+
+def inside(cell: Cell, act: Any) -> Any:
+    """What `act` returns or raises in a thread under the cell's rules."""
+    found: list[Any] = []
+
+    def run() -> None:
+        handle = landlock.ruleset(cell)
+        privileges.settle()
+        landlock.restrict(handle)
+        os.close(handle)
+        try:
+            found.append(act())
+        except OSError as exc:
+            found.append(type(exc))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@needed
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "r").mkdir()
+    (tmp_path / "w").mkdir()
+    (tmp_path / "r" / "a").write_text("a")
+    (tmp_path / "b").write_text("b")
+    (tmp_path / "w" / "link").symlink_to(tmp_path / "b")
+    cell = Cell("landlock", (str(tmp_path / "r"),), (str(tmp_path / "w"),))
+    assert inside(cell, (tmp_path / "r" / "a").read_text) == "a"
+    assert inside(cell, lambda: (tmp_path / "r" / "a").write_text("x")) is PermissionError
+    assert inside(cell, lambda: (tmp_path / "r" / "a").unlink()) is PermissionError
+    assert inside(cell, (tmp_path / "b").read_text) is PermissionError
+    assert inside(cell, (tmp_path / "w" / "link").read_text) is PermissionError
+    assert inside(cell, lambda: os.listdir(tmp_path)) is PermissionError
+    assert inside(cell, lambda: (tmp_path / "w" / "new").write_text("xy")) == 2
+    assert inside(cell, lambda: os.mkfifo(tmp_path / "w" / "pipe")) is None
+    assert (tmp_path / "r" / "a").read_text() == "a"  # this thread is free
+
+
+@needed
+def test_a_single_file_can_be_granted(tmp_path: Path) -> None:
+    (tmp_path / "one").write_text("1")
+    (tmp_path / "two").write_text("2")
+    cell = Cell("landlock", (str(tmp_path / "one"), str(tmp_path / "missing")))
+    assert inside(cell, (tmp_path / "one").read_text) == "1"
+    assert inside(cell, (tmp_path / "two").read_text) is PermissionError
+
+
+@needed
+def test_no_devices_are_made_where_one_may_write(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root could")
+    cell = Cell("landlock", (), (str(tmp_path),))
+    assert inside(cell, lambda: os.mknod(tmp_path / "disk", 0o60600, os.makedev(1, 1))) is PermissionError
+
+
+@pytest.mark.parametrize(("version", "fields"), [(1, 1), (3, 1), (4, 2), (5, 2), (6, 3), (7, 3), (12, 3)])
+def test_older_kernels_are_asked_for_less(version: int, fields: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+
+    def call(*args: Any) -> int:
+        asked.append(args)
+        return os.open("/", os.O_PATH)
+
+    monkeypatch.setattr(landlock, "version", lambda: version)
+    monkeypatch.setattr(landlock.kernel, "call", call)
+    monkeypatch.setattr(landlock.kernel, "repeated", lambda number: lambda *args: None)
+    os.close(landlock.ruleset(Cell("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
+    rights = int.from_bytes(asked[0][1][:8], "little")
+    assert len(asked[0][1]) == 8 * fields == asked[0][2]
+    assert bool(rights & landlock.REFER) == (version >= 2)
+    assert bool(rights & landlock.TRUNCATE) == (version >= 3)
+    assert bool(rights & landlock.IOCTL_DEV) == (version >= 5)
+    assert rights & landlock.READ_FILE and rights & landlock.WRITE_FILE
+
+
+def test_no_rules_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only ports on a kernel that knows no ports: silently holding nothing would be a lie."""
+    monkeypatch.setattr(landlock, "version", lambda: 3)
+    with pytest.raises(OSError):
+        landlock.ruleset(Cell("bubblewrap", connect=()), files=False)

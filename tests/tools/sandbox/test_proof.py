@@ -1,0 +1,105 @@
+"""The claim of the whole folder: from inside a cell what must fail fails, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palinurus.agent.cell import Cells
+from palinurus.config.load import load
+from palinurus.core.types.cell import Cell
+from palinurus.core.types.keys import SessionKey
+from palinurus.tools.environ import child_env
+from palinurus.tools.sandbox import landlock
+from palinurus.tools.sandbox.probe import have
+from palinurus.tools.sandbox.proof import Result, Scene, proof
+from palinurus.tools.sandbox.trial import TRIALS
+
+NOBODY = 65534
+KINDS = [
+    pytest.param("landlock", marks=pytest.mark.skipif(landlock.version() < 6, reason="needs Landlock of kernel 6.12")),
+    pytest.param("bubblewrap", marks=pytest.mark.skipif(not have().bubblewrap, reason="bubblewrap does not work here")),
+]
+
+
+def proven(root: Path, kind: str) -> list[Result]:
+    """The trials in the cell of an agent with default settings, in a state directory with all that is in one."""
+    home, user = root / "state", root / "user"
+    for folder in (home, user / ".ssh"):
+        folder.mkdir(parents=True)
+    (user / ".ssh" / "id_rsa").write_text("canary")
+    config = {"gateway": {"port": 18789}, "agents": {"defaults": {"sandbox": {"contain": kind}}}}
+    (home / "palinurus.json").write_text(json.dumps(config))
+    (home / "gateway.token").write_text("canary")
+    settings = load(str(home), {"HOME": str(user)}).settings
+    env = child_env({"HOME": str(user)}, {})
+    where = Cells(settings, env).of(settings.agents["main"], SessionKey("main", "main"))
+    assert where.cell.kind == kind
+    return proof(where.cell, Scene(str(home), str(user), where.workspace, 18789), {**env, **where.env})
+
+
+def judge(results: list[Any]) -> None:
+    names = [one[0] for one in results]
+    assert names == [trial.name for trial in TRIALS] and len(names) >= 30
+    assert [one for one in results if one[2] is not True and one[0] != "read /etc/shadow"] == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_gets_out(tmp_path: Path, kind: str) -> None:
+    judge(proven(tmp_path, kind))
+
+
+SCRIPT = """
+import ctypes, json, os, sys
+sys.path[:0] = {path!r}
+from pathlib import Path
+from test_proof import proven
+import difflib, encodings.ascii, encodings.latin_1, tempfile  # while they can still be read
+tempfile.gettempdir()
+os.setgroups([]); os.setgid({user}); os.setuid({user}); os.umask(0o077)
+ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # readable again: what keeps the child out must be the cell
+sys.executable = next(p for p in (sys.executable, "/usr/bin/python3") if os.access(p, os.X_OK))
+print(json.dumps(proven(Path({root!r}), {kind!r})))
+"""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become an ordinary user; the test above ran as one")
+def test_nothing_gets_out_as_an_ordinary_user(kind: str) -> None:
+    if not os.access("/usr/bin/python3", os.X_OK):
+        pytest.skip("no Python that an ordinary user can run")
+    made = subprocess.run(["mktemp", "-d"], capture_output=True, check=True, text=True)
+    root = made.stdout.strip()
+    try:
+        os.chown(root, NOBODY, NOBODY)
+        here = [str(Path(__file__).parent), *sys.path]
+        code = SCRIPT.format(path=here, user=NOBODY, root=root, kind=kind)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, done.stderr
+        judge(json.loads(done.stdout))
+    finally:
+        subprocess.run(["rm", "-rf", root], check=True)
+
+
+def test_the_trials_can_fail(tmp_path: Path) -> None:
+    """Without a cell nearly everything is open: a refusal above is the cell's doing."""
+    home = tmp_path / "state"
+    home.mkdir()
+    (home / "palinurus.json").write_text("{}")
+    (home / "gateway.token").write_text("x")
+    env = {"PATH": os.defpath, "TMPDIR": str(tmp_path)}
+    results = {r.name: r.held for r in proof(Cell(), Scene(str(home), str(tmp_path), str(tmp_path), 0), env)}
+    must = (
+        "read the config", "read the gateway's token", "list the state directory", "read a file beside the workspace",
+        "list the user's home", "write outside", "remove a file outside", "follow a planted link",
+        "make a hard link to a file outside", "connect to the gateway", "connect to the gateway by fast open",
+        "connect to a Unix socket outside", "connect to an abstract socket outside", "send the gateway a signal",
+        "send a thread of the gateway a signal", "gain privileges from a program",
+    )  # fmt: skip
+    assert [name for name in must if results[name] is not False] == []

@@ -1,0 +1,102 @@
+"""The filter, run by a small interpreter of its instructions: which calls it refuses, and with what."""
+
+from __future__ import annotations
+
+import errno
+import struct
+
+import pytest
+
+from palinurus.core.types.cell import Cell
+from palinurus.tools.sandbox import kernel
+from palinurus.tools.sandbox.seccomp import program, rules
+
+MACHINES = [pytest.param(machine, id=name) for name, machine in kernel._MACHINES.items()]
+GATEWAY, THREAD = 4242, 4243
+ALLOW = 0x7FFF0000
+
+
+def judged(code: bytes, arch: int, nr: int, args: tuple[int, ...] = ()) -> int:
+    """0 if the call is let through, else the error it is refused with."""
+    words = [value & ((1 << 64) - 1) for value in (*args, 0, 0, 0, 0, 0, 0)[:6]]
+    data = struct.pack("=IIQ6Q", nr, arch, 0, *words)
+    steps = list(struct.iter_unpack("=HBBI", code))
+    at = kept = 0
+    for _ in range(len(steps)):
+        op, then, otherwise, value = steps[at]
+        if op == 0x20:
+            (kept,) = struct.unpack_from("=I", data, value)
+            at += 1
+        elif op == 0x06:
+            return 0 if value == ALLOW else value & 0xFFFF
+        else:
+            true = {0x15: kept == value, 0x35: kept >= value, 0x45: bool(kept & value)}[op]
+            at += 1 + (then if true else otherwise)
+    raise AssertionError("the filter does not end")
+
+
+def refusal(machine: kernel.Machine, cell: Cell, name: str, *args: int) -> int:
+    code = program(machine, rules(cell, (GATEWAY, THREAD)))
+    return judged(code, machine.audit, machine.calls[name], args)
+
+
+SOME = Cell("landlock", connect=((443, 443),))
+CASES = [
+    (SOME, "socket", (1, 1, 0), errno.EACCES),  # Unix
+    (Cell("landlock", connect=(), unix=True), "socket", (1, 1, 0), 0),
+    (SOME, "socket", (2, 1, 0), 0),  # TCP
+    (SOME, "socket", (2, 1, 6), 0),
+    (SOME, "socket", (10, 2, 0), 0),  # UDP, IPv6
+    (SOME, "socket", (2, 1, 262), errno.EPROTONOSUPPORT),  # MPTCP
+    (SOME, "socket", (10, 1, 262), errno.EPROTONOSUPPORT),
+    (SOME, "socket", (2, 1, 262 | 1 << 32), errno.EPROTONOSUPPORT),  # the kernel reads an int
+    (SOME, "socket", (2, 1, 256), errno.EPROTONOSUPPORT),  # SMC
+    (SOME, "socket", (43, 1, 0), errno.EAFNOSUPPORT),
+    (SOME, "socket", (17, 3, 0), errno.EAFNOSUPPORT),  # raw packets
+    (SOME, "socket", (40, 1, 0), errno.EAFNOSUPPORT),
+    (SOME, "socket", (16, 3, 0), 0),  # netlink: how programs list addresses
+    (Cell("landlock", connect=None), "socket", (2, 1, 262), 0),
+    (Cell("landlock", connect=()), "socket", (2, 2, 0), errno.EACCES),
+    (Cell("landlock", connect=()), "socket", (10, 1, 0), errno.EACCES),
+    (SOME, "sendto", (3, 0, 1, 0x20000000, 0, 16), errno.EOPNOTSUPP),
+    (SOME, "sendto", (3, 0, 1, 0x4000, 0, 16), 0),
+    (SOME, "sendmsg", (3, 0, 0x20004000), errno.EOPNOTSUPP),
+    (SOME, "sendmmsg", (3, 0, 1, 0x20000000), errno.EOPNOTSUPP),
+    (SOME, "kill", (GATEWAY, 9), errno.EPERM),
+    (SOME, "kill", (THREAD, 9), errno.EPERM),
+    (SOME, "kill", (-GATEWAY, 9), errno.EPERM),
+    (SOME, "kill", (-1, 9), errno.EPERM),
+    (SOME, "kill", (GATEWAY + 9, 9), 0),
+    (SOME, "kill", (0, 15), 0),
+    (SOME, "tgkill", (GATEWAY, THREAD, 9), errno.EPERM),
+    (SOME, "tkill", (THREAD, 9), errno.EPERM),
+    (SOME, "pidfd_open", (GATEWAY, 0), errno.EPERM),
+    (SOME, "ptrace", (16, GATEWAY), errno.EPERM),
+    (SOME, "ptrace", (0, 0), 0),
+    (SOME, "process_vm_readv", (GATEWAY,), errno.EPERM),
+    (SOME, "io_uring_setup", (8,), errno.ENOSYS),
+    (SOME, "bpf", (0,), errno.EPERM),
+    (SOME, "open_by_handle_at", (0,), errno.EPERM),
+    (SOME, "keyctl", (0,), errno.EPERM),
+]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("cell", "name", "args", "error"), CASES)
+def test_calls(machine: kernel.Machine, cell: Cell, name: str, args: tuple[int, ...], error: int) -> None:
+    assert refusal(machine, cell, name, *args) == error
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_is_not_named_is_let_through(machine: kernel.Machine) -> None:
+    code = program(machine, rules(SOME, (GATEWAY,)))
+    free = set(range(460)) - set(machine.calls.values())
+    assert all(judged(code, machine.audit, nr) == 0 for nr in free)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_other_instruction_sets_are_refused(machine: kernel.Machine) -> None:
+    """The same numbers mean other calls there: 32-bit programs would walk around the filter."""
+    code = program(machine, rules(SOME, (GATEWAY,)))
+    assert judged(code, 0x40000003, 0) == errno.ENOSYS
+    assert judged(code, machine.audit, 0x40000000 + 41) == errno.ENOSYS

@@ -1,0 +1,31 @@
+"""The note about walls: only when a command ran into one."""
+
+from __future__ import annotations
+
+import pytest
+
+from palinurus.core.types.cell import Cell
+from palinurus.tools.sandbox.words import refusal
+
+SOME = Cell("landlock", connect=((443, 443),))
+
+
+@pytest.mark.parametrize(
+    ("cell", "code", "text", "says"),
+    [
+        (SOME, 1, "cat: x: Permission denied", "$TMPDIR"),
+        (SOME, 1, "Error: EACCES: mkdir", "443"),
+        (Cell("landlock", connect=()), 1, "Operation not permitted", "no network"),
+        (Cell("docker"), 1, "Read-only file system", "container"),
+    ],
+)
+def test_said(cell: Cell, code: int, text: str, says: str) -> None:
+    assert says in refusal(cell, code, text)
+
+
+@pytest.mark.parametrize(
+    ("cell", "code", "text"),
+    [(SOME, 0, "Permission denied"), (SOME, 1, "No such file"), (Cell(), 1, "Permission denied")],
+)
+def test_not_said(cell: Cell, code: int, text: str) -> None:
+    assert refusal(cell, code, text) == ""

@@ -1,0 +1,28 @@
+"""agents_list."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from palinurus.core.types.messages import ToolCall
+from palinurus.plugins.hooks import Hooks
+from palinurus.tools.agents import Listed, make
+from palinurus.tools.call import call
+
+
+class Two:
+    def agents(self, caller: str) -> tuple[bool, list[Listed]]:
+        return False, [Listed(caller, "Main", True), Listed("gone", "gone", False)]
+
+
+async def test_the_list(ctx: Any) -> None:
+    result = await call(ToolCall("c", "agents_list", {}), make(Two()), ctx, Hooks())
+    assert result.details == json.loads(result.text) == {
+        "requester": "main",
+        "allowAny": False,
+        "agents": [
+            {"id": "main", "name": "Main", "configured": True},
+            {"id": "gone", "name": "gone", "configured": False},
+        ],
+    }  # fmt: skip

@@ -1,0 +1,135 @@
+"""Jobs and heartbeats without a program: a store in memory, an inbox that answers at once, a clock that tests move."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from palinurus.config.cron import CronSettings
+from palinurus.config.heartbeat import HeartbeatSettings
+from palinurus.config.settings import AgentSettings, Settings
+from palinurus.core.types.inbound import Inbound
+from palinurus.errors import NotFound
+from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
+from palinurus.testing.clock import FakeClock, settle
+from palinurus.triggers.clockwork import Clockwork
+from palinurus.triggers.events import Events
+from palinurus.triggers.ports import Doors
+
+
+class Memory:
+    """The store's part that triggers use; `dies` raises at the n-th write, as a killed process would stop there."""
+
+    def __init__(self) -> None:
+        self.records: dict[tuple[str, str], bytes] = {}
+        self.slots: set[tuple[str, int]] = set()
+        self.rows: dict[str, SessionRow] = {}
+        self.ledger: list[Spent] = []
+        self.dies = 0
+        self.writes = 0
+
+    def _write(self) -> None:
+        self.writes += 1
+        if self.writes == self.dies:
+            raise Killed
+
+    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+        self._write()
+        if data is None:
+            self.records.pop((kind, key), None)
+        else:
+            self.records[kind, key] = data
+        return True
+
+    async def kept(self, kind: str, key: str) -> Kept | None:
+        data = self.records.get((kind, key))
+        return None if data is None else Kept(kind, key, data, 0)
+
+    async def all_kept(self, kind: str) -> list[Kept]:
+        return [Kept(k, key, data, 0) for (k, key), data in sorted(self.records.items()) if k == kind]
+
+    async def slot(self, job: str, due: int) -> bool:
+        self._write()
+        new = (job, due) not in self.slots
+        self.slots.add((job, due))
+        return new
+
+    async def session(self, key: str) -> SessionRow | None:
+        return self.rows.get(key)
+
+    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+        return [s for s in self.ledger if session in (None, s.session)]
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Inbox:
+    """Takes each event once. `held` keeps runs going until `finish`."""
+
+    def __init__(self, clock: FakeClock, memory: Memory) -> None:
+        self.clock, self.memory = clock, memory
+        self.taken: dict[str, Inbound] = {}  # by event
+        self.ended: dict[str, tuple[str, str]] = {}
+        self.held = False
+        self.answer = ("answered", "done")
+
+    async def submit(self, inbound: Inbound, sink: Any = None) -> Accepted:
+        self.memory._write()
+        duplicate = inbound.event in self.taken
+        self.taken.setdefault(inbound.event, inbound)
+        if not self.held:
+            self.ended.setdefault(inbound.event, self.answer)
+        return Accepted(inbound.event, duplicate, "queued")
+
+    async def wait(self, item: str) -> ItemRow:
+        if item not in self.taken:
+            raise NotFound(item)
+        while item not in self.ended:
+            await self.clock.sleep(1)
+        outcome, note = self.ended[item]
+        session = self.taken[item].session
+        return ItemRow(item, item, session, "cron", b"", 0, "done", outcome, note, 1)  # type: ignore[arg-type]
+
+    def running(self, session: str) -> bool:
+        return any(i.session == session and e not in self.ended for e, i in self.taken.items())
+
+    def fires(self, job: str) -> list[int]:
+        return sorted(int(e.rsplit(":", 1)[1]) for e in self.taken if e.startswith(f"cron:{job}:"))
+
+
+class World:
+    def __init__(self, home: str = "/nowhere", start: int | None = None, **beat: Any) -> None:
+        self.clock = FakeClock() if start is None else FakeClock(start)
+        self.memory = Memory()
+        self.inbox = Inbox(self.clock, self.memory)
+        beats = {"main": HeartbeatSettings(**beat)} if beat else {}
+        agents = {"main": AgentSettings("main", "main", os.path.join(home, "w"))}
+        self.settings = Settings(home, agents, "main", heartbeats=beats, cron=CronSettings(timezone="UTC"))
+        self.posts: list[tuple[str, bytes, dict[str, str]]] = []
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.busy = 0
+
+    async def up(self) -> Clockwork:
+        """A start, on what the last one left."""
+
+        async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
+            self.posts.append((url, body, headers))
+            return 200
+
+        doors = Doors(
+            self.settings, self.memory, self.clock, self.inbox.submit, self.inbox.wait, self.inbox.running,
+            lambda: self.busy, post, lambda: ("fake",),
+        )  # fmt: skip
+        work = Clockwork(doors, Events(self.memory))
+        await work.load()
+        work.follow(lambda event, payload: self.told.append((event, payload)))
+        return work
+
+    async def step(self, work: Clockwork, seconds: float) -> int | None:
+        """Let time pass, then look."""
+        await self.clock.advance(seconds)
+        due = await work.tick()
+        await settle()
+        return due

@@ -1,0 +1,104 @@
+"""A program with its gateway and a browser that looks at it, for tests and for the screenshots."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from palinurus.app import App
+from palinurus.clock import SystemClock
+from palinurus.config.load import load
+from palinurus.core.types.model import Model
+from palinurus.gateway.server import Gateway
+from palinurus.gateway.web import FOLDER
+
+TOKEN = "web-test-token"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+CONFIG: dict[str, Any] = {
+    "models": {
+        "providers": {
+            "fake": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "k",
+                "models": [
+                    {"id": "thinker", "name": "Thinker", "reasoning": True, "input": ["text", "image"]},
+                    {"id": "plain", "name": "Plain", "reasoning": False},
+                ],
+            },
+            "zai": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "k",
+                "models": [{"id": "glm-4.7", "name": "GLM", "reasoning": True}],
+            },
+        }
+    },
+    "agents": {"defaults": {"model": {"primary": "fake/thinker"}}},
+}
+
+
+class Served(NamedTuple):
+    """A running program and where its page is."""
+
+    app: App
+    gateway: Gateway
+    url: str
+
+
+def chromium() -> str | None:
+    """A browser of this machine, if there is one."""
+    wanted = os.environ.get("CHROMIUM")
+    return wanted or next((found for name in NAMES if (found := shutil.which(name))), None)
+
+
+def built() -> bool:
+    """Whether `make web` has run."""
+    return os.path.isfile(os.path.join(FOLDER, "index.html"))
+
+
+@asynccontextmanager
+async def served(home: Path, model: Model | None, port: int = 0, **changes: Any) -> AsyncIterator[Served]:
+    """The program with this model (None: the one of the config), its page at `url` (with the token in it)."""
+    home.mkdir(exist_ok=True)
+    (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
+    settings = load(str(home), {}).settings
+    clock = SystemClock()
+    app = App(settings, {}, clock, model=model, channels={})
+    gateway = Gateway(app, clock, TOKEN)
+    await app.start()
+    found = await gateway.start("127.0.0.1", port)
+    try:
+        yield Served(app, gateway, f"http://127.0.0.1:{found}/#token={TOKEN}")
+    finally:
+        await gateway.close()
+        await app.stop("test", 0)
+        await gateway.stop()
+
+
+@asynccontextmanager
+async def launched() -> AsyncIterator[Any]:
+    """A browser."""
+    from playwright.async_api import async_playwright  # the dev extra; tests without a browser never come here
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium(),
+            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+        )
+        yield browser
+        await browser.close()
+
+
+@asynccontextmanager
+async def opened(browser: Any, width: int = 1280, height: int = 860, **options: Any) -> AsyncIterator[Any]:
+    """A page of a browser that knows nothing yet."""
+    context = await browser.new_context(viewport={"width": width, "height": height}, **options)
+    await context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = await context.new_page()
+    page.set_default_timeout(15_000)
+    yield page
+    await context.close()

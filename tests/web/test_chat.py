@@ -1,0 +1,225 @@
+"""The conversation in a real browser: sending, streaming, tools, stopping, steering, branching, keys."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+from palinurus.core.types.messages import User
+from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from support import inbound
+from web.served import served
+
+OPEN = {"exec": {"security": "full", "ask": "off"}}
+BOX = "pal-composer textarea"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+async def write(page: Any, text: str) -> None:
+    await page.fill(BOX, text)
+    await page.press(BOX, "Enter")
+
+
+async def texts(page: Any, selector: str) -> list[str]:
+    return [text.strip() for text in await page.locator(selector).all_inner_texts()]
+
+
+async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any, tmp_path: Path) -> None:
+    code = "```python\nprint('hi')  # note\n```"
+    model = ScriptedModel(
+        [calls(("exec", {"command": "echo from-the-tool"}), text="Looking.", thinking="hm"), say(f"**Done**\n\n{code}")]
+    )
+    async with served(tmp_path / "h", model, tools=OPEN) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector(".welcome")
+        assert "token" not in page.url
+        await write(page, "look around")
+        await page.wait_for_selector(".md strong >> text=Done")
+        await page.wait_for_selector(".row.assistant .bar")
+        assert await texts(page, ".bubble") == ["look around"]
+        assert await texts(page, ".hl-comment") == ["# note"]
+        assert await page.locator(".thinking").count() == 1
+        head = page.locator(".tool-head")
+        assert "echo from-the-tool" in await head.inner_text()
+        await head.click()
+        assert "from-the-tool" in await page.locator(".tool-body .output").inner_text()
+        await page.click(".code-head button")
+        assert await page.evaluate("navigator.clipboard.readText()") == "print('hi')  # note"
+        await page.reload()  # the device's own token lets it in again, and nothing is lost or doubled
+        await page.wait_for_selector(".md strong >> text=Done")
+        assert await texts(page, ".bubble") == ["look around"] and await page.locator("pal-tool").count() == 1
+
+
+async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: Any, tmp_path: Path) -> None:
+    gate, second = Gate(), Gate()
+    model = ScriptedModel(
+        [
+            held(calls(("exec", {"command": "true"}), text="one two three four five six"), gate, 2),
+            say("took it in"),
+            held(say("endless endless endless endless"), second, 2),
+        ],
+    )
+    async with served(tmp_path / "h", model, tools=OPEN) as site:
+        await page.goto(site.url)
+        await write(page, "first")
+        await page.wait_for_selector(".md.streaming >> text=one")
+        await page.wait_for_selector("[aria-label=Stop]")
+        await write(page, "and this too")
+        await page.wait_for_selector(".wait >> text=Waiting")
+        gate.open()
+        await page.wait_for_selector(".md >> text=took it in")
+        await page.wait_for_selector(".wait", state="detached")
+        assert await texts(page, ".bubble") == ["first", "and this too"]
+        assert [m.text for m in model.requests[1].messages if isinstance(m, User)] == ["first", "and this too"]
+        await write(page, "go on")
+        await page.wait_for_selector(".md.streaming >> text=endless")
+        await page.press(BOX, "Escape")
+        await page.wait_for_selector("text=Stopped.")
+        await page.wait_for_selector("[aria-label=Stop]", state="detached")
+
+
+async def test_editing_a_message_branches_and_leaves_the_other_conversation(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([lambda request: say(f"answer to {request.messages[-1].text}")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        for text in ("alpha", "beta"):
+            await write(page, text)
+            await page.wait_for_selector(f".md >> text=answer to {text}")
+        before = page.url
+        await page.locator(".row.user").nth(1).hover()
+        await page.locator("[aria-label='Edit and branch']").nth(1).click()
+        await page.fill("dialog.edit textarea", "gamma")
+        await page.click("dialog.edit .primary")
+        await page.wait_for_selector(".md >> text=answer to gamma")
+        assert page.url != before
+        assert await texts(page, ".bubble") == ["alpha", "gamma"]
+        await page.go_back()
+        await page.wait_for_selector(".md >> text=answer to beta")
+        assert await texts(page, ".bubble") == ["alpha", "beta"]
+        await page.locator(".retry button").last.click()
+        await page.locator(".retry [role=option]", has_text="Plain").click()
+        await page.wait_for_url("**/chat/*dashboard*")
+        await page.wait_for_selector(".facts >> text=fake/plain")
+        assert str(model.requests[-1].model.ref) == "fake/plain"
+
+
+async def test_keyboard_alone_reaches_everything(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([say("hello there")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector(BOX)
+        await page.keyboard.type("/verb")
+        await page.wait_for_selector(".slash li.at >> text=/verbose")
+        await page.keyboard.press("Tab")
+        assert await page.input_value(BOX) == "/verbose "
+        await page.keyboard.type("full")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".note >> text=Verbose logging set to full")
+        await page.keyboard.type("hi")
+        await page.keyboard.press("Shift+Enter")
+        await page.keyboard.type("you")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector(".md >> text=hello there")
+        assert (await texts(page, ".bubble"))[-1] == "hi\nyou"
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type("overv")
+        await page.keyboard.press("Enter")
+        await page.wait_for_selector("h1 >> text=Overview")
+        await page.keyboard.press("Alt+n")
+        await page.wait_for_selector(".welcome")
+        assert "dashboard" in page.url
+
+
+async def test_pictures_and_text_files_are_sent_and_others_refused(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([say("I see")], repeat=True)
+    files = [
+        {"name": "dot.png", "mimeType": "image/png", "buffer": base64.b64decode(PIXEL)},
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"remember the milk"},
+        {"name": "bad.bin", "mimeType": "application/octet-stream", "buffer": b"\x00\x01"},
+    ]
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector(BOX)
+        await page.set_input_files("input[type=file]", files)
+        await page.wait_for_selector(".toasts >> text=only pictures and text files")
+        assert await texts(page, ".files span") == ["dot.png", "notes.txt"]
+        await write(page, "what is this?")
+        await page.wait_for_selector(".md >> text=I see")
+        await page.wait_for_selector(".bubble img")
+    asked = model.requests[0].messages[-1]
+    assert "remember the milk" in asked.text and len(asked.blocks) == 2
+
+
+async def test_an_approval_is_a_card_and_the_answer_counts(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([calls(("exec", {"command": "echo approved-output"})), say("ran it")])
+    async with served(tmp_path / "h", model, tools={"exec": {"security": "allowlist", "ask": "always"}}) as site:
+        await page.goto(site.url)
+        await write(page, "run it")
+        await page.wait_for_selector(".approval pre >> text=echo approved-output")
+        await page.click(".approval .primary")
+        await page.wait_for_selector(".md >> text=ran it")
+        await page.wait_for_selector(".approval", state="detached")
+        await page.click(".tool-head")
+        assert "approved-output" in await page.locator(".tool-body .output").inner_text()
+
+
+async def test_sessions_are_listed_searched_renamed_and_marked_unread(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([say("fine")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await write(page, "tell me about whales")
+        await page.wait_for_selector(".session >> text=whales")
+        await page.keyboard.press("Alt+n")
+        await page.wait_for_selector(".welcome")
+        await write(page, "tell me about bees")
+        await page.wait_for_selector(".session.active >> text=bees")
+        await page.click(".more button")
+        await page.click(".more [role=option] >> text=Rename")
+        await page.fill(".rename", "Bees & co")
+        await page.press(".rename", "Enter")
+        await page.wait_for_selector(".session.active .name >> text=Bees & co")
+        await page.fill("[aria-label='Search sessions']", "whales")
+        await page.wait_for_selector(".session >> text=Bees", state="detached")
+        await site.app.submit(inbound("news", session="agent:main:main"))
+        await page.wait_for_selector(".session.unread")
+
+
+async def test_old_messages_come_when_somebody_looks_back(page: Any, tmp_path: Path) -> None:
+    model = ScriptedModel([say("fine")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await write(page, "first words")
+        await page.wait_for_selector(".md >> text=fine")
+    long(tmp_path / "h", 2000)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await page.wait_for_selector(".bubble >> text=filler 1999")
+        assert await page.locator(".row").count() < 60  # only what is near exists
+        for _ in range(30):
+            await page.evaluate("document.querySelector('.log').scrollTop = 0")
+            await page.wait_for_timeout(60)
+            if await page.locator(".bubble >> text=first words").count():
+                break
+        await page.wait_for_selector(".bubble >> text=first words")
+        await page.click(".to-end")
+        await page.wait_for_selector(".bubble >> text=filler 1999")
+
+
+def long(home: Path, messages: int) -> None:
+    """Make the only transcript of a home that long."""
+    (file,) = (home / "agents" / "main" / "sessions").glob("*.jsonl")
+    last = json.loads(file.read_text().splitlines()[-1])
+    with file.open("a") as out:
+        parent = last["id"]
+        for number in range(messages):
+            ident = f"f{number:07d}"
+            message = {
+                "role": "user",
+                "content": f"filler {number}",
+                "timestamp": 1_700_000_000_000 + number,
+            }
+            entry = {**last, "id": ident, "parentId": parent, "message": message}
+            out.write(json.dumps(entry) + "\n")
+            parent = ident

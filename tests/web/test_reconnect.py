@@ -1,0 +1,47 @@
+"""The gateway goes and comes back: nothing is lost, nothing is shown twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from palinurus.testing.model import Gate, ScriptedModel, held, say
+from web.served import served
+from web.test_chat import texts, write
+
+
+async def test_a_restart_in_mid_stream_loses_and_doubles_nothing(page: Any, tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say("begun and never ended"), gate, 1), say("the whole answer")], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        port = site.gateway.port
+        await page.goto(site.url)
+        await write(page, "a long question")
+        await page.wait_for_selector(".md.streaming >> text=begun")
+    await page.wait_for_selector(".line")
+    await write(page, "written while it was gone")
+    async with served(tmp_path / "h", model, port) as site:
+        await page.wait_for_selector(".line", state="detached")
+        await page.wait_for_selector(".md >> text=the whole answer")
+        await page.wait_for_selector(".wait", state="detached")
+        assert await texts(page, ".bubble") == ["a long question", "written while it was gone"]
+        users = {m.text for request in model.requests for m in request.messages}
+        assert {"a long question", "written while it was gone"} <= users
+        await page.reload()
+        await page.wait_for_selector(".md >> text=the whole answer")
+        assert await texts(page, ".bubble") == ["a long question", "written while it was gone"]
+
+
+async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say("one two three four five six seven"), gate, 2)], repeat=True)
+    async with served(tmp_path / "h", model) as site:
+        await page.goto(site.url)
+        await write(page, "count")
+        await page.wait_for_selector(".md.streaming >> text=one")
+        site.gateway.room.disconnect(conn=site.gateway.room.clients()[0].conn)
+        gate.open()
+        await page.wait_for_selector(".md >> text=seven")
+        await page.wait_for_selector(".row.assistant .bar")
+        assert await texts(page, ".md") == ["one two three four five six seven"]
+        assert await texts(page, ".bubble") == ["count"]

@@ -1,0 +1,69 @@
+"""Hostile text on the page runs nothing, loads nothing, and breaks out of nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from palinurus.testing.model import ScriptedModel, calls, say
+from web.served import served
+from web.test_chat import OPEN, write
+
+MARK = "window.__hit=1"
+FORBIDDEN = "script, iframe, object, embed, style, link, form:not(.composer), [onerror], [onload], [onfocus]"
+# Each is tried as model text, tool output, a file name and a session label.
+PAYLOADS = tuple(line.replace("X", MARK) for line in Path(__file__).with_name("payloads.txt").read_text().splitlines())
+
+
+async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
+    assert len(PAYLOADS) >= 80
+    text = "\n\n".join(PAYLOADS)
+    sheet = "poison.txt"
+    model = ScriptedModel([calls(("exec", {"command": f"cat {sheet}"}), *_names()), say(text)], repeat=True)
+    strange: list[str] = []
+    page.on(
+        "request",
+        lambda r: strange.append(r.url) if not r.url.startswith(("http://127.0.0.1", "data:", "blob:")) else None,
+    )
+    page.on("dialog", lambda d: strange.append(d.message))
+    async with served(tmp_path / "h", model, tools=OPEN) as site:
+        workspace = Path(site.app.settings.agents["main"].workspace)
+        workspace.mkdir(parents=True, exist_ok=True)
+        (workspace / sheet).write_text(text)
+        await page.goto(site.url)
+        await write(page, text)
+        await page.wait_for_selector(".row.assistant .bar")
+        for head in await page.locator(".tool-head").all():
+            await head.click()
+        for number, payload in enumerate(PAYLOADS):
+            session = f"agent:main:dashboard:x{number}"
+            label = f"{number} {payload}"[:500]
+            await page.evaluate(
+                "([key, label]) => window.palinurus.request('sessions.patch', { key, label })", [session, label]
+            )
+        await page.wait_for_selector(".session >> text=__hit")
+        await page.click("a[href='/sessions']")
+        await page.wait_for_selector(".grid")
+        await page.go_back()
+        await page.wait_for_selector(".row.assistant")
+        for link in await page.locator(".md a").all():
+            href = await link.get_attribute("href") or ""
+            assert href == "" or href.startswith(("http://", "https://", "mailto:"))
+        assert await page.evaluate("window.__hit") in (None, {})
+        found = await page.evaluate(f"document.querySelectorAll('pal-chat :is({FORBIDDEN})').length")
+        assert found == 0
+    assert strange == []
+
+
+def _names() -> list[tuple[str, dict[str, str]]]:
+    return [("read", {"path": payload[:200]}) for payload in PAYLOADS[:4]]
+
+
+async def test_a_wrong_token_gets_the_sign_in_form_and_a_right_one_the_page(page: Any, tmp_path: Path) -> None:
+    async with served(tmp_path / "h", ScriptedModel([say("x")])) as site:
+        await page.goto(site.url.replace("token=", "token=wrong-"))
+        await page.wait_for_selector("text=That token is not the right one.")
+        await page.fill("input[name=secret]", site.url.partition("token=")[2])
+        await page.press("input[name=secret]", "Enter")
+        await page.wait_for_selector("pal-composer textarea")
+        assert "token" not in page.url

@@ -1,0 +1,59 @@
+"""Images made smaller in a child process: what fits, what is refused, and that hostile ones end only the child."""
+
+from __future__ import annotations
+
+import io
+import os
+import struct
+import zlib
+
+import pytest
+
+from palinurus.core.pictures import SIDE
+from palinurus.workspace.shrink import shrunk
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def saved(picture: object, kind: str, **words: object) -> bytes:
+    out = io.BytesIO()
+    picture.save(out, kind, **words)  # type: ignore[attr-defined]
+    return out.getvalue()
+
+
+def opened(data: bytes | str) -> Image.Image:
+    assert isinstance(data, bytes), data
+    return Image.open(io.BytesIO(data))
+
+
+def test_sides_and_bytes_fit_and_the_shape_stays() -> None:
+    noise = Image.frombytes("RGB", (1600, 800), os.urandom(1600 * 800 * 3))
+    made = shrunk(saved(noise, "JPEG", quality=95), 300_000)
+    assert opened(made).size == (SIDE, SIDE // 2) and len(made) <= 300_000
+    assert "small enough" in str(shrunk(saved(noise, "JPEG"), 1000))
+
+
+def test_transparency_and_orientation_are_kept() -> None:
+    clear = opened(shrunk(saved(Image.new("RGBA", (2000, 100), (0, 0, 0, 0)), "PNG"), 1 << 20))
+    assert (clear.format, clear.mode) == ("PNG", "RGBA")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by a quarter
+    assert opened(shrunk(saved(Image.new("RGB", (200, 100)), "JPEG", exif=exif), 1 << 20)).size == (100, 200)
+
+
+def bomb(side: int) -> bytes:
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    packed = zlib.compress(b"\0" * 100_000)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+@pytest.mark.parametrize("data", [b"", b"text", b"\x89PNG\r\n\x1a\n", b"%!PS-Adobe-3.0 EPSF", bomb(30_000), bomb(4000)])
+def test_what_cannot_be_read_is_said(data: bytes) -> None:
+    assert str(shrunk(data, 1 << 20)).startswith("could not be made smaller: ")
+
+
+def test_too_many_pixels_are_not_decoded() -> None:
+    assert "6000 x 6000 pixels; at most 25 million" in str(shrunk(bomb(6000), 1 << 20))

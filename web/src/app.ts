@@ -1,0 +1,95 @@
+// <pal-app>: the frame: sidebar, the page in view, the state of the connection, quick switcher, keys.
+import { html, nothing, Part, store } from "./base";
+import "./chat";
+import "./control";
+import { icon } from "./icons";
+import "./login";
+import { PAGES, title } from "./sidebar";
+import "./sidebar";
+
+class App extends Part {
+  static properties = { switching: { state: true }, filter: { state: true }, at: { state: true } };
+  switching = false;
+  filter = "";
+  at = 0;
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    addEventListener("popstate", () => store.route());
+    addEventListener("keydown", (event) => this.key(event));
+    setInterval(() => store.client.link === "waiting" && this.requestUpdate(), 1000);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const control = event.ctrlKey || event.metaKey;
+    if (control && event.key.toLowerCase() === "k") void this.switch();
+    else if (event.altKey && event.key.toLowerCase() === "n") void store.create();
+    else if (control && event.key === "/") document.querySelector<HTMLElement>("pal-composer textarea")?.focus();
+    else if (event.key === "Escape" && store.panel) { store.panel = null; store.changed(); }
+    else if (event.key === "Escape" && !this.switching && !document.querySelector("dialog[open]") && store.view === "chat" && store.talk.running) store.stop();
+    else return;
+    event.preventDefault();
+  }
+
+  private async switch(): Promise<void> {
+    this.switching = true;
+    this.filter = "";
+    this.at = 0;
+    await this.updateComplete;
+    this.querySelector<HTMLDialogElement>("dialog.switcher")?.showModal();
+  }
+
+  private get found(): { label: string; hint: string; glyph: string; run: () => void }[] {
+    const all = [
+      ...store.sessions.map((row) => ({ label: title(row), hint: row.lastMessagePreview ?? row.key, glyph: "chat", run: () => store.go("chat", row.key) })),
+      { label: "New conversation", hint: "Alt N", glyph: "plus", run: () => void store.create() },
+      ...PAGES.map(([name, label, glyph]) => ({ label, hint: "page", glyph, run: () => store.go(name) })),
+    ];
+    const words = this.filter.toLowerCase().split(/\s+/).filter(Boolean);
+    return all.filter((one) => words.every((word) => `${one.label} ${one.hint}`.toLowerCase().includes(word))).slice(0, 12);
+  }
+
+  private switcher(): unknown {
+    const found = this.found;
+    const close = () => (this.switching = false);
+    const run = (at: number) => { close(); found[at]?.run(); };
+    return html`<dialog class="switcher" aria-label="Go to" @close=${close} @click=${(e: Event) => e.target === e.currentTarget && close()}>
+      <input type="search" placeholder="Go to a conversation or page…" aria-label="Go to" .value=${this.filter} @input=${(e: Event) => { this.filter = (e.target as HTMLInputElement).value; this.at = 0; }}
+        @keydown=${(e: KeyboardEvent) => {
+          if (e.key === "ArrowDown") this.at = Math.min(found.length - 1, this.at + 1);
+          else if (e.key === "ArrowUp") this.at = Math.max(0, this.at - 1);
+          else if (e.key === "Enter") run(this.at);
+          else return;
+          e.preventDefault();
+        }}>
+      <ul role="listbox" aria-label="Places">${found.map((one, at) => html`<li role="option" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => run(at)}>${icon(one.glyph)}<b>${one.label}</b><span>${one.hint}</span></li>`)}</ul>
+    </dialog>`;
+  }
+
+  private line(): unknown {
+    const client = store.client;
+    if (client.link === "waiting") {
+      const seconds = Math.max(0, Math.ceil((client.retryAt - Date.now()) / 1000));
+      const why = navigator.onLine ? "The gateway cannot be reached." : "You are offline.";
+      return html`<div class="line" role="status">${why} Trying again${seconds ? ` in ${seconds} s` : "…"} <button type="button" class="ghost small" @click=${() => client.hurry()}>Now</button><span>What you write is kept and sent later.</span></div>`;
+    }
+    return client.link === "connecting" && client.hello ? html`<div class="line" role="status">Reconnecting…</div>` : nothing;
+  }
+
+  private page(): unknown {
+    if (store.view === "chat") return html`<pal-chat></pal-chat>`;
+    return html`<pal-control .view=${store.view}></pal-control>`;
+  }
+
+  render(): unknown {
+    const client = store.client;
+    if (client.link === "refused") return html`<pal-login></pal-login>`;
+    if (!client.hello && client.link === "connecting") return html`<div class="splash" role="status"><img src="/favicon.svg" alt=""><p>Connecting…</p></div>`;
+    return html`<a class="skip" href="#main" @click=${(e: Event) => { e.preventDefault(); (document.querySelector("pal-composer textarea, main") as HTMLElement | null)?.focus(); }}>Skip to the conversation</a>
+      <div class="frame"><pal-sidebar></pal-sidebar><div class="scrim" @click=${() => document.body.classList.remove("side-open")}></div>
+        <div class="content">${this.line()}${this.page()}</div></div>
+      <div class="toasts" role="status" aria-live="polite">${store.toasts.map((toast) => html`<p class=${toast.tone}>${toast.text}</p>`)}</div>
+      ${this.switching ? this.switcher() : nothing}`;
+  }
+}
+customElements.define("pal-app", App);

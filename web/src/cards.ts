@@ -1,0 +1,94 @@
+// Cards in a conversation: tool calls with their output, questions that need a yes or no.
+import { html, LitElement, nothing } from "lit";
+import { icon } from "./icons";
+import { store, type Approval } from "./store";
+import { json, took } from "./text";
+import type { Tool } from "./transcript";
+
+const LONGEST = 20_000; // characters of an output that are drawn
+const glyphs: [RegExp, string][] = [
+  [/exec|process|bash|shell/, "terminal"], [/read|write|edit|patch|ls|grep|find|file/, "file"],
+  [/web|browser|http|search/, "globe"], [/memory|recall/, "brain"], [/session|agent|spawn/, "people"],
+];
+const MAIN = ["command", "path", "query", "url", "pattern", "task", "message", "name", "action"];
+
+function summary(args: unknown): string {
+  if (!args || typeof args !== "object") return args === undefined || args === null ? "" : String(args);
+  const record = args as Record<string, unknown>;
+  const name = MAIN.find((one) => typeof record[one] === "string") ?? Object.keys(record)[0];
+  return name ? String(typeof record[name] === "string" ? record[name] : JSON.stringify(record[name])).split("\n")[0]! : "";
+}
+
+class ToolCard extends LitElement {
+  static properties = { tool: { attribute: false }, state: {}, output: {}, open: { state: true } };
+  tool!: Tool;
+  state = "";
+  output = "";
+  open = false;
+  private timer = 0;
+
+  createRenderRoot(): HTMLElement {
+    return this;
+  }
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    this.timer = window.setInterval(() => this.tool?.state === "running" && this.requestUpdate(), 500);
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    clearInterval(this.timer);
+  }
+
+  render(): unknown {
+    const tool = this.tool;
+    const ends = tool.state === "running" ? Date.now() : tool.ended;
+    const time = tool.started && ends ? took(Math.max(0, ends - tool.started)) : "";
+    const glyph = glyphs.find(([pattern]) => pattern.test(tool.name))?.[1] ?? "tool";
+    const words = { running: "running", done: "done", failed: "failed" }[tool.state];
+    const asked = store.approvals.some((a) => !a.decision && a.request.sessionKey === store.key);
+    const open = this.open || (tool.state === "running" && Boolean(tool.output) && !asked);
+    return html`<section class="tool ${tool.state}" aria-label="Tool ${tool.name}, ${words}">
+      <button type="button" class="tool-head" aria-expanded=${open} @click=${() => (this.open = !open)}>
+        ${icon(glyph)}<b>${tool.name}</b><code>${summary(tool.args)}</code>
+        <span class="tool-state">${tool.state === "running" ? html`<i class="spin" aria-hidden="true"></i>` : nothing}${tool.state === "failed" ? "failed" : nothing} ${time}</span>${icon("down")}
+      </button>
+      ${open ? this.inside(tool) : nothing}
+      ${tool.images.length ? html`<div class="pictures">${tool.images.map((src) => html`<img src=${src} alt="picture from ${tool.name}">`)}</div>` : nothing}
+    </section>`;
+  }
+
+  private inside(tool: Tool): unknown {
+    const cut = tool.output.length > LONGEST;
+    const output = cut ? tool.output.slice(0, LONGEST) : tool.output;
+    const args = tool.args && Object.keys(tool.args as object).length ? json(tool.args) : "";
+    return html`<div class="tool-body">
+      ${args ? html`<h4>Arguments</h4><pre tabindex="0">${args}</pre>` : nothing}
+      ${output || tool.state !== "running" ? html`<h4>Output</h4><pre tabindex="0" class="output">${output || "(nothing)"}${cut ? "\n… cut" : ""}</pre>` : nothing}
+      ${output ? html`<button type="button" class="ghost small" @click=${() => navigator.clipboard.writeText(tool.output)}>${icon("copy")} Copy output</button>` : nothing}
+    </div>`;
+  }
+}
+customElements.define("pal-tool", ToolCard);
+
+const decisions: Record<string, [string, string]> = {
+  "allow-once": ["Allow once", "primary"], "allow-always": ["Always allow", "plain"], deny: ["Deny", "danger"],
+};
+
+export function approvalCard(approval: Approval): unknown {
+  const ask = approval.request;
+  const title = ask.title ?? (ask.command ? "Run this command?" : "Allow this?");
+  const warnings = new Set<string>([ask.warningText, ...(ask.commandAnalysis?.warningLines ?? [])].filter(Boolean));
+  return html`<section class="approval" role="group" aria-label="Approval: ${title}">
+    <header>${icon("shield")}<b>${title}</b><span>${ask.agentId ?? ""}</span></header>
+    ${ask.command ? html`<pre tabindex="0">${ask.command}</pre>` : nothing}
+    ${ask.description ? html`<p>${ask.description}</p>` : nothing}
+    ${ask.cwd ? html`<p class="dim">in <code>${ask.cwd}</code></p>` : nothing}
+    ${[...warnings].map((line) => html`<p class="warn">${line}</p>`)}
+    <div class="actions">${(ask.allowedDecisions ?? ["allow-once", "deny"]).map((name: string) => {
+          const [label, tone] = decisions[name] ?? [name, "plain"];
+          return html`<button type="button" class=${tone} @click=${() => store.decide(approval, name)}>${label}</button>`;
+        })}</div>
+  </section>`;
+}

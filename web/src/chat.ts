@@ -1,0 +1,141 @@
+// <pal-chat>: the open conversation: its head, the messages, questions that wait, the composer.
+import { approvalCard } from "./cards";
+import { html, nothing, Part, skeleton, store } from "./base";
+import "./composer";
+import { icon } from "./icons";
+import "./list";
+import type { List } from "./list";
+import { drawn } from "./message";
+import { title } from "./sidebar";
+import { count, money } from "./text";
+import type { Item } from "./transcript";
+import "./why";
+
+const IDEAS = ["What can you do?", "List the files in the workspace", "Remember that I like short answers", "/status"];
+
+class Chat extends Part {
+  static properties = { edited: { state: true }, naming: { state: true } };
+  edited: Item | null = null;
+  naming = false;
+  private key = "";
+  private drawn = (item: Item) => drawn(item, (one) => void this.edit(one));
+  private back = () => void store.back();
+
+  private async edit(item: Item): Promise<void> {
+    this.edited = item;
+    await this.updateComplete;
+    const dialog = this.querySelector<HTMLDialogElement>("dialog.edit");
+    dialog?.showModal();
+  }
+
+  updated(): void {
+    if (this.key === store.key) return;
+    this.key = store.key;
+    this.naming = false;
+    this.querySelector<List>("pal-list")?.forget();
+    document.title = `${title(store.info.key ? { ...store.info, ...this.row } : { key: store.key })} · Palinurus`;
+  }
+
+  private get row() {
+    return store.sessions.find((one) => one.key === store.key) ?? { key: store.key };
+  }
+
+  private async rename(event: Event): Promise<void> {
+    const text = (event.target as HTMLInputElement).value.trim();
+    if (!this.naming) return;
+    this.naming = false;
+    if (text !== (this.row.label ?? "")) await store.patch({ label: text || null });
+  }
+
+  private async chosen(event: CustomEvent): Promise<void> {
+    const key = store.key;
+    const acts: Record<string, () => unknown> = {
+      rename: () => { this.naming = true; },
+      reset: () => store.ask("sessions.reset", { key, reason: "new" }),
+      compact: async () => {
+        const done = await store.ask("sessions.compact", { key });
+        if (done) store.toast(done.message ?? "Compacted");
+      },
+      delete: () => confirm("Delete this conversation? Its transcript is kept as an archive.") && store.ask("sessions.delete", { key }),
+      copy: () => navigator.clipboard.writeText(key),
+    };
+    await acts[event.detail]?.();
+    this.requestUpdate();
+    if (event.detail === "rename") {
+      await this.updateComplete;
+      this.querySelector<HTMLInputElement>(".rename")?.select();
+    }
+  }
+
+  private head(): unknown {
+    const row = this.row;
+    const info = store.info;
+    const used = info.totalTokens && info.contextTokens ? Math.min(1, info.totalTokens / info.contextTokens) : 0;
+    const choices = [
+      { value: "rename", label: "Rename" }, { value: "compact", label: "Compact", hint: "summarise the older part" }, { value: "reset", label: "Start anew", hint: "same place, empty conversation" },
+      { value: "copy", label: "Copy session key" }, ...(row.key === store.main ? [] : [{ value: "delete", label: "Delete" }]),
+    ];
+    const parent = info.parentSessionKey ?? info.spawnedBy;
+    return html`<header class="chat-head">
+      <button type="button" class="ghost icon-only burger" aria-label="Sessions" @click=${() => document.body.classList.toggle("side-open")}>${icon("menu")}</button>
+      <div class="chat-title">
+        ${this.naming
+          ? html`<input class="rename" aria-label="Name of this conversation" maxlength="120" .value=${row.label ?? title(row)} @blur=${(e: Event) => void this.rename(e)} @keydown=${(e: KeyboardEvent) => { if (e.key === "Enter") void this.rename(e); if (e.key === "Escape") { this.naming = false; e.stopPropagation(); } }}>`
+          : html`<h1 title=${store.key} @dblclick=${() => void this.chosen(new CustomEvent("x", { detail: "rename" }))}>${title(row)}</h1>`}
+        ${parent ? html`<a class="parent" href="/chat/${encodeURIComponent(parent)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", parent); }}>${icon("branch")} from ${title(store.sessions.find((one) => one.key === parent) ?? { key: parent })}</a>` : nothing}
+      </div>
+      ${info.estimatedCostUsd ? html`<span class="dim cost">${money(info.estimatedCostUsd)}</span>` : nothing}
+      ${used ? html`<span class="meter" role="meter" aria-label="Context used" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(used * 100)} title="${count(info.totalTokens)} of ${count(info.contextTokens)} tokens of context"><i .style=${`width:${Math.round(used * 100)}%`}></i></span>` : nothing}
+      <pal-menu class="more" label="Conversation" shown="" glyph="more" .choices=${choices} @choose=${(e: CustomEvent) => void this.chosen(e)}></pal-menu>
+    </header>`;
+  }
+
+  private welcome(): unknown {
+    const agent = store.agents.find((one) => store.key.startsWith(`agent:${one.id}:`));
+    const name = agent?.identity?.name ?? agent?.name ?? "Palinurus";
+    return html`<div class="welcome"><img src="/favicon.svg" alt=""><h2>${name === "main" ? "Palinurus" : name}</h2>
+      <p>Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.</p>
+      <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;
+  }
+
+  private children_(): unknown {
+    const rows = store.sessions.filter((row) => row.spawnedBy === store.key && row.hasActiveRun);
+    return rows.map((row) => html`<a class="child-card" href="/chat/${encodeURIComponent(row.key)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", row.key); }}>
+      <i class="spin" aria-hidden="true"></i><b>${title(row)}</b><span>${(store.children[row.key] ?? "working…").slice(-160)}</span></a>`);
+  }
+
+  render(): unknown {
+    const items = store.talk.all();
+    const asks = store.approvals.filter((a) => a.request.sessionKey === store.key && !a.decision);
+    const fresh = !items.length && !store.loading && !store.failed && store.client.link === "open";
+    return html`<main class="chat">
+      ${this.head()}
+      <div class="stage">
+        ${store.failed ? html`<div class="welcome"><h2>This conversation could not be opened</h2><p role="alert">${store.failed}</p><button type="button" class="primary" @click=${() => void store.load()}>Try again</button></div>` : nothing}
+        ${store.loading && !items.length ? html`<div class="column">${skeleton()}</div>` : nothing}
+        ${fresh ? this.welcome() : nothing}
+        <pal-list .items=${items} .drawn=${this.drawn} .ontop=${this.back} ?busy=${store.loading}></pal-list>
+      </div>
+      <div class="column dock">${asks.map((one) => approvalCard(one))}${this.children_()}
+        <pal-composer @sent=${() => this.querySelector<List>("pal-list")?.end()}></pal-composer></div>
+      <div class="sr" role="status" aria-live="polite">${store.talk.running ? "The assistant is working" : ""}</div>
+      ${this.edited ? this.editor(this.edited) : nothing}
+    </main>${store.panel ? html`<pal-why .panel=${store.panel}></pal-why>` : nothing}`;
+  }
+
+  private editor(item: Item): unknown {
+    const close = () => (this.edited = null);
+    return html`<dialog class="edit" aria-label="Edit and branch" @close=${close}>
+      <form method="dialog" @submit=${(e: SubmitEvent) => {
+        e.preventDefault();
+        const text = this.querySelector<HTMLTextAreaElement>("dialog.edit textarea")!.value.trim();
+        close();
+        if (text) void store.branch(item.entry, text);
+      }}>
+        <h2>Edit and branch</h2><p class="dim">The conversation up to here is kept in a new branch, where your changed message is sent. This one stays as it is.</p>
+        <textarea rows="6" aria-label="Your message" .value=${item.text}></textarea>
+        <div class="actions"><button type="button" class="plain" @click=${close}>Cancel</button><button type="submit" class="primary">Send in a new branch</button></div>
+      </form></dialog>`;
+  }
+}
+customElements.define("pal-chat", Chat);

@@ -1,0 +1,159 @@
+// <pal-composer>: where people write. Files by drop, paste or button; slash commands; Enter sends, Escape stops.
+import { icon } from "./icons";
+import { html, nothing, Part, store, type Payload } from "./base";
+import { pickers } from "./pickers";
+import type { Attachment } from "./store";
+import { size } from "./text";
+
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const BIGGEST = 20 * 1024 * 1024;
+const LONGEST_TEXT = 200 * 1024;
+
+export async function attachment(file: File): Promise<Attachment | string> {
+  const image = PICTURES.includes(file.type);
+  if (image) {
+    if (file.size > BIGGEST) return `${file.name} is larger than ${size(BIGGEST)}`;
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    let binary = "";
+    for (let at = 0; at < bytes.length; at += 32_768) binary += String.fromCharCode(...bytes.subarray(at, at + 32_768));
+    return { name: file.name || "picture", mimeType: file.type, content: btoa(binary), image };
+  }
+  if (file.size > LONGEST_TEXT) return `${file.name} is larger than ${size(LONGEST_TEXT)}`;
+  const text = await file.text();
+  if (text.includes("\u0000")) return `${file.name}: only pictures and text files can be sent`;
+  return { name: file.name, mimeType: "text/plain", content: text, image };
+}
+
+class Composer extends Part {
+  static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true } };
+  wide = false;
+  files: Attachment[] = [];
+  over = false;
+  offers: Payload[] = [];
+  at = 0;
+  private key = "";
+  private picking = 0;
+
+  get area(): HTMLTextAreaElement {
+    return this.querySelector("textarea")!;
+  }
+
+  updated(): void {
+    if (this.key !== store.key) {
+      this.key = store.key;
+      this.area.value = store.drafts[store.key] ?? "";
+      this.files = [];
+      this.grow();
+      if (matchMedia("(hover: hover)").matches) this.area.focus();
+    }
+  }
+
+  write(text: string): void {
+    this.area.value = text;
+    this.typed();
+    this.area.focus();
+  }
+
+  private grow(): void {
+    const area = this.area;
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight, window.innerHeight * 0.4)}px`;
+  }
+
+  private typed(): void {
+    const text = this.area.value;
+    store.draft(text);
+    this.grow();
+    const found = /^\/(\S*)$/.exec(text);
+    const word = found?.[1]?.toLowerCase();
+    const fits = (command: Payload) => command.textAliases.some((alias: string) => alias.slice(1).startsWith(word!));
+    this.offers = word === undefined ? [] : store.commands.filter(fits).slice(0, 40);
+    this.at = 0;
+    this.requestUpdate();
+  }
+
+  private pick(command: Payload | undefined): void {
+    if (!command) return;
+    this.write(`/${command.name}${command.acceptsArgs ? " " : ""}`);
+    this.offers = [];
+  }
+
+  private async add(list: Iterable<File>): Promise<void> {
+    for (const file of list) {
+      this.picking++;
+      const made = await attachment(file);
+      this.picking--;
+      if (typeof made === "string") store.toast(made, "error");
+      else this.files = [...this.files, made];
+    }
+  }
+
+  private send(): void {
+    const text = this.area.value.trim();
+    if ((!text && !this.files.length) || this.picking) return;
+    void store.send(text, this.files);
+    this.files = [];
+    this.area.value = "";
+    this.typed();
+    this.dispatchEvent(new CustomEvent("sent", { bubbles: true }));
+  }
+
+  private down(event: KeyboardEvent): void {
+    if (event.isComposing) return;
+    if (this.offers.length) {
+      const last = this.offers.length - 1;
+      const moves: Record<string, number> = { ArrowDown: Math.min(last, this.at + 1), ArrowUp: Math.max(0, this.at - 1) };
+      if (event.key in moves) this.at = moves[event.key]!;
+      else if (event.key === "Tab" || (event.key === "Enter" && this.area.value !== `/${this.offers[this.at]?.name}`)) this.pick(this.offers[this.at]);
+      else if (event.key === "Escape") this.offers = [];
+      else if (event.key === "Enter") { this.offers = []; this.send(); }
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+      void this.updateComplete.then(() => this.querySelector(".slash .at")?.scrollIntoView({ block: "nearest" }));
+    } else if (event.key === "Enter" && !event.shiftKey) {
+      event.preventDefault();
+      this.send();
+    } else if (event.key === "ArrowUp" && !this.area.value) {
+      const last = store.talk.all().findLast((item) => item.kind === "user");
+      if (last) this.write(last.text);
+      event.preventDefault();
+    }
+  }
+
+  private pasted(event: ClipboardEvent): void {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    void this.add(files);
+  }
+
+  render(): unknown {
+    const running = store.talk.running;
+    const gone = store.client.link !== "open";
+    return html`<form class="composer ${this.over ? "over" : ""}" @submit=${(e: Event) => { e.preventDefault(); this.send(); }}
+        @dragover=${(e: DragEvent) => { e.preventDefault(); this.over = true; }} @dragleave=${() => (this.over = false)}
+        @drop=${(e: DragEvent) => { e.preventDefault(); this.over = false; void this.add(e.dataTransfer?.files ?? []); }}>
+      ${this.offers.length ? this.slash() : nothing}
+      ${this.files.length ? html`<ul class="files" aria-label="Attached files">${this.files.map((file, at) => html`<li>
+          ${file.image ? html`<img src="data:${file.mimeType};base64,${file.content}" alt="">` : icon("file")}<span>${file.name}</span>
+          <button type="button" class="ghost icon-only" aria-label="Remove ${file.name}" @click=${() => (this.files = this.files.filter((_, n) => n !== at))}>${icon("close")}</button></li>`)}</ul>` : nothing}
+      <textarea rows="1" aria-label="Message" placeholder=${running ? "Say more — it is taken in while the agent works" : "Message Palinurus…  (/ for commands)"} aria-autocomplete="list" aria-controls=${this.offers.length ? "slash" : nothing} aria-activedescendant=${this.offers.length ? `slash-${this.at}` : nothing}
+        @input=${() => this.typed()} @keydown=${(e: KeyboardEvent) => this.down(e)} @paste=${(e: ClipboardEvent) => this.pasted(e)}></textarea>
+      <div class="composer-bar">
+        <label class="ghost icon-only attach" title="Attach pictures or text files">${icon("clip")}<input type="file" multiple aria-label="Attach files" @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
+        ${pickers(this.wide, () => (this.wide = !this.wide))}
+        <span class="grow"></span>
+        ${running ? html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
+        <button type="submit" class="send" aria-label=${running ? "Steer: send while it works" : "Send"} title=${gone ? "Sent as soon as the connection is back" : "Send (Enter)"}>${icon("send")}</button>
+      </div>
+      ${this.over ? html`<div class="drop" aria-hidden="true">Drop pictures or text files here</div>` : nothing}
+    </form>`;
+  }
+
+  private slash(): unknown {
+    return html`<ul class="slash" id="slash" role="listbox" aria-label="Commands">${this.offers.map((command, at) => html`<li role="option" id="slash-${at}" aria-selected=${at === this.at} class=${at === this.at ? "at" : ""} @click=${() => this.pick(command)}>
+      <b>/${command.name}</b><small>${command.usage && command.usage !== `/${command.name}` ? command.usage : ""}</small><span>${command.description}</span></li>`)}</ul>`;
+  }
+}
+customElements.define("pal-composer", Composer);

@@ -1,0 +1,130 @@
+// The settings: a form made from the schema, with what each key means and what is wrong with it.
+import { Refusal } from "../client";
+import { html, nothing, Page, store, type Payload } from "../base";
+import { json, upper } from "../text";
+
+type Schema = Payload;
+const at = (value: any, path: string[]): any => path.reduce((inner, name) => (inner === undefined || inner === null ? undefined : inner[name]), value);
+
+/** The alternatives a schema is made of, the simple ones first. */
+function kinds(schema: Schema): Schema[] {
+  return schema.anyOf ? schema.anyOf.flatMap(kinds) : [schema];
+}
+
+class Config extends Page {
+  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true } };
+  heading = "Settings";
+  about = "The config file, key by key. Changes are checked before they are written.";
+  section = "agents";
+  filter = "";
+  issues: Record<string, string> = {};
+  text = false;
+
+  protected async fetch(): Promise<Payload> {
+    const [now, schema] = await Promise.all([this.ask("config.get"), this.data?.schema ? { schema: this.data.schema, uiHints: this.data.hints } : this.ask("config.schema")]);
+    return { now, schema: schema.schema, hints: schema.uiHints ?? {} };
+  }
+
+  private async write(path: string[], value: unknown): Promise<void> {
+    const name = path.join(".");
+    const patch = path.reduceRight<unknown>((inner, key) => ({ [key]: inner }), value ?? null);
+    await this.sent(name, "config.patch", { raw: JSON.stringify(patch), baseHash: this.data!.now.hash, ...(Array.isArray(value) ? { replacePaths: [name] } : {}) });
+  }
+
+  private async sent(name: string, method: string, params: Payload): Promise<void> {
+    try {
+      const done = await this.ask(method, params);
+      this.issues = {};
+      store.toast(done.restartRequired?.length ? "Saved. It takes effect after a restart." : "Saved");
+      await this.load();
+    } catch (error) {
+      const found: Payload[] = (error as Refusal).details?.issues ?? [];
+      this.issues = found.length ? Object.fromEntries(found.map((one) => [one.path || name, one.message])) : { [name]: (error as Error).message };
+      if (!found.some((one) => one.path === name)) this.issues = { ...this.issues, [name]: found[0]?.message ?? (error as Error).message };
+    }
+  }
+
+  protected tools(): unknown {
+    return html`<input type="search" placeholder="Find a key" aria-label="Find a key" .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}>
+      <button type="button" class="plain" aria-pressed=${this.text} @click=${() => (this.text = !this.text)}>${this.text ? "Form" : "Text"}</button>`;
+  }
+
+  protected body(d: Payload): unknown {
+    const problems: Payload[] = [...d.now.issues, ...d.now.warnings];
+    const notes = html`${problems.map((one) => html`<p class="banner">${one.path}: ${one.message}</p>`)}`;
+    if (this.text) return html`${notes}${this.raw(d)}`;
+    const sections = Object.keys(d.schema.properties ?? {}).filter((name) => !name.startsWith("$")).sort();
+    const needle = this.filter.trim().toLowerCase();
+    if (needle) {
+      const found: [string[], Schema][] = [];
+      this.walk(d.schema, [], (path, schema) => path.join(".").toLowerCase().includes(needle) && found.push([path, schema]));
+      return html`${notes}<div class="form">${found.slice(0, 80).map(([path, schema]) => this.field(path, schema, path.join(".")))}${found.length ? nothing : html`<p class="dim">No key has that in its name.</p>`}</div>`;
+    }
+    return html`${notes}<div class="split"><ul class="rows side-list" aria-label="Sections">${sections.map((name) => html`<li><button type="button" class="linkish ${name === this.section ? "active" : ""}" @click=${() => (this.section = name)}>${upper(name)}${at(d.now.config, [name]) === undefined ? nothing : html` <i class="set" title="has settings"></i>`}</button></li>`)}</ul>
+      <div class="form">${this.group([this.section], d.schema.properties?.[this.section] ?? {})}</div></div>`;
+  }
+
+  private walk(schema: Schema, path: string[], visit: (path: string[], schema: Schema) => void): void {
+    for (const kind of kinds(schema)) {
+      for (const [name, inner] of Object.entries<Schema>(kind.properties ?? {})) {
+        const here = [...path, name];
+        if (kinds(inner).some((one) => one.properties)) this.walk(inner, here, visit);
+        else visit(here, inner);
+      }
+    }
+  }
+
+  private group(path: string[], schema: Schema): unknown {
+    const object = kinds(schema).find((kind) => kind.properties);
+    if (!object) return this.field(path, schema, path.at(-1)!);
+    const entries = Object.entries<Schema>(object.properties);
+    const simple = entries.filter(([, inner]) => !kinds(inner).some((kind) => kind.properties));
+    const deep = entries.filter(([, inner]) => kinds(inner).some((kind) => kind.properties));
+    const value = at(this.data!.now.config, path);
+    return html`${simple.map(([name, inner]) => this.field([...path, name], inner, name))}
+      ${deep.map(([name, inner]) => html`<details class="sub" ?open=${value?.[name] !== undefined && path.length < 2}><summary>${name}${value?.[name] === undefined ? nothing : html` <i class="set"></i>`}</summary>${this.group([...path, name], inner)}</details>`)}`;
+  }
+
+  private field(path: string[], schema: Schema, label: string): unknown {
+    const name = path.join(".");
+    const value = at(this.data!.now.config, path);
+    const hint = this.data!.hints[name] ?? {};
+    const issue = this.issues[name];
+    const id = `f-${name}`;
+    return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
+      ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button>`}
+      ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
+  }
+
+  private input(id: string, path: string[], schema: Schema, value: any, hint: Payload): unknown {
+    const options = kinds(schema);
+    const words = options.flatMap((kind) => kind.enum ?? (kind.const !== undefined ? [kind.const] : []));
+    const types = new Set(options.map((kind) => kind.type));
+    const said = (event: Event) => (event.target as HTMLInputElement).value;
+    if (types.has("boolean") && types.size === 1)
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, said(e) === "" ? null : said(e) === "true")}><option value="" ?selected=${value === undefined}>default</option><option value="true" ?selected=${value === true}>on</option><option value="false" ?selected=${value === false}>off</option></select>`;
+    if (words.length && options.every((kind) => kind.enum || kind.const !== undefined))
+      return html`<select id=${id} @change=${(e: Event) => void this.write(path, said(e) || null)}><option value="">default</option>${words.map((word) => html`<option value=${word} ?selected=${value === word}>${word}</option>`)}</select>`;
+    if (types.size === 1 && (types.has("integer") || types.has("number")))
+      return html`<input id=${id} type="number" step="any" .value=${value ?? ""} @change=${(e: Event) => void this.write(path, said(e) === "" ? null : Number(said(e)))}>`;
+    if (types.size === 1 && types.has("string"))
+      return html`<input id=${id} type=${hint.sensitive ? "password" : "text"} autocomplete="off" .value=${value ?? ""} @change=${(e: Event) => void this.write(path, said(e) || null)}>`;
+    return html`<textarea id=${id} rows=${value && typeof value === "object" ? 4 : 1} spellcheck="false" placeholder="JSON or text" .value=${value === undefined ? "" : json(value)} @change=${(e: Event) => void this.write(path, parsed(said(e)))}></textarea>`;
+  }
+
+  private raw(d: Payload): unknown {
+    const source = d.now.raw ?? json(d.now.config);
+    return html`<section class="editor tall"><header><b>${d.now.path}</b><button type="button" class="primary" @click=${() => void this.sent("", "config.set", { raw: this.querySelector<HTMLTextAreaElement>(".editor textarea")!.value, baseHash: d.now.hash })}>Save</button></header>
+      <textarea spellcheck="false" aria-label="Config file" .value=${source}></textarea></section>${Object.entries(this.issues).map(([path, message]) => html`<p class="warn" role="alert">${path ? `${path}: ` : ""}${message}</p>`)}`;
+  }
+}
+
+function parsed(text: string): unknown {
+  if (!text.trim()) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+customElements.define("pal-config", Config);

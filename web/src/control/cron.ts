@@ -1,0 +1,35 @@
+// The schedule: jobs with their next and past runs.
+import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { moment, took } from "../text";
+
+function when(schedule: Payload = {}): string {
+  if (schedule.kind === "cron") return `${schedule.expr}${schedule.tz ? ` (${schedule.tz})` : ""}`;
+  if (schedule.kind === "every") return `every ${took(schedule.everyMs)}`;
+  return schedule.at ? `once, ${moment(typeof schedule.at === "number" ? schedule.at : Date.parse(schedule.at))}` : "?";
+}
+
+class Cron extends Page {
+  heading = "Schedule";
+  about = "What the agent does by itself, and when.";
+
+  protected async fetch(): Promise<Payload> {
+    if (!store.client.has("cron.list")) return { missing: true };
+    const [list, runs] = await Promise.all([this.ask("cron.list", {}), this.maybe("cron.runs", { scope: "all", limit: 30 })]);
+    return { ...list, runs: runs?.entries ?? [] };
+  }
+
+  private async act(method: string, params: Payload, text: string): Promise<void> {
+    if (await store.ask(method, params)) store.toast(text);
+    await this.load();
+  }
+
+  protected body(d: Payload): unknown {
+    if (d.missing) return empty("Not served", "This gateway does not offer the schedule over its protocol yet. Ask the agent, or use the command line.");
+    const jobs: Payload[] = d.jobs ?? [];
+    return html`${jobs.length ? html`<ul class="rows big">${jobs.map((job) => html`<li><div class="grow"><b>${job.name}</b> <span class="tag ${job.enabled ? "good" : ""}">${job.enabled ? "on" : "off"}</span><p>${when(job.schedule)} — next ${moment(job.state?.nextRunAtMs)}, last ${moment(job.state?.lastRunAtMs)} ${job.state?.lastRunStatus ?? ""}</p><small class="dim">${job.payload?.message ?? job.payload?.text ?? ""}</small></div>
+        <button type="button" class="plain" @click=${() => void this.act("cron.run", { id: job.id, mode: "force" }, "Started")}>Run now</button>
+        <button type="button" class="plain" @click=${() => void this.act("cron.update", { id: job.id, patch: { enabled: !job.enabled } }, "Saved")}>${job.enabled ? "Pause" : "Resume"}</button></li>`)}</ul>` : empty("Nothing is scheduled", "Tell the agent: “remind me every morning at eight …”.")}
+      ${d.runs.length ? html`<section><h2>Past runs</h2><ul class="rows">${d.runs.map((run: Payload) => html`<li><b>${run.jobName ?? run.jobId}</b><span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul></section>` : nothing}`;
+  }
+}
+customElements.define("pal-cron", Cron);

@@ -1,0 +1,13 @@
+// The first thing that runs: take the token out of the address, choose the colours, connect.
+import { tokenInAddress } from "./identity";
+import { theme } from "./sidebar";
+import { store } from "./store";
+import "./app";
+
+theme();
+store.client.token = tokenInAddress();
+store.route();
+store.client.connect();
+
+// For people who script the page, and for its tests: the line to the gateway.
+(window as any).palinurus = store.client;

@@ -1,0 +1,88 @@
+// How one item of a conversation is drawn, and what can be done with it.
+import { html, nothing } from "lit";
+import { icon } from "./icons";
+import "./cards";
+import "./markdown";
+import { store } from "./store";
+import { clock, count, money } from "./text";
+import type { Block, Item } from "./transcript";
+
+const waits = { sending: "Sending…", waiting: "Waiting", taken: "Taken in", failed: "Not sent" };
+const details: Record<string, string> = {
+  sending: "", waiting: "will be answered when the run before it lets it in", taken: "the running turn has read it", failed: "try again",
+};
+
+const thought = (text: string, live: boolean): unknown =>
+  html`<details class="thinking" ?open=${live}><summary>${icon("brain")} ${live ? "Thinking…" : "Thought"}</summary><pal-md .text=${text}></pal-md></details>`;
+
+function block(one: Block, live: boolean): unknown {
+  if (one.type === "tool") return html`<pal-tool .tool=${one.tool} .state=${one.tool.state} .output=${one.tool.output}></pal-tool>`;
+  if (one.type === "thinking") return thought(one.text, live);
+  return html`<pal-md class="md ${live ? "streaming" : ""}" .text=${one.text}></pal-md>`;
+}
+
+const act = (glyph: string, label: string, run: () => void): unknown =>
+  html`<button type="button" class="ghost icon-only" aria-label=${label} title=${label} @click=${run}>${icon(glyph)}</button>`;
+
+async function copy(text: string): Promise<void> {
+  await navigator.clipboard.writeText(text);
+  store.toast("Copied");
+}
+
+const spoken = (item: Item): string => item.blocks.map((b) => (b.type === "text" ? b.text : "")).filter(Boolean).join("\n\n");
+
+/** The message an answer answers. */
+function question(item: Item): Item | undefined {
+  const all = store.talk.all();
+  const at = all.indexOf(item);
+  return all.slice(0, at).findLast((one) => one.kind === "user" && one.entry);
+}
+
+function again(item: Item, model: string): void {
+  const asked = question(item);
+  if (asked) void store.branch(asked.entry, asked.text, true, { model });
+}
+
+function buttons(item: Item): unknown {
+  const usage = item.usage;
+  const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
+  const can = (method: string) => store.client.has(method);
+  const facts = [
+    item.model, usage?.totalTokens ? `${count(usage.totalTokens)} tokens` : "", usage?.cost?.total ? money(usage.cost.total) : "", item.at ? clock(item.at) : "",
+  ].filter(Boolean);
+  return html`<footer class="bar">
+    ${act("copy", "Copy", () => void copy(spoken(item)))}
+    ${can("sessions.branch") && item.entry ? act("branch", "Branch from here", () => void store.branch(item.entry, null, false)) : nothing}
+    ${can("chat.why") && item.item ? act("why", "Why this answer", () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
+    ${can("runs.trace") && item.item ? act("list", "Timeline", () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
+    ${can("sessions.branch") && models.length && question(item)
+      ? html`<pal-menu class="retry" label="Retry with another model" shown="Retry" glyph="retry" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => again(item, e.detail)}></pal-menu>` : nothing}
+    <span class="facts">${facts.join(" · ")}</span>
+  </footer>`;
+}
+
+function user(item: Item, edit: (item: Item) => void): unknown {
+  return html`<div class="bubble ${item.wait ?? ""}">
+      ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt="attached picture">`)}</div>` : nothing}
+      ${item.text ? html`<div class="said">${item.text}</div>` : nothing}
+    </div>
+    <footer class="bar">
+      ${item.wait ? html`<span class="wait" title=${details[item.wait] ?? ""} role="status">${item.wait === "failed" || item.wait === "taken" ? nothing : html`<i class="spin" aria-hidden="true"></i>`}${waits[item.wait]}</span>` : nothing}
+      ${item.wait === "failed" ? act("retry", "Send again", () => { store.talk.mark(item.id.slice("sent:".length), null); void store.send(item.text); }) : nothing}
+      ${item.entry && store.client.has("sessions.branch") ? act("edit", "Edit and branch", () => edit(item)) : nothing}
+      ${act("copy", "Copy", () => void copy(item.text))}
+    </footer>`;
+}
+
+export function drawn(item: Item, edit: (item: Item) => void): unknown {
+  if (item.kind === "user") return user(item, edit);
+  if (item.kind === "note") return html`<div class="note ${item.tone}" role=${item.tone === "error" ? "alert" : "status"}><pal-md class="md" .text=${item.text}></pal-md></div>`;
+  if (item.kind === "summary") return html`<details class="summary"><summary><span>Earlier conversation was summarised</span></summary><pal-md class="md" .text=${item.text}></pal-md></details>`;
+  const live = Boolean(item.live);
+  const over = store.talk.live?.over;
+  return html`${item.blocks.map((one, at) => block(one, live && !over && at === item.blocks.length - 1))}
+    ${live && !over && item.blocks.at(-1)?.type !== "text" && !store.talk.busy ? html`<div class="dots" role="status" aria-label="The assistant is working"><i></i><i></i><i></i></div>` : nothing}
+    ${item.error ? html`<div class="note error" role="alert">${item.error}</div>` : nothing}
+    ${item.stop === "aborted" ? html`<p class="dim">Stopped.</p>` : nothing}
+    ${item.last ? buttons(item) : nothing}`;
+}

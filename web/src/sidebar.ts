@@ -1,0 +1,83 @@
+// <pal-sidebar>: sessions by day, search, and the way to the other pages.
+import { html, nothing, Part, store, type Payload } from "./base";
+import { icon } from "./icons";
+import "./menu";
+import { ago, day } from "./text";
+
+export const PAGES: [string, string, string][] = [
+  ["overview", "Overview", "chart"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
+  ["memory", "Memory", "brain"], ["cron", "Schedule", "clock"], ["access", "Access", "shield"], ["config", "Settings", "gear"], ["logs", "Logs", "terminal"],
+];
+
+export function title(row: Payload): string {
+  if (row.label) return row.label;
+  const derived = row.derivedTitle && row.derivedTitle !== row.key ? row.derivedTitle : "";
+  if (row.key === store.main) return derived ? `Main · ${derived}` : "Main";
+  return row.displayName || derived || "New conversation";
+}
+
+const THEMES = ["auto", "light", "dark"];
+export function theme(next = false): string {
+  let now = localStorage.getItem("theme") ?? "auto";
+  if (next) {
+    now = THEMES[(THEMES.indexOf(now) + 1) % 3]!;
+    localStorage.setItem("theme", now);
+  }
+  document.documentElement.dataset.theme = now;
+  return now;
+}
+
+class Sidebar extends Part {
+  static properties = { filter: { state: true } };
+  filter = "";
+
+  private move(event: KeyboardEvent): void {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    const links = [...this.querySelectorAll<HTMLElement>(".session")];
+    const at = links.indexOf(document.activeElement as HTMLElement);
+    links[at + (event.key === "ArrowDown" ? 1 : -1)]?.focus();
+    event.preventDefault();
+  }
+
+  private session(row: Payload): unknown {
+    const active = store.view === "chat" && row.key === store.key;
+    const asks = store.approvals.some((a) => !a.decision && a.request.sessionKey === row.key);
+    const state = asks ? "asks" : row.hasActiveRun ? "running" : store.unread(row) ? "unread" : "";
+    const words = { asks: ", needs approval", running: ", running", unread: ", unread", "": "" }[state];
+    return html`<a class="session ${active ? "active" : ""} ${state} ${row.spawnedBy ? "child" : ""}" href="/chat/${encodeURIComponent(row.key)}" aria-current=${active ? "page" : nothing}
+      @click=${(e: MouseEvent) => { if (e.metaKey || e.ctrlKey) return; e.preventDefault(); store.go("chat", row.key); this.done(); }}>
+      <span class="name">${title(row)}<span class="sr">${words}</span></span><span class="when">${state === "running" ? html`<i class="spin"></i>` : ago(row.updatedAt)}</span>
+      ${row.lastMessagePreview ? html`<span class="preview">${row.lastMessagePreview.replace(/[*_`#>~|]+/g, "")}</span>` : nothing}<i class="dot"></i></a>`;
+  }
+
+  private done(): void {
+    document.body.classList.remove("side-open");
+  }
+
+  render(): unknown {
+    const needle = this.filter.trim().toLowerCase();
+    const rows = store.sessions.filter((row) => !needle || `${title(row)} ${row.key} ${row.lastMessagePreview ?? ""}`.toLowerCase().includes(needle));
+    let group = "";
+    const waiting = store.approvals.filter((a) => !a.decision).length + store.devices;
+    const now = theme();
+    return html`<nav class="sidebar" aria-label="Sessions and pages">
+      <header><a class="brand" href="/" @click=${(e: Event) => { e.preventDefault(); store.go("chat", store.main); this.done(); }}><img src="/favicon.svg" alt=""><b>Palinurus</b></a>
+        <button type="button" class="ghost icon-only" aria-label="Theme: ${now}" title="Theme: ${now}" @click=${() => { theme(true); this.requestUpdate(); }}>${icon({ dark: "moon", light: "sun" }[now] ?? "contrast")}</button></header>
+      <button type="button" class="new" @click=${() => { void store.create(); this.done(); }}>${icon("plus")}<span>New conversation</span><kbd>Alt N</kbd></button>
+      ${store.agents.length > 1 ? html`<pal-menu class="with" label="New conversation with" shown="New conversation with…" glyph="people" .choices=${store.agents.map((agent) => ({ value: agent.id, label: agent.identity?.name ?? agent.name, hint: agent.model?.primary }))} @choose=${(e: CustomEvent) => { void store.create(e.detail); this.done(); }}></pal-menu>` : nothing}
+      <label class="find">${icon("search")}<input type="search" placeholder="Search sessions" aria-label="Search sessions" .value=${this.filter} @input=${(e: Event) => (this.filter = (e.target as HTMLInputElement).value)}></label>
+      <div class="sessions" @keydown=${(e: KeyboardEvent) => this.move(e)}>
+        ${rows.map((row) => {
+          const name = day(row.updatedAt ?? 0);
+          const head = name !== group ? html`<h2>${name}</h2>` : nothing;
+          group = name;
+          return html`${head}${this.session(row)}`;
+        })}
+        ${store.sessionsLoaded && !rows.length ? html`<p class="none">${needle ? "No session matches." : "No conversations yet."}</p>` : nothing}
+      </div>
+      <div class="pages">${PAGES.map(([name, label, glyph]) => html`<a href="/${name}" class=${store.view === name ? "active" : ""} aria-current=${store.view === name ? "page" : nothing}
+        @click=${(e: MouseEvent) => { e.preventDefault(); store.go(name); this.done(); }}>${icon(glyph)}<span>${label}</span>${name === "access" && waiting ? html`<b class="badge">${waiting}</b>` : nothing}</a>`)}</div>
+    </nav>`;
+  }
+}
+customElements.define("pal-sidebar", Sidebar);

@@ -1,0 +1,369 @@
+// What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
+import { Client, Refusal, type Payload } from "./client";
+import { Transcript } from "./transcript";
+
+export interface Attachment {
+  name: string;
+  mimeType: string;
+  content: string; // base64 for pictures, the text itself for text
+  image: boolean;
+}
+
+export interface Approval {
+  id: string;
+  request: Payload;
+  createdAtMs: number;
+  expiresAtMs: number;
+  decision?: string;
+}
+
+export interface Toast {
+  id: number;
+  text: string;
+  tone: "info" | "error";
+}
+
+const PAGE = 200; // messages of one look back
+const kept = (name: string): any => {
+  try {
+    return JSON.parse(localStorage.getItem(name) ?? "null");
+  } catch {
+    return null;
+  }
+};
+
+export class Store {
+  client = new Client();
+  sessions: Payload[] = [];
+  sessionsLoaded = false;
+  key = "";
+  view = "chat";
+  talk = new Transcript();
+  info: Payload = {};
+  loading = false;
+  failed = "";
+  more = false;
+  models: Payload[] = [];
+  commands: Payload[] = [];
+  agents: Payload[] = [];
+  approvals: Approval[] = [];
+  devices = 0; // requests to pair that wait
+  toasts: Toast[] = [];
+  drafts: Record<string, string> = kept("drafts") ?? {};
+  seen: Record<string, number> = kept("seen") ?? {};
+  children: Record<string, string> = {}; // what running sub-agents say
+  panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
+  joins = 0;
+  private listeners = new Set<() => void>();
+  private queued = false;
+  private lists = 0;
+  private loads = 0;
+  private held: (() => void)[] | null = null;
+
+  constructor() {
+    this.client.onchange = () => this.changed();
+    this.client.onevent = (event, payload) => this.event(event, payload);
+    this.client.onjoin = (resumed) => void this.joined(resumed);
+  }
+
+  listen(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  changed(): void {
+    if (this.queued) return;
+    this.queued = true;
+    queueMicrotask(() => {
+      this.queued = false;
+      for (const listener of this.listeners) listener();
+    });
+  }
+
+  toast(text: string, tone: Toast["tone"] = "info"): void {
+    const id = Math.random();
+    this.toasts = [...this.toasts.slice(-3), { id, text, tone }];
+    setTimeout(() => {
+      this.toasts = this.toasts.filter((toast) => toast.id !== id);
+      this.changed();
+    }, tone === "error" ? 8000 : 3000);
+    this.changed();
+  }
+
+  /** Ask the gateway; a refusal is shown and gives null. */
+  async ask<T = Payload>(method: string, params: unknown = {}): Promise<T | null> {
+    try {
+      return await this.client.request<T>(method, params);
+    } catch (error) {
+      if ((error as Refusal).code !== "OFFLINE") this.toast((error as Error).message, "error");
+      return null;
+    }
+  }
+
+  // --- places ---------------------------------------------------------------------------------------------------
+
+  get main(): string {
+    return this.client.hello?.snapshot?.sessionDefaults?.mainSessionKey ?? "agent:main:main";
+  }
+
+  go(view: string, key = ""): void {
+    const path = view === "chat" ? `/chat/${encodeURIComponent(key || this.key || this.main)}` : `/${view}`;
+    if (path !== location.pathname) history.pushState(null, "", path);
+    this.route();
+  }
+
+  route(): void {
+    const [, view = "", rest = ""] = location.pathname.split("/");
+    this.view = view || "chat";
+    this.panel = null;
+    if (this.view === "chat") {
+      const key = decodeURIComponent(rest) || this.main;
+      if (key !== this.key) void this.open(key);
+    }
+    this.changed();
+  }
+
+  async open(key: string): Promise<void> {
+    const before = this.key;
+    this.key = key;
+    this.talk = new Transcript();
+    this.info = this.sessions.find((row) => row.key === key) ?? {};
+    this.more = false;
+    this.failed = "";
+    this.looked(key);
+    if (this.client.link !== "open") return;
+    if (before && before !== key) void this.client.request("sessions.messages.unsubscribe", { key: before }).catch(() => {});
+    await this.load();
+  }
+
+  /** Read the open conversation from the gateway. What happens meanwhile is held back and told after it. */
+  async load(): Promise<void> {
+    const key = this.key;
+    const turn = ++this.loads;
+    this.loading = true;
+    this.held ??= [];
+    this.changed();
+    try {
+      await this.client.request("sessions.messages.subscribe", { key });
+      const answer = await this.client.request<Payload>("chat.history", { sessionKey: key, limit: PAGE });
+      if (turn !== this.loads || key !== this.key) return;
+      this.key = answer.sessionKey ?? key;
+      this.talk.reset(answer);
+      this.info = { ...this.info, ...answer.sessionInfo, defaults: answer.defaults };
+      this.more = (answer.messages?.[0]?.__openclaw?.seq ?? 1) > 1;
+      this.failed = "";
+    } catch (error) {
+      if ((error as Refusal).code !== "OFFLINE") this.failed = (error as Error).message;
+    } finally {
+      if (turn === this.loads) {
+        this.loading = false;
+        const held = this.held ?? [];
+        this.held = null;
+        for (const act of held) act();
+      }
+      this.changed();
+    }
+  }
+
+  /** Older messages, when somebody scrolls up to them. */
+  async back(): Promise<boolean> {
+    if (!this.more || this.loading || this.held) return false;
+    this.more = false;
+    const talk = this.talk;
+    try {
+      const params = { sessionKey: this.key, limit: 1000, before: talk.oldest };
+      const answer = await this.client.request<Payload>("chat.history", params);
+      if (talk !== this.talk) return false;
+      talk.prepend(answer.messages ?? []);
+      this.more = (answer.messages?.[0]?.__openclaw?.seq ?? 1) > 1;
+      this.changed();
+      return true;
+    } catch {
+      return false; // a gateway that cannot look further back shows what it has
+    }
+  }
+
+  // --- joining --------------------------------------------------------------------------------------------------
+
+  private async joined(resumed: boolean): Promise<void> {
+    this.joins++;
+    const client = this.client;
+    if (location.pathname === "/" || location.pathname === "/chat") history.replaceState(null, "", `/chat/${encodeURIComponent(this.main)}`);
+    void client.request("sessions.subscribe").catch(() => {});
+    void this.pending();
+    if (resumed) return;
+    void this.list();
+    const first = !this.key;
+    this.route();
+    if (!first && this.view === "chat") void this.load();
+    const quiet = <T>(method: string, params: unknown = {}) => client.request<T>(method, params).catch(() => null);
+    const [metadata, agents] = await Promise.all([quiet<Payload>("chat.metadata"), quiet<Payload>("agents.list")]);
+    this.models = metadata?.models ?? [];
+    this.commands = metadata?.commands ?? [];
+    this.agents = agents?.agents ?? [];
+    this.changed();
+  }
+
+  private async pending(): Promise<void> {
+    const lists = ["exec.approval.list", "plugin.approval.list"].filter((name) => this.client.has(name));
+    const found = await Promise.all(lists.map((name) => this.client.request<Approval[]>(name).catch(() => [] as Approval[])));
+    this.approvals = found.flat();
+    const pairs = await this.client.request<Payload>("device.pair.list").catch(() => null);
+    this.devices = pairs?.pending?.length ?? 0;
+    this.changed();
+  }
+
+  async list(): Promise<void> {
+    const turn = ++this.lists;
+    const params = { limit: 200, includeDerivedTitles: true, includeLastMessage: true };
+    const answer = await this.client.request<Payload>("sessions.list", params).catch(() => null);
+    if (!answer || turn !== this.lists) return;
+    this.sessions = answer.sessions;
+    this.sessionsLoaded = true;
+    for (const row of this.sessions) this.seen[row.key] ??= row.updatedAt ?? 0;
+    this.changed();
+  }
+
+  // --- events ---------------------------------------------------------------------------------------------------
+
+  private event(event: string, payload: Payload): void {
+    const act = () => this.take(event, payload);
+    if (this.held && payload.sessionKey === this.key) this.held.push(act);
+    else act();
+    this.changed();
+  }
+
+  private take(event: string, payload: Payload): void {
+    const here = payload.sessionKey === this.key;
+    if (event === "session.message" && here) this.talk.commit(payload.message);
+    else if ((event === "agent" || event === "session.tool") && here) this.talk.agent(payload);
+    else if (event === "chat") this.said(payload, here);
+    else if (event === "sessions.changed") this.row(payload);
+    else if (event === "session.operation" && here && payload.operation === "steer") this.talk.mark(payload.runId, "taken");
+    else if (event.endsWith(".approval.requested")) this.approvals = [...this.approvals.filter((a) => a.id !== payload.id), payload as Approval];
+    else if (event.endsWith(".approval.resolved")) this.approvals = this.approvals.map((a) => (a.id === payload.id ? { ...a, decision: payload.decision ?? "expired" } : a));
+    else if (event.startsWith("device.pair.")) void this.pending();
+    this.changed();
+  }
+
+  private said(payload: Payload, here: boolean): void {
+    if (payload.state === "delta") {
+      if (!here) this.children[payload.sessionKey] = (payload.message?.content?.[0]?.text ?? "").slice(-400);
+      return;
+    }
+    delete this.children[payload.sessionKey];
+    if (payload.message?.command) void this.refresh(payload.sessionKey); // a directive may have changed a level
+    if (!here || !this.talk.end(payload)) return;
+    const talk = this.talk;
+    // The lines on disk follow at once; if they do not, look.
+    setTimeout(async () => {
+      const waits = talk.unsent.some((p) => p.run === payload.runId);
+      if (talk !== this.talk || !(talk.live?.over || waits)) return;
+      await this.load();
+      talk.answered(payload.runId);
+      this.changed();
+    }, 900);
+  }
+
+  private row(payload: Payload): void {
+    const key = payload.sessionKey;
+    if (payload.reason === "delete") {
+      this.sessions = this.sessions.filter((row) => row.key !== key);
+      if (key === this.key && this.view === "chat") this.go("chat", this.main);
+      return;
+    }
+    if (!payload.session) return;
+    const old = this.sessions.find((row) => row.key === key);
+    // The gateway's rows hold no titles; a level that was cleared is missing, so the rest is taken whole.
+    const row = { ...payload.session, hasActiveRun: payload.hasActiveRun, derivedTitle: old?.derivedTitle, lastMessagePreview: old?.lastMessagePreview };
+    this.sessions = [row, ...this.sessions.filter((one) => one.key !== key)].sort((a, b) => (b.updatedAt ?? 0) - (a.updatedAt ?? 0));
+    if (key === this.key) {
+      this.info = { ...row, defaults: this.info.defaults };
+      this.looked(key);
+    }
+    if (payload.reason === "reset" && key === this.key) void this.load();
+    const edge = payload.phase === "end" || payload.phase === "error";
+    if (!old?.derivedTitle || edge) setTimeout(() => void this.list(), 300);
+  }
+
+  looked(key: string): void {
+    const row = this.sessions.find((one) => one.key === key);
+    this.seen[key] = Math.max(Date.now(), row?.updatedAt ?? 0);
+    localStorage.setItem("seen", JSON.stringify(this.seen));
+  }
+
+  unread(row: Payload): boolean {
+    return row.key !== this.key && (row.updatedAt ?? 0) > (this.seen[row.key] ?? 0) && !row.hasActiveRun;
+  }
+
+  // --- acts -----------------------------------------------------------------------------------------------------
+
+  async send(text: string, attachments: Attachment[] = [], more: Payload = {}): Promise<void> {
+    const run = crypto.randomUUID();
+    const talk = this.talk;
+    const images = attachments.filter((a) => a.image);
+    const files = attachments.filter((a) => !a.image).map((a) => `\n\n\`${a.name}\`:\n~~~~\n${a.content}\n~~~~`);
+    const message = text + files.join("");
+    talk.send(run, message, images.map((a) => `data:${a.mimeType};base64,${a.content}`));
+    this.changed();
+    const sent = images.map((a) => ({ type: "image", mimeType: a.mimeType, fileName: a.name, content: a.content }));
+    const params = { sessionKey: this.key, message, idempotencyKey: run, ...(sent.length ? { attachments: sent } : {}), ...more };
+    try {
+      const answer = await this.client.request<Payload>("chat.send", params, true);
+      if (answer.aborted !== undefined) talk.mark(run, null);
+      else talk.mark(run, "waiting");
+    } catch (error) {
+      talk.mark(run, "failed");
+      this.toast((error as Error).message, "error");
+    }
+    this.changed();
+  }
+
+  stop(): void {
+    void this.ask("chat.abort", { sessionKey: this.key });
+  }
+
+  async patch(change: Payload): Promise<void> {
+    const key = this.key;
+    if (await this.ask("sessions.patch", { key, ...change })) await this.refresh(key);
+  }
+
+  /** What applies to a session may have changed: look. */
+  private async refresh(key: string): Promise<void> {
+    const answer = await this.client.request<Payload>("sessions.describe", { key }).catch(() => null);
+    if (answer?.session) this.row({ sessionKey: key, session: answer.session, hasActiveRun: answer.session.hasActiveRun });
+    this.changed();
+  }
+
+  async create(agent?: string): Promise<void> {
+    const made = await this.ask("sessions.create", agent ? { agentId: agent } : {});
+    if (made) this.go("chat", made.key);
+  }
+
+  /** A new conversation with what was said before `entry`; then `text` is said in it. */
+  async branch(entry: string | undefined, text: string | null, before = true, more: Payload = {}): Promise<void> {
+    const made = await this.ask("sessions.branch", { key: this.key, ...(entry ? { entryId: entry, before } : {}) });
+    if (!made) return;
+    this.go("chat", made.key);
+    if (text !== null) await this.send(text, [], more);
+    else this.toast("This is a new branch; the other conversation is unchanged.");
+  }
+
+  async decide(approval: Approval, decision: string): Promise<void> {
+    const family = approval.id.startsWith("plugin:") ? "plugin" : "exec";
+    const done = await this.ask(`${family}.approval.resolve`, { id: approval.id, decision });
+    if (done) {
+      this.approvals = this.approvals.map((a) => (a.id === approval.id ? { ...a, decision } : a));
+      this.toast({ "allow-once": "Allowed once", "allow-always": "Always allowed", deny: "Denied" }[decision] ?? decision);
+    }
+    this.changed();
+  }
+
+  draft(text: string): void {
+    if (text) this.drafts[this.key] = text;
+    else delete this.drafts[this.key];
+    localStorage.setItem("drafts", JSON.stringify(this.drafts));
+  }
+}
+
+export const store = new Store();

@@ -1,0 +1,84 @@
+// <pal-why>: the side panel: why an answer is as it is, and the timeline of its run.
+import { html, LitElement, nothing } from "lit";
+import type { Payload } from "./client";
+import { icon } from "./icons";
+import { store } from "./store";
+import { count, json, money, size, took } from "./text";
+
+const bar = (share: number): unknown => html`<i class="share"><i .style=${`width:${Math.round(100 * share)}%`}></i></i>`;
+const fact = (name: string, value: unknown): unknown => (value === undefined || value === null || value === "" ? nothing : html`<dt>${name}</dt><dd>${value}</dd>`);
+const glyphs: Record<string, string> = { model: "spark", tool: "tool", result: "check", accepted: "chat", claimed: "clock", settled: "check" };
+
+class Why extends LitElement {
+  static properties = { panel: { attribute: false }, data: { state: true }, problem: { state: true } };
+  panel!: { kind: "why" | "trace"; item: string; entry?: string };
+  data: Payload | null = null;
+  problem = "";
+
+  createRenderRoot(): HTMLElement {
+    return this;
+  }
+
+  willUpdate(changed: Map<string, unknown>): void {
+    if (changed.has("panel")) void this.load();
+  }
+
+  private async load(): Promise<void> {
+    this.data = null;
+    this.problem = "";
+    const { kind, item, entry } = this.panel;
+    try {
+      this.data = await store.client.request(kind === "why" ? "chat.why" : "runs.trace", kind === "why" ? { sessionKey: store.key, ...(entry ? { messageId: entry } : { item }) } : { item });
+    } catch (error) {
+      this.problem = (error as Error).message;
+    }
+  }
+
+  private tab(kind: "why" | "trace", label: string): unknown {
+    if (!store.client.has(kind === "why" ? "chat.why" : "runs.trace")) return nothing;
+    return html`<button type="button" role="tab" aria-selected=${this.panel.kind === kind} @click=${() => { store.panel = { ...this.panel, kind }; store.changed(); }}>${label}</button>`;
+  }
+
+  render(): unknown {
+    const close = () => { store.panel = null; store.changed(); };
+    return html`<aside class="why" aria-label="Why this answer">
+      <header><div role="tablist" aria-label="Panel">${this.tab("why", "Why")}${this.tab("trace", "Timeline")}</div>
+        <button type="button" class="ghost icon-only" aria-label="Close the panel" @click=${close}>${icon("close")}</button></header>
+      <div class="why-body" role="tabpanel" tabindex="0">${this.problem ? html`<p class="dim">${this.problem}</p>` : this.data ? (this.panel.kind === "why" ? this.why(this.data) : this.timeline(this.data)) : html`<p class="dim">Loading…</p>`}</div></aside>`;
+  }
+
+  private why(d: Payload): unknown {
+    const sections: Payload[] = d.prompt?.sections ?? [];
+    const total = sections.reduce((sum, s) => sum + s.bytes, 0) || 1;
+    const time = d.time ?? {};
+    const phases = ["queued", "model", "tools", "other"].filter((name) => time[name]);
+    const cache = d.cache ?? {};
+    return html`
+      <h3>Model</h3><dl>${fact("answered by", d.model?.used?.join(", "))}${fact("chosen by", d.model?.source)}${fact("thinking", d.thinking && html`<b>${d.thinking.level}</b> <span class="dim">${d.thinking.reason ?? ""}</span>`)}${fact("ended", d.model?.stopReason)}${fact("outcome", d.outcome)}</dl>
+      <h3>Time</h3><dl>${phases.map((name) => fact(name, html`${took(time[name])}${bar(time[name] / (time.total || 1))}`))}${fact("total", time.total ? took(time.total) : "")}</dl>
+      <h3>Cost</h3><dl>${fact("calls", d.cost?.calls)}${fact("tokens", `${count(d.cost?.input)} in, ${count(d.cost?.output)} out`)}${fact("cost", money(d.cost?.totalCost))}</dl>
+      <h3>Cache</h3><dl>${fact("read from cache", cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact("verdict", cache.verdict)}${cache.break ? fact("first difference", html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
+      <h3>Prompt <span class="dim">${size(total)}</span></h3><dl>${sections.map((s) => fact(s.name, html`${size(s.bytes)}${bar(s.bytes / total)}`))}</dl>
+      <h3>Tools <span class="dim">${d.tools?.offered?.length ?? 0} offered</span></h3><p class="tags">${(d.tools?.offered ?? []).map((t: any) => html`<code>${typeof t === "string" ? t : t.name}</code>`)}</p>
+      ${d.tools?.hidden?.length ? html`<details><summary>${d.tools.hidden.length} hidden</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.name, html`<span class="dim">${t.layer ?? t.reason ?? t.why ?? json(t)}</span>`))}</dl></details>` : nothing}
+      ${d.memories?.length ? html`<h3>Memories</h3><ul>${d.memories.map((m: Payload) => html`<li>${m.path}${m.startLine ? `:${m.startLine}` : ""}</li>`)}</ul>` : nothing}
+      ${d.taint?.length ? html`<h3>Taint</h3><p class="tags">${d.taint.map((t: unknown) => html`<code>${json(t)}</code>`)}</p>` : nothing}
+      ${this.raw(d)}`;
+  }
+
+  private timeline(d: Payload): unknown {
+    const steps: Payload[] = d.timeline ?? d.steps ?? [];
+    const start = steps[0]?.at ?? 0;
+    return html`<ol class="timeline">${steps.map((step) => {
+      const name = step.kind ?? step.what;
+      const { at: _at, kind: _kind, what: _what, ...rest } = step;
+      const text = step.detail || step.model || step.name || "";
+      return html`<li>${icon(glyphs[name] ?? "right")}<div><b>${name}</b> <span>${text}</span><details><summary>+${took(Math.max(0, step.at - start))}${step.ms ? `, took ${took(step.ms)}` : ""}</summary><pre tabindex="0">${json(rest)}</pre></details></div></li>`;
+    })}</ol>${this.raw(d)}`;
+  }
+
+  private raw(d: Payload): unknown {
+    return html`<details class="raw"><summary>Raw JSON</summary><pre tabindex="0">${json(d)}</pre></details>`;
+  }
+}
+customElements.define("pal-why", Why);
