@@ -31,7 +31,12 @@ def test_the_tools_and_their_arguments() -> None:
         assert tool.name == name
         assert tool.description
         assert all(p["description"] for p in tool.parameters["properties"].values())
-        assert set(tool.aliases.values()) <= set(tool.parameters["properties"]) | {"oldText", "newText", "step", "status"}
+        assert set(tool.aliases.values()) <= set(tool.parameters["properties"]) | {
+            "oldText",
+            "newText",
+            "step",
+            "status",
+        }
     assert offered == PARAMS
 
 

@@ -105,8 +105,6 @@ async def test_restarting_needs_a_gateway(home: Path) -> None:
         await act(home, "update.run")
 
 
-async def test_it_is_there_only_in_a_gateway_and_for_the_owner(tmp_path: Path) -> None:
+async def test_it_is_for_the_owner(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([])) as app:
-        assert "gateway" not in app.desk.tools
-    tool = make(Keeper("", {}))["gateway"]
-    assert tool.owner
+        assert app.desk.tools["gateway"].owner

@@ -68,6 +68,4 @@ def toolbox(views: Views) -> dict[str, Tool]:
     standing = Standing(views.settings, views.store, views.catalog, views.clock, views.environ, views.running)
     web = outside(views.settings, views.catalog, views.web, views.model)
     made = every(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
-    if views.restart is None:
-        return made
     return {**made, **gateway.make(gateway.Keeper(views.settings.home, views.environ, views.restart))}

@@ -34,7 +34,9 @@ from palinurus.providers.probe import probe_ollama
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Claim, Kept, SessionRow, Store
 from palinurus.store.sqlite.reader import open_reader
+from palinurus.tools import gateway
 from palinurus.tools.collect import Others, every
+from palinurus.tools.cron import Schedules
 from palinurus.tools.environ import child_env, search_path
 from palinurus.tools.memory import Recall
 from palinurus.tools.spawn import Nest
@@ -128,7 +130,15 @@ async def look(
         catalog,
         {  # a preview runs none of them
             **others.tools,
-            **every(cast(Recall, None), cast(Status, None), cast(Others, None), cast(Nest, None), web=web),
+            **every(
+                cast(Recall, None),
+                cast(Status, None),
+                cast(Others, None),
+                cast(Nest, None),
+                web=web,
+                schedules=cast(Schedules, object()),
+            ),
+            **gateway.make(gateway.Keeper(settings.home, environ)),
         },
         store,
         Transcripts(settings.home),

@@ -24,7 +24,7 @@ ABOUT: dict[str, str] = {
     "agents.defaults.subagents.allowAgents": "Which other agents sub-agents may be; * is all.",
     "agents.defaults.subagents.model": "The model of sub-agents, if it is not the agent's own.",
     "agents.defaults.subagents.thinking": "Their thinking level, if it is not the agent's own.",
-    "agents.defaults.subagents.runTimeoutSeconds": "How long one run of a sub-agent may take; 0 is no limit of its own.",
+    "agents.defaults.subagents.runTimeoutSeconds": "How long one run of a sub-agent may take; 0: no limit of its own.",
     "agents.defaults.subagents.archiveAfterMinutes": "When a finished sub-agent's session is archived; 0 is never.",
     "agents.defaults.subagents.requireAgentId": "Whoever starts a sub-agent must say which agent it is to be.",
     "agents.defaults.heartbeat.every": "How often the agent looks by itself for something to do; 0m is never.",

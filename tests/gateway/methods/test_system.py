@@ -58,6 +58,7 @@ async def test_waking_an_agent_begins_a_turn(tmp_path: Path) -> None:
     async with place(tmp_path / "h", model) as here:
         assert await here.call("wake", mode="now", text="the build is done") == {"ok": True}
         frames = await gathered(here.link, lambda f: f["event"] == "chat" and f["payload"]["state"] == "final")
-        assert (await here.refused("wake", mode="next-heartbeat", text="x")).code == "UNAVAILABLE"
+        assert await here.call("wake", mode="next-heartbeat", text="later") == {"ok": True}
     assert named(frames, "chat")[-1]["message"]["content"][0]["text"] == "I am up."
     assert "the build is done" in model.requests[0].messages[-1].text
+    assert len(model.requests) == 1  # the other waits for the next heartbeat

@@ -38,7 +38,7 @@ SET: list[tuple[str, str, dict[str, Any]]] = [
         "Queue mode set to followup. Queue debounce set to 2000ms. Queue cap set to 5. Queue drop set to old.",
         {"queueMode": "followup", "queueDebounceMs": 2000, "queueCap": 5, "queueDrop": "old"},
     ),
-    ("/exec host=node ask=off", "Exec defaults set (host=node, ask=off).", {"execHost": "node", "execAsk": "off"}),  # noqa: E501
+    ("/exec host=node ask=off", "Exec defaults set (host=node, ask=off).", {"execHost": "node", "execAsk": "off"}),
 ]  # fmt: skip
 
 
