@@ -152,8 +152,8 @@ def test_every_part_of_a_chain_needs_its_rule() -> None:
 
 
 def test_a_program_the_agent_can_rewrite_has_no_rule() -> None:
-    own = Program(("./run",), "/work/run", "/work/run", own=True)
-    assert matches((own,), (Rule("/work/run"), Rule("/work/*")), ExecRules()) == ("miss",)
+    own = Program(("./run",), "/folder/run", "/folder/run", own=True)
+    assert matches((own,), (Rule("/folder/run"), Rule("/folder/*")), ExecRules()) == ("miss",)
     assert storable((own,), ExecRules()) == () and storable((Program(("x",), ""),), ExecRules()) == ()
 
 
