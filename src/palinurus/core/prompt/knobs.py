@@ -16,8 +16,8 @@ Warn: TypeAlias = Literal["off", "once", "always"]
 
 # What a heartbeat asks when the config does not say. A fixed text of the specification: clients and models know it.
 HEARTBEAT = (
-    "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. Do not infer or repeat old tasks from prior "
-    "chats. If nothing needs attention, reply HEARTBEAT_OK."
+    "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. Do not infer or repeat old tasks from "
+    "prior chats. If nothing needs attention, reply HEARTBEAT_OK."
 )
 HASHED = 12  # hex digits of an owner's id that are shown
 
