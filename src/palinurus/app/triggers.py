@@ -31,13 +31,13 @@ class Program(Protocol):
     async def wait(self, item: str) -> ItemRow: ...
 
 
-def clockwork(app: Program) -> Clockwork:
-    """One for the program. Nothing runs before its `start`."""
+def doors(app: Program) -> Doors:
+    """What triggers see of the program."""
 
     async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
         return (await app.web.door.get(Ask(url, headers, body), ANSWER)).status
 
-    doors = Doors(
+    return Doors(
         app.settings,
         app.store,
         app.clock,
@@ -48,4 +48,8 @@ def clockwork(app: Program) -> Clockwork:
         post=post,
         channels=lambda: tuple(app.channels),
     )
-    return Clockwork(doors, Events(app.store))
+
+
+def clockwork(app: Program) -> Clockwork:
+    """One for the program. Nothing runs before its `start`."""
+    return Clockwork(doors(app), Events(app.store))

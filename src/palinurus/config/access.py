@@ -8,12 +8,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from palinurus.config.check import Finding, nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.gateway import Auth, ControlUi, Gateway
-from palinurus.config.schema.words import SecretText
+from palinurus.config.schema.words import SecretRef, SecretText
 from palinurus.config.settings import AuthMode, GatewaySettings, ProxySettings, Secret
 
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
@@ -167,3 +170,16 @@ def secret_text(
         hint = nearest(value.id, environ)
         findings.append(Finding(path, f"the environment variable {value.id} is not set", hint, fatal))
     return Secret(found)
+
+
+def loose_secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
+    """As `secret_text`, for a value the schema did not check. What is no secret at all is an empty one."""
+    if isinstance(value, dict):
+        try:
+            value = msgspec.convert(value, SecretRef)
+        except msgspec.ValidationError:
+            findings.append(Finding(path, "is neither a text nor a reference to a secret", "", False))
+            return Secret()
+    elif not isinstance(value, str):
+        return Secret()
+    return secret_text(value, path, environ, findings, fatal=False)

@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.access import secret_text
+from palinurus.config.access import loose_secret
 from palinurus.config.check import Finding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.schema.rest import Skills
-from palinurus.config.schema.words import SecretRef
 from palinurus.config.settings import AgentSettings, Secret, SkillEntry, SkillSettings
 from palinurus.core.memory.values import options
 from palinurus.core.types.keys import agent_id
@@ -75,21 +74,9 @@ def _entry(key: str, body: dict[str, Any], environ: Mapping[str, str], findings:
     told = told if isinstance(told, dict) else {}
     return SkillEntry(
         enabled=body.get("enabled") is not False,
-        key=_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
+        key=loose_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
         env={name: Secret(value) for name, value in told.items() if isinstance(value, str)},
     )
-
-
-def _secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
-    if isinstance(value, dict):
-        try:
-            value = msgspec.convert(value, SecretRef)
-        except msgspec.ValidationError:
-            findings.append(Finding(path, "is neither a text nor a reference to a secret", "", False))
-            return Secret()
-    elif not isinstance(value, str):
-        return Secret()
-    return secret_text(value, path, environ, findings, fatal=False)
 
 
 def _texts(value: Any) -> list[str]:

@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from palinurus.config.access import secret_text
+from palinurus.config.access import loose_secret
 from palinurus.config.check import Finding, nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.schema.words import ModelChoice, SecretRef
+from palinurus.config.schema.words import ModelChoice
 from palinurus.config.settings import FetchSettings, SearchSettings, Secret, WebSettings
 from palinurus.core.policy.address import Rules, opening
 
@@ -162,19 +160,9 @@ def _engine(
             key = environ.get(variable)
     url = address.strip().rstrip("/") if isinstance(address, str) else ""
     model = told.get("model")
-    return _secret(key, path, environ, findings), url, model if isinstance(model, str) else ""
-
-
-def _secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
-    if isinstance(value, dict):
-        try:
-            value = msgspec.convert(value, SecretRef)
-        except msgspec.ValidationError:
-            findings.append(Finding(path, "is neither a text nor a reference to a secret", "", False))
-            return Secret()
-    elif not isinstance(value, str) or not value.strip():
-        return Secret()
-    return secret_text(value, path, environ, findings, fatal=False)
+    if isinstance(key, str) and not key.strip():
+        key = None
+    return loose_secret(key, path, environ, findings), url, model if isinstance(model, str) else ""
 
 
 def _table(value: Any) -> dict[str, Any]:

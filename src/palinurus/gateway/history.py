@@ -15,7 +15,8 @@ from palinurus.gateway import reply
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.limits import KEEPALIVE
 from palinurus.gateway.port import Host
-from palinurus.gateway.rows import Rows
+from palinurus.gateway.rows import Rows, lines, projected
+from palinurus.gateway.rows import history as shown
 from palinurus.gateway.ws.frames import encode
 
 LIMIT, MOST = 200, 1000
@@ -32,23 +33,20 @@ async def history(request: web.BaseRequest, host: Host, typed: str) -> web.Strea
         return bad(f"limit is 1 to {MOST}; cursor is the nextCursor of an answer", "limit", code="invalid_value")
     desk = host.desk
     rows = Rows(desk) if desk is not None else None
-    record, messages = await rows.messages(str(key)) if rows is not None else (None, [])
-    if rows is None or record is None:
+    _, transcript = await rows.open(str(key)) if rows is not None else (None, None)
+    if rows is None or transcript is None:
         missing = {"ok": False, "error": {"type": "not_found", "message": f"Session not found: {key}"}}
         return reply.json(missing, 404)
-    first = page(str(key), messages, limit, cursor)
+    first = page(str(key), shown(transcript, limit, before=cursor or None))
     if "text/event-stream" not in request.headers.get("Accept", ""):
         return reply.json(first)
-    told = max((_seq(message) for message in messages), default=0)
-    return await _follow(request, host, rows, str(key), first, told)
+    return await _follow(request, host, rows, str(key), first, len(lines(transcript)))
 
 
-def page(key: str, messages: list[dict[str, Any]], limit: int, cursor: int) -> dict[str, Any]:
-    """The newest `limit` messages before `cursor` (0: of all), oldest first. The rows stand there twice: both names
-    are in use."""
-    before = [message for message in messages if not cursor or _seq(message) < cursor]
-    shown = before[-limit:]
-    more = len(before) > len(shown)
+def page(key: str, shown: list[dict[str, Any]]) -> dict[str, Any]:
+    """A run of messages, oldest first, and where the older ones begin. The rows stand there twice: both names are in
+    use."""
+    more = bool(shown) and _seq(shown[0]) > 1
     made: dict[str, Any] = {"sessionKey": key, "items": shown, "messages": shown, "hasMore": more}
     return {**made, "nextCursor": str(_seq(shown[0]))} if more else made
 
@@ -98,10 +96,12 @@ async def _follow(
                 await response.write(b": keep-alive\n\n")
                 continue
             watcher.wake.clear()
-            for message in (await rows.messages(key))[1]:
-                if _seq(message) > told:
-                    told = _seq(message)
-                    await response.write(_event("message", {"sessionKey": key, "message": message}))
+            _, transcript = await rows.open(key)
+            news = lines(transcript)[told:] if transcript is not None else []
+            for entry in news:
+                told += 1
+                message = projected(entry, told)
+                await response.write(_event("message", {"sessionKey": key, "message": message}))
     except ConnectionError:
         return response
     finally:

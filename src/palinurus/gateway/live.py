@@ -15,7 +15,7 @@ from typing import Any
 from palinurus.core.types.events import AgentEnd, Event, MessageEnd
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import session_key
-from palinurus.gateway.rows import Rows
+from palinurus.gateway.rows import Rows, lines, projected
 from palinurus.gateway.rpc import ALL_SESSIONS, Face, session_topic
 from palinurus.gateway.runs import Push, Run
 from palinurus.inbox.commands.desk import Desk
@@ -190,22 +190,22 @@ class Stage:
         if not self._face.followers(topics):
             self._seen.pop(session, None)
             return
-        record, messages = await self._rows.messages(session)
-        if record is None:
+        record, transcript = await self._rows.open(session)
+        if record is None or transcript is None:
             return
-        first = next((at for at, m in enumerate(messages) if m.get("item") == item), len(messages))
+        shown = lines(transcript)
+        first = next((at for at, entry in enumerate(shown) if entry.item == item), len(shown))
         ident, told = self._seen.get(session, (record.sessionId, first))
-        if ident != record.sessionId or told > len(messages):
+        if ident != record.sessionId or told > len(shown):
             told = 0
-        self._seen[session] = (record.sessionId, len(messages))
-        row = await self._rows.one(session) if told < len(messages) else None
-        for number in range(told, len(messages)):
-            message = messages[number]
+        self._seen[session] = (record.sessionId, len(shown))
+        row = await self._rows.one(session) if told < len(shown) else None
+        for number, entry in enumerate(shown[told:], told + 1):
             payload = {
                 "sessionKey": session,
-                "message": message,
-                "messageId": message["__openclaw"]["id"],
-                "messageSeq": message["__openclaw"]["seq"],
+                "message": projected(entry, number),
+                "messageId": entry.id,
+                "messageSeq": number,
                 "session": row,
             }
             self._face.tell(topics, "session.message", payload)

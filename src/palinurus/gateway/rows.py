@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -112,14 +112,13 @@ class Rows:
             return None
         return await self._desk.transcripts.load(seen.record.path(seen.key.agent), seen.agent.workspace)
 
-    async def messages(self, session: str) -> tuple[Record | None, list[dict[str, Any]]]:
-        """The session's record and all its messages, projected."""
+    async def open(self, session: str) -> tuple[Record | None, Transcript | None]:
+        """The session's record and its transcript; None and None if it has not begun."""
         key = session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
-            return None, []
+            return None, None
         seen = await self.seen(key)
-        transcript = await self.transcript(seen)
-        return (seen.record, history(transcript)) if transcript is not None else (None, [])
+        return seen.record, await self.transcript(seen)
 
 
 def _record(data: bytes) -> Record | None:
@@ -129,13 +128,18 @@ def _record(data: bytes) -> Record | None:
         return None
 
 
+def lines(transcript: Transcript) -> list[Said | Compaction]:
+    """What people see of the current path; the number of a line is its place here, from 1."""
+    return [entry for entry in transcript.path_to_leaf() if isinstance(entry, Said | Compaction)]
+
+
 def history(
     transcript: Transcript, limit: int | None = None, chars: int | None = None, before: int | None = None
 ) -> list[dict[str, Any]]:
     """The messages on the current path, projected, the last `limit` of them (of those before number `before`);
     nothing that compaction left out of the model's sight is missing here. Texts longer than `chars` are cut, and the
     whole is kept under 6 MiB."""
-    shown = [entry for entry in transcript.path_to_leaf() if isinstance(entry, Said | Compaction)]
+    shown = lines(transcript)
     shown = shown[: before - 1] if before is not None else shown
     first = max(0, len(shown) - limit) if limit is not None else 0
     made = [projected(entry, first + at + 1, chars) for at, entry in enumerate(shown[first:])]
@@ -227,12 +231,16 @@ _SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]
 }
 
 
-def title(messages: list[dict[str, Any]]) -> str:
+def title(shown: Sequence[Said | Compaction]) -> str:
     """The first thing somebody asked, short; "" if nobody did."""
-    for message in messages:
-        if message["role"] == "user" and (text := plain(message)):
-            return short(text, TITLE)
-    return ""
+    asked = (e.message.text for e in shown if isinstance(e, Said) and isinstance(e.message, User))
+    return next((short(text, TITLE) for text in asked if text), "")
+
+
+def last(shown: Sequence[Said | Compaction]) -> str:
+    """The newest words of either side, short; "" if there are none."""
+    spoken = (e for e in reversed(shown) if isinstance(e, Said) and isinstance(e.message, User | Assistant))
+    return next((short(text, PREVIEW) for entry in spoken if (text := plain(projected(entry, 0)))), "")
 
 
 def plain(message: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ what it may raise, what it sees of the gateway, and which events there are. Valu
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -42,6 +42,9 @@ def allows(scopes: Collection[str], needed: str | None) -> bool:
 
 class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True):
     """The base of a method's params: JSON names in camelCase, unknown fields refused."""
+
+
+Word = Annotated[str, msgspec.Meta(min_length=1)]  # a text that says something
 
 
 class ClientInfo(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

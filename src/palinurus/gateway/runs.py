@@ -55,16 +55,30 @@ class Run:
         self.inbound = inbound
         self.conn = ""  # the connection that asked for it
         self.started = 0
-        self.text = ""
         self.stop = ""  # why it was stopped, as chat.abort calls it
         self.waiting = False  # text came that nobody has been told of
         self._live: Live | None = None
         self._seq = 0
+        self._text = ""
         self._turn = ""  # text of this model turn
+        self._fresh: list[str] = []  # what came since; joined when asked for: adding to a long text copies it
         self._told = 0  # characters of `text` that were sent
         self._turn_told = 0
         self._replaced = False
         self._calls: dict[str, tuple[str, int]] = {}
+
+    @property
+    def text(self) -> str:
+        """All it has said so far."""
+        self._join()
+        return self._text
+
+    def _join(self) -> None:
+        if self._fresh:
+            fresh = "".join(self._fresh)
+            self._fresh.clear()
+            self._text += fresh
+            self._turn += fresh
 
     def feed(self, event: Event, now: int) -> list[Push]:
         """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
@@ -79,11 +93,12 @@ class Run:
         if not self.waiting:
             return []
         self.waiting = False
-        delta, turn = self.text[self._told :], self._turn[self._turn_told :]
+        self._join()
+        delta, turn = self._text[self._told :], self._turn[self._turn_told :]
         replace = {"replace": True} if self._replaced else {}
         if self._replaced:
-            delta, turn = self.text, self._turn
-        self._told, self._turn_told, self._replaced = len(self.text), len(self._turn), False
+            delta, turn = self._text, self._turn
+        self._told, self._turn_told, self._replaced = len(self._text), len(self._turn), False
         agent = self._agent("assistant", {"text": self._turn, "delta": turn, **replace}, now)
         chat = self._chat("delta", now, {"deltaText": delta, **replace, "message": self._message(now)})
         return [agent, chat]
@@ -102,6 +117,7 @@ class Run:
         pushes = self.flush(now)
         self._shown(event)
         if event.message is None:
+            self._join()
             self._turn, self._turn_told = "", 0
         return pushes
 
@@ -127,11 +143,11 @@ class Run:
 
     def _say(self, kind: str, text: str) -> None:
         if kind == "replace":
-            self.text = self.text[: len(self.text) - len(self._turn)] + text
+            self._join()
+            self._text = self._text[: len(self._text) - len(self._turn)] + text
             self._turn, self._replaced = text, True
         else:
-            self.text += text
-            self._turn += text
+            self._fresh.append(text)
         self.waiting = True
 
     def _tool_start(self, event: ToolStart, now: int) -> list[Push]:
@@ -199,7 +215,7 @@ class Run:
         failed = event.failure is not None and not stopped
         if not failed and not stopped:
             whole = spoken([m for m in event.messages if isinstance(m, Assistant)])
-            self.text = whole if self._live is None or not self.text else self.text
+            self._text = whole if self._live is None or not self.text else self.text
         ended = {"aborted": stopped, "endedAt": event.ended or now}
         if failed:
             assert event.failure is not None

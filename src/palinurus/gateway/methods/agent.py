@@ -11,12 +11,10 @@ from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.messages import Assistant
 from palinurus.gateway.methods import chat
-from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.runs import Run
 from palinurus.gateway.scene import Scene, scene, sender
 from palinurus.store.port import ItemRow
-
-Word = Annotated[str, Meta(min_length=1)]
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
 

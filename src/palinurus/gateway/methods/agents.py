@@ -11,11 +11,9 @@ from msgspec import Meta
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels.thinking import row as level_row
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.workspace.files import FIRST, NAMES, OTHERS
-
-Word = Annotated[str, Meta(min_length=1)]
 
 FILES = (*NAMES, FIRST, *OTHERS)
 LARGEST = 1_000_000  # characters of one file

@@ -15,11 +15,10 @@ from palinurus.config import approvals
 from palinurus.config.rewrite import digest
 from palinurus.core.types.approval import Ask, Decision
 from palinurus.errors import PalinurusError
-from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.approvals import Board, Row
 
-Word = Annotated[str, Meta(min_length=1)]
 PREFIX = "plugin:"
 EXEC_MS, PLUGIN_MS = 1_800_000, 120_000
 NOT_FOUND = {

@@ -14,9 +14,9 @@ from palinurus.core.types.inbound import Inbound, Target
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import chat
 from palinurus.gateway.methods.patch import Refused, changes
-from palinurus.gateway.methods.sessions import Keyed, Label, Word
+from palinurus.gateway.methods.sessions import Keyed, Label
 from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene, sender
 from palinurus.inbox.commands.facts import changed, facts
 from palinurus.sessions import moves

@@ -15,13 +15,12 @@ from palinurus.core.types.usage import Usage
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import agents, commands, models
 from palinurus.gateway.rows import history, projected
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import Scene, scene, sender
 from palinurus.inbox.control import stops
 from palinurus.sessions.entries import Said
 from palinurus.store.port import Accepted
 
-Word = Annotated[str, Meta(min_length=1)]
 Key = Annotated[str, Meta(min_length=1, max_length=512)]
 
 CHANNEL = "webchat"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from palinurus.gateway.methods.sessions import Keyed
 from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, RpcError, Word
 from palinurus.gateway.scene import Scene, scene
 from palinurus.inbox.commands.facts import changed
 from palinurus.sessions import moves
@@ -18,8 +17,6 @@ from palinurus.sessions.entries import millis
 from palinurus.sessions.path import Checkpoint, checkpoints, undo
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import SessionRow
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Point(Keyed, frozen=True, kw_only=True):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.commands.table import menu
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class List(Params, frozen=True):

@@ -15,10 +15,8 @@ from palinurus.config.load import Reading, read
 from palinurus.config.redact import redacted
 from palinurus.config.rewrite import Rewritten, Stale, digest
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Nothing(Params, frozen=True):

@@ -8,11 +8,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from palinurus.errors import PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Face, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.tools.cron import Maker, Schedules
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Nothing(Params, frozen=True):

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Search(Params, frozen=True):

@@ -5,17 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from palinurus.config import rewrite
 from palinurus.core.types.keys import agent_id
 from palinurus.errors import ConfigError, PalinurusError
-from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-
-Word = Annotated[str, Meta(min_length=1)]
 
 MAIN = "main"
 _OTHER = re.compile(r"[^a-z0-9_-]+")

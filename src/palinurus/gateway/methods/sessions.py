@@ -6,11 +6,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rows import PREVIEW, Seen, history, plain, short, title
-from palinurus.gateway.rpc import ALL_SESSIONS, READ, Call, Method, Params, RpcError, session_topic
+from palinurus.gateway.rows import Seen, history, last, lines, plain, short, title
+from palinurus.gateway.rpc import ALL_SESSIONS, READ, Call, Method, Params, RpcError, Word, session_topic
 from palinurus.gateway.scene import Scene, scene
 
-Word = Annotated[str, Meta(min_length=1)]
 Label = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -103,12 +102,11 @@ def _wanted(here: Scene, seen: Seen, asked: List) -> bool:
 
 async def _described(here: Scene, seen: Seen, row: dict[str, Any], asked: List) -> None:
     transcript = await here.rows.transcript(seen)
-    messages = history(transcript, None, 400) if transcript is not None else []
+    shown = lines(transcript) if transcript is not None else []
     if asked.include_derived_titles and not row.get("label"):
-        row["derivedTitle"] = title(messages) or row["key"]
-    last = next((m for m in reversed(messages) if m["role"] in ("user", "assistant") and plain(m)), None)
-    if asked.include_last_message and last is not None:
-        row["lastMessagePreview"] = short(plain(last), PREVIEW)
+        row["derivedTitle"] = title(shown) or row["key"]
+    if asked.include_last_message and (text := last(shown)):
+        row["lastMessagePreview"] = text
 
 
 async def preview(call: Call, asked: Preview) -> dict[str, Any]:

@@ -13,13 +13,11 @@ from palinurus.config.keypath import show
 from palinurus.config.redact import MARKER
 from palinurus.core.skills.skill import Requires, Skill
 from palinurus.errors import NotFound, PalinurusError
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.commands.desk import Desk
 from palinurus.workspace.roots import managed
 from palinurus.workspace.shelf import Stock
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Status(Params, frozen=True):

@@ -6,12 +6,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.children.nest import Nest
 from palinurus.inbox.children.views import RECENT
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class List(Params, frozen=True):

@@ -11,11 +11,9 @@ from msgspec import Meta
 from palinurus import __version__
 from palinurus.gateway.client import kept_identity
 from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params, Word
 from palinurus.gateway.scene import Scene, scene
 from palinurus.gateway.ws.device import pack
-
-Word = Annotated[str, Meta(min_length=1)]
 
 RECENT = 10
 LINES, BYTES = 500, 250_000  # of a log, if nobody says

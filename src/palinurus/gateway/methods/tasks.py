@@ -6,14 +6,12 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.runs import Run
 from palinurus.gateway.scene import scene
 from palinurus.inbox import tasks
 from palinurus.inbox.promises import Open, opened
 from palinurus.inbox.tasks import TITLE
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class List(Params, frozen=True):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from palinurus.core.policy.groups import PROFILES, canonical
 from palinurus.core.types.inbound import Inbound, Target
@@ -13,10 +12,8 @@ from palinurus.core.types.model import Failure
 from palinurus.gateway.invoke import DENIED
 from palinurus.gateway.methods import chat
 from palinurus.gateway.offers import grouped, hidden, label, offer
-from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene, sender
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Catalog(Params, frozen=True):

@@ -10,12 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.gateway.rows import history, plain, short
-from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.gateway.spent import totals
 from palinurus.store.port import Spent
 
-Word = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
 
 DAYS = 30

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from palinurus.core.types.keys import session_key
-from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError
+from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import Scene, scene
 from palinurus.gateway.why import trace, why
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import ItemRow
-
-Word = Annotated[str, Meta(min_length=1)]
 
 
 class Why(Params, frozen=True):
