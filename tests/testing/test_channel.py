@@ -2,8 +2,9 @@ import asyncio
 
 import pytest
 
+from palinurus.core.types.channel import NotSent, Sent
 from palinurus.core.types.inbound import Target
-from palinurus.core.types.outbound import NotSent, Reply, Sent
+from palinurus.core.types.outbound import Reply
 from palinurus.testing.channel import FakeChannel
 
 
@@ -19,21 +20,15 @@ async def test_what_was_sent_is_what_the_human_saw():
 
 
 @pytest.mark.parametrize(
-    ("fault", "seen", "fatal", "uncertain"),
-    [
-        ("lost", 0, False, True),
-        ("shown", 1, False, True),
-        ("limited", 0, False, False),
-        ("refused", 0, True, False),
-        ("down", 0, False, False),
-    ],
+    ("fault", "seen", "trouble"),
+    [("lost", 0, "cut"), ("shown", 1, "cut"), ("limited", 0, "limited"), ("refused", 0, "gone"), ("down", 0, "down")],
 )
-async def test_faults(fault, seen, fatal, uncertain):
+async def test_faults(fault, seen, trouble):
     channel = FakeChannel()
     channel.faults = [fault]
     answer = await channel.send(reply())
     assert isinstance(answer, NotSent)
-    assert (len(channel.seen), answer.fatal, answer.uncertain) == (seen, fatal, uncertain)
+    assert (len(channel.seen), answer.trouble) == (seen, trouble)
     assert (await channel.find(reply()) is not None) == bool(seen)
     assert isinstance(await channel.send(reply()), Sent)
     assert bool(channel.doubled) == bool(seen)

@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from typing import Any
 
-from palinurus.channels import CHANNELS, channel
+from palinurus.channels import CHANNELS
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import NAMES as TOOLS
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.outbound import Channel
 from palinurus.inbox.commands.desk import Answer, Call, Command, Scope
 from palinurus.inbox.commands.table import NAMES as COMMANDS
 from palinurus.inbox.route import route
@@ -42,24 +40,6 @@ def loaded(settings: Settings, hooks: Hooks, given: Brought | None = None) -> Pl
 def brought(settings: Settings) -> Brought:
     """What plugins bring, for commands that only look: nothing of it is wired."""
     return load.load(settings, Hooks(), TAKEN).brought if settings.plugins.wanted else Brought()
-
-
-def opened(name: str, config: dict[str, Any], given: Brought) -> Channel | None:
-    """The channel of a configured name: ours, else a plugin's. None if there is none, or the plugin's cannot be made.
-
-    Raises ConfigError for settings of our own channels that are wrong.
-    """
-    make = given.channels.get(name)
-    if make is None:
-        made = channel(name, config)
-        if made is None:
-            log.warning("channels.%s: there is no such channel; it is left out", name)
-        return made
-    try:
-        return make(config)
-    except Exception:  # border: a plugin's channel that cannot be made stops nobody else
-        log.exception("channels.%s: its plugin cannot open it; it is left out", name)
-        return None
 
 
 def session(inbound: Inbound, settings: Settings) -> str:

@@ -19,6 +19,7 @@ from palinurus.agent.prepare import Parts, Preparer
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import Services, Turns
 from palinurus.app import mcp, models, plugins
+from palinurus.app.channels import opened
 from palinurus.app.children import nest
 from palinurus.app.promises import promises
 from palinurus.app.room import Family, compactions
@@ -29,10 +30,11 @@ from palinurus.app.webhooks import webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
+from palinurus.core.types.channel import Channel
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
-from palinurus.core.types.outbound import Channel, Reply
+from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
 from palinurus.inbox.commands.desk import Desk
@@ -148,14 +150,12 @@ class App:
         self.settings = msgspec.structs.replace(self.settings, skills=skills)
 
     def _channels(self) -> None:
-        for name, config in self.settings.channels.items():
-            made = None if name in self.channels else plugins.opened(name, config, self.plugins.brought)
-            if made is not None:
-                self.channels[name] = made
+        self.web = Web(self.settings.web, self.clock)
+        made = opened(self.settings, self.store, self.clock, self.web.door, self.plugins.brought)
+        self.channels = {**made, **self.channels}
 
     def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
         doors = Doors(lambda letter: self.dispatcher.submit(letter), self.wait)
-        self.web = Web(self.settings.web, self.clock)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self.processes = commands(self.settings, self.store, self.clock, lambda told: self.dispatcher.submit(told))

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.outbound import Channel
+from palinurus.core.types.channel import Channel
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.store.port import ItemRow, Store
 from palinurus.tools.web.door import Ask, Limits

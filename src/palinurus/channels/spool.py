@@ -11,10 +11,12 @@ import asyncio
 import json
 import logging
 import os
-from typing import Any
 
+from palinurus.channels.basic import Basic
+from palinurus.channels.kit import Kit
+from palinurus.core.types.channel import NotSent, Sent, Submit
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.outbound import NotSent, Reply, Sent, Submit
+from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
 from palinurus.points import point
 
@@ -24,21 +26,22 @@ MAX_FILE = 2_000_000
 LOOK = 0.2  # seconds between looks into the folder
 
 
-def make(config: dict[str, Any]) -> Spool:
-    folder = config.get("dir")
-    if not isinstance(folder, str) or not folder:
+def make(kit: Kit) -> Spool:
+    """Raises ConfigError without a folder."""
+    folder = kit.text("dir")
+    if not folder:
         hint = 'set it to a folder, e.g. "~/spool"'
         raise ConfigError((Problem("channels.spool.dir", "is missing", hint=hint),))
-    return Spool(os.path.expanduser(folder), float(config.get("pollSeconds", LOOK)))
+    return Spool(os.path.expanduser(folder), float(kit.own.get("pollSeconds", LOOK)))
 
 
-class Spool:
+class Spool(Basic):
     """Implements `Channel`."""
 
     name = "spool"
-    dedupes = False
 
     def __init__(self, folder: str, look: float = LOOK) -> None:
+        super().__init__()
         self._in = os.path.join(folder, "in")
         self._bad = os.path.join(folder, "bad")
         self._out = os.path.join(folder, "out.jsonl")
@@ -48,6 +51,7 @@ class Spool:
         for folder in (self._in, self._bad):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         loop = asyncio.get_running_loop()
+        self.became("ready")
         while True:
             for name in sorted(os.listdir(self._in)):
                 if not name.startswith("."):

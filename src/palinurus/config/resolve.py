@@ -15,6 +15,7 @@ import msgspec
 from palinurus.config import access, bindings, credentials, durations, mcp, paths, plugins, supply, upkeep, web
 from palinurus.config.approvals import approvals
 from palinurus.config.blocks import blocks
+from palinurus.config.channels import accounts
 from palinurus.config.check import Finding
 from palinurus.config.compaction import compaction
 from palinurus.config.context import context
@@ -78,7 +79,9 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
     agents = supply.supplied(prompted(agents, written, config), written, config)
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
-    channels = {name: body for name, body in (config.channels or {}).items() if name != "defaults"}
+    written_channels = {k: wrap(v, ("channels", k)) for k, v in (config.channels or {}).items()}
+    usual = written_channels.pop("defaults", {})
+    channels = {k: v for k, v in written_channels.items() if v.get("enabled") is not False}
     blocks_on, block = blocks(config.agents.defaults if config.agents else None)
     return Settings(
         blocks_on=blocks_on,
@@ -110,7 +113,8 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         runtimes=runtimes(config, written, agents),
         plugins=plugins.plugins(config, home, environ, findings),
         scripts=plugins.scripts(config, home, environ),
-        channels={k: wrap(v, ("channels", k)) for k, v in channels.items() if v.get("enabled") is not False},
+        channels=channels,
+        accounts=accounts(channels, usual, findings),
         approvals=approvals(config, written, agents, home),
         logging=_plain(config.logging),
         env=_env(config.env or {}),

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.approvals import AgentRules
+from palinurus.config.channels import AccountSettings
 from palinurus.config.compaction import CompactionSettings
 from palinurus.config.context import ContextSettings
 from palinurus.config.cron import CronSettings
@@ -359,6 +360,7 @@ class Settings(msgspec.Struct, frozen=True):
     plugins: PluginSettings = PluginSettings()
     scripts: ScriptSettings = ScriptSettings()  # hooks.internal
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
+    accounts: dict[str, dict[str, AccountSettings]] = {}  # of the same channels, complete
     blocks_on: bool = False  # agents.defaults.blockStreamingDefault
     blocks: BlockSettings = BlockSettings()
     approvals: dict[str, AgentRules] = {}  # by agent: how commands are judged

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.outbound import Channel, NotSent, Reply, Sent
+from palinurus.core.types.channel import Channel, NotSent, Sent
+from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
@@ -23,6 +24,7 @@ from palinurus.store.port import Outgoing, Store
 log = logging.getLogger(__name__)
 
 WAITS = (1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)  # seconds before the next try
+FATAL = frozenset(("blocked", "gone", "refused"))
 LOOK = 30.0  # seconds between looks when nothing wakes us: rows whose time has come
 
 _decoder = msgspec.json.Decoder(Reply)
@@ -106,11 +108,11 @@ class Deliverer:
         return msgspec.structs.replace(reply, text=str(change.get("content", reply.text)))
 
     async def _failed(self, channel: Channel, row: Outgoing, reply: Reply, result: NotSent) -> float | None:
-        if result.fatal or row.attempts > len(WAITS):
+        if result.trouble in FATAL or row.attempts > len(WAITS):
             self._sent(reply, "", result.reason)
             await self._give_up(row, result.reason)
             return None
-        if result.uncertain:
+        if result.trouble == "cut":
             found = await channel.find(reply)
             if found is not None:
                 await self._store.delivered(row.id, found.message_id, self._clock.now())

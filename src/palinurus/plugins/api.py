@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config.plugins import PluginEntry
-from palinurus.core.types.outbound import Channel
+from palinurus.core.types.channel import Channel
 from palinurus.core.types.tool import Tool
 from palinurus.core.types.vendor import Vendor
 from palinurus.plugins.function import Hooked, threaded, tool

@@ -10,21 +10,24 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from palinurus.channels.basic import Basic
+from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, Sent, Submit
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.outbound import NotSent, Reply, Sent, Submit
+from palinurus.core.types.outbound import Reply
 
 # lost: not shown, nobody knows; shown: shown, the acknowledgement was lost; late: shown, acknowledged when
 # `release()` is called; limited: 429; refused: never will be; down: not now; raises: breaks the port's promise
 Fault: TypeAlias = Literal["lost", "shown", "late", "limited", "refused", "down", "raises"]
 
 _ANSWERS: dict[str, NotSent] = {
-    "lost": NotSent("the connection was cut", uncertain=True),
-    "shown": NotSent("the connection was cut", uncertain=True),
-    "limited": NotSent("too many requests", retry_after=1.0),
-    "refused": NotSent("the chat does not exist", fatal=True),
+    "lost": NotSent("the connection was cut", "cut"),
+    "shown": NotSent("the connection was cut", "cut"),
+    "limited": NotSent("too many requests", "limited", retry_after=1.0),
+    "refused": NotSent("the chat does not exist", "gone"),
     "down": NotSent("connection refused", retry_after=0.5),
 }
 _SHOWN = ("shown", "late")
+_PLAIN = Abilities()
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -37,15 +40,29 @@ class Seen(msgspec.Struct, frozen=True):
     kind: str
 
 
-class FakeChannel:
-    """Implements `core.types.outbound.Channel`.
+def _is(one: Seen, act: Edit | Delete) -> bool:
+    return one.message_id == act.message_id
 
-    dedupes: the platform shows a client_id once however often it is sent. finds: `find` can read back.
+
+class FakeChannel(Basic):
+    """Implements `core.types.channel.Channel`.
+
+    dedupes: the platform shows a client_id once however often it is sent. finds: `find` can read back. What it is
+    asked besides (`act`) is in `acts`; edits and deletions change what was `seen`.
     """
 
-    def __init__(self, name: str = "fake", *, dedupes: bool = False, finds: bool = True) -> None:
-        self._name = name
-        self._dedupes = dedupes
+    def __init__(
+        self,
+        name: str = "fake",
+        *,
+        dedupes: bool = False,
+        finds: bool = True,
+        abilities: Abilities = _PLAIN,
+    ) -> None:
+        super().__init__()
+        self.name = name
+        self.dedupes = dedupes
+        self.abilities = abilities
         self._finds = finds
         self._submit: Submit | None = None
         self._running = asyncio.Event()
@@ -53,20 +70,14 @@ class FakeChannel:
         self.seen: list[Seen] = []
         self.sends: list[Reply] = []  # every call of `send`, those that failed included
         self.faults: list[Fault | None] = []
+        self.acts: list[tuple[Target, Act]] = []
         self.accepted: list[str] = []  # ids `submit` has returned: what the platform was acknowledged
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def dedupes(self) -> bool:
-        return self._dedupes
 
     async def run(self, submit: Submit) -> None:
         """Receive until cancelled. Messages come from `receive`."""
         self._submit = submit
         self._running.set()
+        self.became("ready")
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -79,7 +90,7 @@ class FakeChannel:
         """A human writes; with `times` > 1 the platform delivers the same event again. Returns the ids given."""
         await asyncio.wait_for(self._running.wait(), 10)
         assert self._submit is not None
-        inbound = Inbound(Target(self._name, to), Sender(sender), event, text, 0)
+        inbound = Inbound(Target(self.name, to), Sender(sender), event, text, 0)
         ids = [await self._submit(inbound) for _ in range(times)]
         self.accepted += ids
         return ids
@@ -101,6 +112,18 @@ class FakeChannel:
         """The message already shown for this client_id, if the platform can tell."""
         return self._known(reply) if self._finds else None
 
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        """Note it; an edit or a deletion changes what the human sees."""
+        self.acts.append((target, act))
+        if isinstance(act, (Edit, Delete)):
+            self.seen = [
+                msgspec.structs.replace(one, text=act.text) if isinstance(act, Edit) and _is(one, act) else one
+                for one in self.seen
+                if isinstance(act, Edit) or not _is(one, act)
+            ]
+            return Sent(act.message_id)
+        return Sent("")
+
     def release(self) -> None:
         """Let acknowledgements that are late arrive."""
         self._released.set()
@@ -120,9 +143,9 @@ class FakeChannel:
         return next((Sent(one.message_id) for one in self.seen if one.client_id == reply.client_id), None)
 
     def _show(self, reply: Reply) -> Sent:
-        known = self._known(reply) if self._dedupes else None
+        known = self._known(reply) if self.dedupes else None
         if known is not None:
             return known
-        ident = f"{self._name}-{len(self.seen) + 1}"
+        ident = f"{self.name}-{len(self.seen) + 1}"
         self.seen.append(Seen(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
         return Sent(ident)

@@ -19,6 +19,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     owner: bool = False  # decided by the server's credentials or allowlist, never by the message
     allowed: bool = False  # on an allowlist: may give directives and commands
+    bot: bool = False  # the platform says that a program writes
     scopes: tuple[str, ...] = ()  # what a gateway client's credentials grant, e.g. operator.admin
 
     @property
@@ -34,6 +35,24 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     to: str = ""
     account: str = "default"
     thread: str = ""
+
+
+class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that came with a message, already on our disk. `name` is what its sender called it: for display only."""
+
+    path: str
+    name: str
+    mime: str
+    size: int
+    voice: bool = False  # spoken into the phone: its words are wanted
+
+
+class Quote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The message that one answers."""
+
+    id: str
+    sender: str = ""
+    text: str = ""
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -55,6 +74,12 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     roles: tuple[str, ...] = ()  # the sender's, by id
     system: bool = False  # the program says it, not a person: its text holds no directives and no commands
     push: bool = True  # False: the sender waits for the reply itself (HTTP, terminal); no outbox row is made
+    mentioned: bool = False  # in a group: the agent was named, answered or commanded, as the platform tells
+    pressed: str = ""  # the id of our message whose button was pressed
+    title: str = ""  # the group's name, for display
+    quote: Quote | None = None
+    files: tuple[Attachment, ...] = ()
+    before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property

@@ -1,0 +1,95 @@
+"""Files that came in and files that go out, for channels. In: below the home, under names we choose. Out: only what
+lies in a workspace, or behind an address that the one door lets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mimetypes
+import os
+import re
+import secrets
+from collections.abc import AsyncIterable
+
+from palinurus.channels.kit import File
+from palinurus.clock import Clock
+from palinurus.core.types.inbound import Attachment
+from palinurus.tools.web.door import Ask, Door, Limits, Shut
+
+_UNSAFE = re.compile(r"[^\w.-]+")
+_TIME = 60.0
+
+
+class Files:
+    """Implements `channels.kit.Media` for one account; `most` is the largest file that is kept."""
+
+    def __init__(self, folder: str, roots: tuple[str, ...], most: int, door: Door, clock: Clock) -> None:
+        self._folder = folder
+        self._roots = tuple(os.path.realpath(root) for root in roots)
+        self._most = most
+        self._door = door
+        self._clock = clock
+
+    async def save(self, name: str, mime: str, data: bytes | AsyncIterable[bytes]) -> Attachment | str:
+        whole = data if isinstance(data, bytes) else await self._read(data)
+        if whole is None or len(whole) > self._most:
+            return f"{name[:80]} is larger than {self._most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+        kind = mime.partition(";")[0].strip().lower() or "application/octet-stream"
+        path = os.path.join(self._folder, f"{self._clock.now()}-{secrets.token_hex(4)}-{_named(name, kind)}")
+        try:
+            await asyncio.to_thread(_write, path, whole)
+        except OSError as exc:
+            return f"{name[:80]} could not be kept: {exc.strerror}"
+        return Attachment(path, name[:200], kind, len(whole))
+
+    async def _read(self, chunks: AsyncIterable[bytes]) -> bytes | None:
+        held = bytearray()
+        async for chunk in chunks:
+            held += chunk
+            if len(held) > self._most:
+                return None
+        return bytes(held)
+
+    async def load(self, source: str, most: int) -> File | str:
+        if source.startswith(("http://", "https://")):
+            return await self._fetch(source, most)
+        real = os.path.realpath(source)
+        if not any(real == root or real.startswith(root + os.sep) for root in self._roots):
+            return f"{os.path.basename(source)[:80]} is not in a workspace"
+        try:
+            data = await asyncio.to_thread(_load, real, most)
+        except OSError as exc:
+            return f"{os.path.basename(source)[:80]} cannot be read: {exc.strerror}"
+        if data is None:
+            return f"{os.path.basename(source)[:80]} is larger than {most:,} bytes"
+        return File(os.path.basename(real), mimetypes.guess_type(real)[0] or "application/octet-stream", data)
+
+    async def _fetch(self, url: str, most: int) -> File | str:
+        try:
+            found = await self._door.get(Ask(url), Limits(most, _TIME))
+        except Shut as exc:
+            return str(exc)
+        if found.status != 200 or found.cut:
+            return f"{url[:200]}: {'larger than can be sent' if found.cut else f'answered {found.status}'}"
+        kind = found.type or "application/octet-stream"
+        return File(_named(found.url.partition("?")[0].rpartition("/")[2], kind), kind, found.data)
+
+
+def _named(name: str, mime: str) -> str:
+    """A file name that is only a name."""
+    stem, suffix = os.path.splitext(_UNSAFE.sub("_", os.path.basename(name.replace("\\", "/"))).strip("._"))
+    return (stem[:60] or "file") + (suffix[:12] or mimetypes.guess_extension(mime) or "")
+
+
+def _write(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _load(path: str, most: int) -> bytes | None:
+    with open(path, "rb") as source:
+        data = source.read(most + 1)
+    return data if len(data) <= most else None

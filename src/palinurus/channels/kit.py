@@ -1,0 +1,78 @@
+"""What a channel's factory is given: its settings, and the parts of the program that it may use."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Mapping
+from typing import Any, NamedTuple, Protocol
+
+from palinurus.clock import Clock
+from palinurus.config.channels import AccountSettings
+from palinurus.config.secrets import Secret
+from palinurus.core.types.inbound import Attachment
+from palinurus.errors import ConfigError, Problem
+
+
+class File(NamedTuple):
+    """A file to be sent."""
+
+    name: str
+    mime: str
+    data: bytes
+
+
+class Media(Protocol):
+    """Files in and out. Both answer with a text for people when it does not work; neither raises."""
+
+    async def save(self, name: str, mime: str, data: bytes | AsyncIterable[bytes]) -> Attachment | str:
+        """Keep a file that came in, within the account's size limit (read no further than that)."""
+        ...
+
+    async def load(self, source: str, most: int) -> File | str:
+        """A file of the workspace, or one behind an address (through the one door), at most `most` bytes."""
+        ...
+
+
+class Memo(Protocol):
+    """Small records of this account that outlive the process: where we were in the platform's stream, and the like."""
+
+    async def get(self, key: str) -> bytes | None: ...
+
+    async def put(self, key: str, data: bytes) -> None:
+        """On disk when this returns."""
+        ...
+
+
+class Kit(NamedTuple):
+    """For one account. `own` is its section of the config, the account's keys over the
+    channel's; secrets are `Secret`."""
+
+    settings: AccountSettings
+    own: Mapping[str, Any]
+    clock: Clock
+    media: Media
+    memo: Memo
+    folder: str  # for what a library keeps itself; made by whoever writes there first
+    commands: tuple[tuple[str, str], ...] = ()  # (name, what it does) for the platform's own menu
+
+    @property
+    def account(self) -> str:
+        return self.settings.account
+
+    def secret(self, key: str) -> Secret:
+        """A secret of the account. Raises ConfigError when it is not set."""
+        found = self.own.get(key)
+        if isinstance(found, str):
+            found = Secret(found)
+        if not isinstance(found, Secret) or not found:
+            where = f"channels.{self.settings.channel}"
+            if self.account != "default":
+                where += f".accounts.{self.account}"
+            raise ConfigError(
+                (Problem(f"{where}.{key}", "is missing", hint="set it, best as ${NAME} of the environment"),)
+            )
+        return found
+
+    def text(self, key: str, usual: str = "") -> str:
+        """A text of the account's section, or the usual one."""
+        found = self.own.get(key)
+        return found if isinstance(found, str) and found else usual
