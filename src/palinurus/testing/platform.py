@@ -1,0 +1,111 @@
+"""What a fake platform offers besides its own API, so that one suite can test every channel (`conformance/channel.py`).
+
+A fake speaks the platform's real protocol on loopback; these methods are the humans in front of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any, NamedTuple, Protocol
+
+from palinurus.app.media import Files
+from palinurus.channels.kit import Kit
+from palinurus.clock import Clock, SystemClock
+from palinurus.config.channels import accounts
+from palinurus.config.secrets import wrap
+from palinurus.core.types.channel import Channel, Trouble
+from palinurus.tools.web.door import Door
+
+
+class Shown(NamedTuple):
+    """One message of the agent as a human sees it now: edits applied, deleted ones gone."""
+
+    message_id: str
+    text: str  # what can be read, without markup
+    media: tuple[str, ...] = ()  # names of files
+    buttons: tuple[str, ...] = ()  # labels
+    reply_to: str = ""
+
+
+class Platform(Protocol):
+    """A fake server with people. Started and stopped with `async with`."""
+
+    name: str  # the channel's id
+    troubles: tuple[Trouble, ...]  # what `fail` can do here
+    groups: bool  # are there groups?
+
+    async def __aenter__(self) -> Platform: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...
+
+    def channel(self, folder: str) -> Channel:
+        """A new client of this server, as after a start of the program; what it keeps is below `folder`."""
+        ...
+
+    async def say(
+        self, text: str, *, chat: str = "", sender: str = "", event: str = "", mention: bool = False, times: int = 1
+    ) -> str:
+        """A human writes; "" = the usual chat with the usual person. A chat named "group" is a group. `times` > 1: the
+        platform tells us the same event again. Returns the platform's id of the message."""
+        ...
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        """The agent's messages in a chat, oldest first."""
+        ...
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        """A human presses a button (only where abilities.buttons > 0)."""
+        ...
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        """The next `times` sends go wrong this way; "cut" shows the message and loses the answer."""
+        ...
+
+    async def cut(self) -> None:
+        """The connection to us breaks, and new ones are refused."""
+        ...
+
+    async def mend(self) -> None:
+        """Connections are taken again; what people said meanwhile is delivered as the real platform does."""
+        ...
+
+
+class Papers:
+    """Implements `Memo` with files, so that it outlives the client it was given to."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    async def get(self, key: str) -> bytes | None:
+        return await asyncio.to_thread(_read, self._path(key))
+
+    async def put(self, key: str, data: bytes) -> None:
+        await asyncio.to_thread(_write, self._path(key), data)
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._folder, key.encode().hex())
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as source:
+            return source.read()
+    except FileNotFoundError:
+        return None
+
+
+def _write(path: str, data: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as out:
+        out.write(data)
+
+
+def kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> Kit:
+    """A kit for one account in tests: files and records below `folder`; `own` is its section of the config."""
+    section = wrap(own, ("channels", name))
+    settings = accounts({name: section}, {}, [])[name]["default"]
+    now = clock or SystemClock()
+    files = Files(os.path.join(folder, "inbound"), (folder,), settings.media, Door(), now)
+    menu = (("help", "what you can say"), ("status", "how it goes"))
+    return Kit(settings, settings.own, now, files, Papers(os.path.join(folder, "memo")), folder, menu)
