@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+unexport PYTHONDONTWRITEBYTECODE  # compiled modules are what starts quickly
 RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 
 .PHONY: web screenshots run test check seeds bench torture compat clean
@@ -9,7 +10,7 @@ RUN_HOME ?= $(if $(PALINURUS_HOME),$(PALINURUS_HOME),$(HOME)/.palinurus)
 $(VENV)/.core: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Palinurus needs Python 3.11 or newer, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing …"; $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e .
+	@echo "installing …"; $(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[tui]'
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.core

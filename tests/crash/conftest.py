@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from nursery import Nursery
+
 
 @pytest.fixture(scope="session")
 def model_url():
@@ -14,3 +16,9 @@ def model_url():
             yield server.stdout.readline().decode().strip()
         finally:
             server.kill()
+
+
+@pytest.fixture(scope="session")
+def nursery():
+    with Nursery() as made:
+        yield made

@@ -12,8 +12,6 @@ import json
 import os
 import socket
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from typing import NamedTuple
 
@@ -33,7 +31,8 @@ class Asked(NamedTuple):
 
 
 class World:
-    def __init__(self, root, model_url, defaults=None):
+    def __init__(self, root, model_url, nursery, defaults=None):
+        self._nursery = nursery
         config = {"agents": {"defaults": {"maxConcurrent": 8, **(defaults or {})}}}
         self.home = make_home(root, config, url=model_url, spool=True)
         self.work = work_dir(self.home)
@@ -53,11 +52,8 @@ class World:
             self.port = one.getsockname()[1]
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
         env = {**kept, "HOME": os.path.dirname(self.home), "PALINURUS_HOME": self.home, "PALINURUS_CRASH": crash}
-        argv = [sys.executable, "-m", "palinurus", "gateway", "--port", str(self.port)]
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                argv, env=env, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-            )
+        argv = ["gateway", "--port", str(self.port)]
+        self.process = self._nursery.start(argv, env=env, cwd=self.work, log=self.log)
         self.starts += 1
         return await self._until(self._ready)
 

@@ -242,7 +242,36 @@ def job_told(world, _point):
     return wrong + differs("the chat", world.screen(), "tea time")
 
 
+BEATING = {"heartbeat": {"every": "1s", "prompt": "SAY HEARTBEAT_OK"}}
+
+
+async def beat(world):
+    """A heartbeat that finds nothing, after a conversation."""
+    await world.ask("SAY hello", key="k1")
+    with open(os.path.join(world.work, "HEARTBEAT.md"), "w") as file:
+        file.write("Look after the garden.\n")
+    async with asyncio.timeout(20):
+        while not world.dead and not any(beats(world, done=True)):
+            await asyncio.sleep(0.05)
+
+
+def beats(world, *, done):
+    rows = history.read(world.home).inbox
+    return [row for row in rows if "/heartbeat:" in row["dedupe"] and (not done or row["state"] == "done")]
+
+
+def beat_told(world, _point):
+    """It ran once at most, and the conversation goes on as if it had not."""
+    wrong = differs("k1", world.answers.get("k1"), "hello")
+    (file,) = glob.glob(os.path.join(world.home, "agents", "main", "sessions", "*.jsonl"))
+    wrong += differs("the conversation", [m.text for m in read(file).messages()], ["SAY hello", "hello"])
+    ran = beats(world, done=False)
+    wrong += [f"beat {row['id']} ended {row['outcome']}" for row in ran if row["outcome"] != "silent"]
+    return wrong if len(ran) <= 1 else [*wrong, f"{len(ran)} beats ran"]
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "beat": Scenario(beat, beat_told, defaults=BEATING),
     "job": Scenario(job, job_told),
     "tended": Scenario(tended, tended_told, defaults=FAMILY),
     "child": Scenario(child, family_told(1), defaults=FAMILY),
@@ -271,6 +300,7 @@ def times(count, *groups):
 
 BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
+    "beat": times(2, TURN, SETTLE, FILE),
     "job": times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
     "child": times(3, TURN, SETTLE, FILE) | times(2, ACT, ("intent.before", "intent.after")) | times(1, BORN),
     "tended": times(1, BORN) | {"tool.after": 2, "result.after": 2},

@@ -35,6 +35,8 @@ SHORT = [
     ("nested", "child.ended:1"),
     ("nested", "child.announced:1"),
     ("nested", "child.announced:2"),
+    ("beat", "settle.before:2"),
+    ("beat", "settle.after:2"),
     ("job", "cron.pending:1"),
     ("job", "cron.slot:1"),
     ("job", "cron.accepted:1"),
@@ -50,27 +52,27 @@ WHOLE = [
 ]
 
 
-async def dies_and_recovers(name, point, root, model_url):
+async def dies_and_recovers(name, point, root, model_url, nursery):
     scenario = SCENARIOS[name]
-    reached, wrong = await survive(World(root, model_url, scenario.defaults), scenario, point)
+    reached, wrong = await survive(World(root, model_url, nursery, scenario.defaults), scenario, point)
     assert not wrong, "\n".join(wrong)
     assert reached, f"{point} was not reached in {name}"
 
 
 @pytest.mark.parametrize(("name", "point"), SHORT)
-async def test_short(name, point, tmp_path, model_url):
-    await dies_and_recovers(name, point, tmp_path, model_url)
+async def test_short(name, point, tmp_path, model_url, nursery):
+    await dies_and_recovers(name, point, tmp_path, model_url, nursery)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize(("name", "point"), WHOLE)
-async def test_whole(name, point, tmp_path, model_url):
-    await dies_and_recovers(name, point, tmp_path, model_url)
+async def test_whole(name, point, tmp_path, model_url, nursery):
+    await dies_and_recovers(name, point, tmp_path, model_url, nursery)
 
 
 @pytest.mark.parametrize("name", list(SCENARIOS))
-async def test_nothing_is_wrong_without_a_crash(name, tmp_path, model_url):
-    world = World(tmp_path, model_url, SCENARIOS[name].defaults)
+async def test_nothing_is_wrong_without_a_crash(name, tmp_path, model_url, nursery):
+    world = World(tmp_path, model_url, nursery, SCENARIOS[name].defaults)
     reached, wrong = await survive(world, SCENARIOS[name], "")
     assert not wrong and not reached, wrong
 

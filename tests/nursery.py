@@ -1,0 +1,148 @@
+"""Gateways that start quickly: a process that has loaded the program once and forks one for each that is wanted.
+
+What is forked is the real command with its own environment, folder and files; only loading the modules is saved.
+Run as a script it is that process: it reads orders (JSON lines) on its stdin and answers each with a pid.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+LOADED = ("palinurus.cli.main", "palinurus.cli.gateway", "palinurus.channels.spool", "palinurus.agent.runtimes.choose")
+
+
+class Child:
+    """A forked command, with what tests use of `subprocess.Popen`."""
+
+    def __init__(self, pid: int, ends: str) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._end = os.path.join(ends, str(pid))
+
+    def poll(self) -> int | None:
+        if self.returncode is None and os.path.exists(self._end):
+            with open(self._end) as source:
+                self.returncode = int(source.read())
+        return self.returncode
+
+    def wait(self) -> int:
+        while self.poll() is None:
+            time.sleep(0.002)
+        assert self.returncode is not None
+        return self.returncode
+
+    def terminate(self) -> None:
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+
+class Nursery:
+    """Use with `with`. What it forked and is still there ends with it."""
+
+    def __enter__(self) -> Nursery:
+        self._folder = tempfile.TemporaryDirectory()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, self._folder.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._folder.cleanup()
+
+    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str) -> Child:
+        """`pal ARGS` in a process of its own; what it prints is added to `log`."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        order = {"args": args, "env": env, "cwd": cwd, "log": log}
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()
+        return Child(int(self._process.stdout.readline()), self._folder.name)
+
+
+def _serve(ends: str) -> None:
+    for name in LOADED:
+        __import__(name)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    os.set_blocking(reading, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writing)
+    living: set[int] = set()
+    waiting = b""
+    while True:
+        ready, _, _ = select.select([0, reading], [], [])
+        if reading in ready:
+            os.read(reading, 4096)
+            _reap(living, ends)
+        if 0 in ready:
+            data = os.read(0, 1 << 20)
+            if not data:
+                break
+            *orders, waiting = (waiting + data).split(b"\n")
+            for order in orders:
+                pid = os.fork()
+                if pid == 0:
+                    _become(json.loads(order), (reading, writing))
+                living.add(pid)
+                os.write(1, b"%d\n" % pid)
+    for pid in living:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _reap(living: set[int], ends: str) -> None:
+    for pid in list(living):
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            living.discard(pid)
+            half = os.path.join(ends, f"{pid}.half")
+            with open(half, "w") as out:
+                out.write(str(os.waitstatus_to_exitcode(status)))
+            os.rename(half, os.path.join(ends, str(pid)))
+
+
+def _become(order: dict[str, Any], ours: tuple[int, int]) -> None:
+    """Turn into the command. Does not return."""
+    from palinurus.cli.main import main
+
+    code = 1
+    try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in ours:
+            os.close(number)
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        log = os.open(order["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        for source, number in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(source, number)
+        os.close(nothing)
+        os.close(log)
+        os.environ.clear()
+        os.environ.update(order["env"])
+        os.chdir(order["cwd"])
+        sys.argv = ["pal", *order["args"]]
+        code = main(order["args"])
+        sys.stdout.flush()
+    except SystemExit as exc:
+        code = exc.code if isinstance(exc.code, int) else 1
+    finally:
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])
