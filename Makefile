@@ -47,8 +47,8 @@ screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md, with this machine
 bench: $(VENV)/.dev  ## measured figures next to their targets
 	@$(BIN)/python bench/run.py $(ARGS)
 
-torture: $(VENV)/.dev  ## the crash sweep and other long ones
-	@$(BIN)/python -m pytest -n 2 --torture -m torture $(ARGS)
+torture: $(VENV)/.dev  ## the crash sweep, properties with more examples, and other long ones
+	@$(BIN)/python -m pytest -n 2 --torture -m "torture or hypothesis" $(ARGS)
 
 compat: $(VENV)/.dev  ## OpenClaw's own clients against our gateway (needs npm; tmux and chromium for the UIs)
 	@$(BIN)/python compat/run.py $(ARGS)

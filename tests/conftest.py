@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, settings
 # Timing belongs in benchmarks: a loaded machine must not fail a property. `make torture` looks further.
 _SHARED: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("ours", max_examples=50, **_SHARED)
-settings.register_profile("long", max_examples=1000, **_SHARED)
+settings.register_profile("long", max_examples=300, **_SHARED)
 settings.load_profile("ours")
 
 
