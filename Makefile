@@ -41,8 +41,9 @@ seeds: $(VENV)/.dev  ## which lines of the seeds no passing test covers
 	@$(BIN)/python -m pytest -n 2 -q --no-header --seeds=$(VENV)/seeds.json >$(VENV)/seeds.log || (tail -30 $(VENV)/seeds.log; exit 1)
 	@$(BIN)/python tests/seeds/report.py $(VENV)/seeds.json
 
-screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md, with this machine's chromium
+screenshots: $(VENV)/.dev web  ## the pictures of docs/web.md and docs/chat.md, with this machine's chromium
 	@PYTHONPATH=tests $(BIN)/python tests/web/screenshots.py docs/web
+	@PYTHONPATH=tests $(BIN)/python tests/cli/tui/screenshots.py docs/chat
 
 bench: $(VENV)/.dev  ## measured figures next to their targets
 	@$(BIN)/python bench/run.py $(ARGS)

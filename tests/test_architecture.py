@@ -25,13 +25,13 @@ providers | sessions | workspace | tools
 store | plugins
 config
 core
-errors | abort | clock | points
+errors | abort | clock | points | late
 """
 RANK = {n.strip(): i for i, line in enumerate(LAYERS.strip().splitlines()) for n in line.split("|")}
 
 PURE = ("core", "providers/wire", "providers/vendors")
 IMPURE = {"os", "time", "asyncio", "pathlib", "random", "logging", "aiohttp", "socket", "subprocess", "threading", "io"}
-LAZY = {"__init__.py", "providers/__init__.py", "channels/__init__.py", "plugins/load.py", "cli/main.py"}
+LAZY = {"__init__.py", "providers/__init__.py", "channels/__init__.py", "plugins/load.py", "cli/main.py", "late.py"}
 BORDERS = {"tools/call.py", "plugins/hooks.py"}  # besides task boundaries, which say so
 CLOCKS = {"time", "monotonic", "time_ns", "monotonic_ns", "perf_counter", "sleep"}
 

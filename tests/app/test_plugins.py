@@ -81,7 +81,7 @@ async def test_a_plugins_channel_is_opened_and_a_broken_one_left_out(tmp_path: P
         "from palinurus.testing.channel import FakeChannel\napi.channel('pigeon', lambda config: FakeChannel('pigeon'))"
     )
     plugin(tmp_path / "h" / "plugins" / "one", f"{code}\napi.channel('crow', lambda config: 1 / 0)")
-    channels = {"pigeon": {"enabled": True}, "crow": {"enabled": True}}
+    channels = {"pigeon": {"enabled": True, "allowFrom": ["human"]}, "crow": {"enabled": True}}
     async with running(tmp_path / "h", ScriptedModel([say("coo")]), plugins=ENABLED, channels=channels) as app:
         pigeon = app.channels["pigeon"]
         assert isinstance(pigeon, FakeChannel) and "crow" not in app.channels

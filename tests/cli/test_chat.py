@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import codecs
+import fcntl
 import io
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +51,7 @@ class Terminal:
     def __init__(self) -> None:
         self.fd, slave = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "palinurus", "chat", "--local"],
+            [sys.executable, "-m", "palinurus", "chat", "--local", "--plain"],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -115,3 +118,59 @@ def test_pasted_lines_are_one_message_and_ctrl_c_twice_at_the_prompt_leaves(term
     terminal.until("› ")
     terminal.interrupt()
     assert terminal.process.wait(20) == 0
+
+
+class Glass(Terminal):
+    """A person at a full screen."""
+
+    def __init__(
+        self, home: Path, path: str = SRC, term: str = "xterm-256color", command: tuple[str, ...] = ("chat",)
+    ) -> None:
+        self.fd, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "palinurus", *command],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": path, "TERM": term},
+        )
+        os.close(slave)
+        self.seen = ""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+
+
+def left(glass: Glass) -> int:
+    try:
+        return glass.process.wait(20)
+    finally:
+        glass.process.kill()
+        os.close(glass.fd)
+
+
+def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
+    glass = Glass(demo)
+    glass.until("\x1b[?1049h")
+    glass.until("builtin/demo")
+    glass.type("list files\r")
+    glass.until("AGENTS.md")
+    glass.process.terminate()  # the terminal is put back as it was
+    glass.until("\x1b[?1049l")
+    assert left(glass) == 0
+
+
+def test_a_dumb_terminal_gets_lines(demo: Path) -> None:
+    glass = Glass(demo, term="dumb")
+    glass.until("› ")
+    glass.type("\x04")
+    assert left(glass) == 0
+
+
+def test_without_the_extra_it_is_lines_too(demo: Path, tmp_path: Path) -> None:
+    (tmp_path / "textual").mkdir()
+    (tmp_path / "textual" / "__init__.py").write_text("raise ModuleNotFoundError('gone', name='textual')")
+    glass = Glass(demo, f"{tmp_path}:{SRC}")
+    glass.until("› ")
+    glass.type("\x04")
+    assert left(glass) == 0

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from flow.test_app import CONFIG, running, until
 from palinurus.cli import cron
 from palinurus.cli.main import main
 from palinurus.clock import SystemClock
+from palinurus.core.schedule.fire import Every
+from palinurus.core.schedule.missed import Missed
 from palinurus.errors import BadRequest
 from palinurus.gateway import token
 from palinurus.gateway.server import Gateway
+from palinurus.store.sqlite import open_store
 from palinurus.testing.model import ScriptedModel, say
 
 TOKEN = "t" * 43
@@ -46,11 +51,49 @@ def test_jobs_are_kept_without_a_gateway(home: Path, capsys: pytest.CaptureFixtu
     assert "every 120 min" in pal(capsys, "edit", "news", "--every", "2h", "--model", "fake/m")
     job = next(j for j in json.loads(pal(capsys, "list", "--json")) if j["name"] == "news")
     assert job["payload"] == {"kind": "agentTurn", "message": "news", "model": "fake/m"}
+    words = ["--window", "6h", "--light", "--channel", "telegram", "--to", "4", "--account", "work", "--thread", "7"]
+    pal(capsys, "edit", "news", *words, "--wake", "next-heartbeat", "--message", "news")
+    job = next(j for j in json.loads(pal(capsys, "list", "--json")) if j["name"] == "news")
+    assert (job["misfireWindowMs"], job["wakeMode"], job["payload"]["lightContext"]) == (
+        21_600_000,
+        "next-heartbeat",
+        True,
+    )
+    place = {"mode": "announce", "channel": "telegram", "to": "4", "accountId": "work", "threadId": "7"}
+    assert job["delivery"] == place
     assert "paused" in pal(capsys, "pause", "news") and "it is paused" in pal(capsys, "why", "news")
     assert "next: 2" in pal(capsys, "resume", "news") and "It runs next at" in pal(capsys, "why", job["id"][:6])
     assert pal(capsys, "runs", "news") == "it has not run\n"
     assert "none is running" in pal(capsys, "run", "news", code=69)
     assert pal(capsys, "rm", "Tea").startswith("removed ") and "Tea" not in pal(capsys, "list")
+
+
+def missed(home: Path, hours: int) -> None:
+    """As after a downtime: a row of missed times in the history of the job `sea`."""
+
+    async def write() -> None:
+        store = await open_store(str(home), SystemClock())
+        (kept,) = await store.all_kept("job")
+        begin = 1_772_000_000_000 // 3_600_000 * 3_600_000
+        row = Missed(kept.key, begin, begin + hours * 3_600_000, hours, Every(3_600_000), "missed (misfire: skip)")
+        entry = {"ts": 1, "jobId": kept.key, "jobName": "sea", "status": "skipped", "runId": "x", "runAtMs": row.upto}
+        entry |= {"summary": f"{hours} due times missed", "missed": msgspec.to_builtins(row)}
+        await store.keep("jobruns", kept.key, msgspec.json.encode([entry]))
+        await store.close()
+
+    asyncio.run(write())
+
+
+def test_a_row_of_missed_times_is_one_line_and_a_line_for_each_when_asked(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pal(capsys, "add", "--every", "1h", "--event", "look", "--name", "sea")
+    missed(home, 1200)
+    (line,) = pal(capsys, "runs", "sea").splitlines()
+    assert "skipped  sea: 1200 due times missed" in line
+    lines = pal(capsys, "runs", "sea", "--slots", "--limit", "5000").splitlines()
+    assert len(lines) == len(set(lines)) == 1200 and all("missed (misfire: skip)" in line for line in lines)
+    assert len(pal(capsys, "runs", "sea", "--slots").splitlines()) == 20
 
 
 def test_what_is_missing_or_wrong_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

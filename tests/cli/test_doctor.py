@@ -1,12 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palinurus.cli.doctor import run
 from palinurus.cli.setup import run as setup
+from palinurus.clock import SystemClock
+from palinurus.core.schedule.fire import At
+from palinurus.core.schedule.job import Job, Payload, State
+from palinurus.core.types.approval import Ask
+from palinurus.inbox.approvals import KIND, Row
+from palinurus.store.sqlite import open_store
+from palinurus.triggers.jobs import JOB, STATE
 
 
 @pytest.fixture
@@ -78,3 +87,65 @@ def test_no_home_yet(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run([])
     assert "does not exist yet" in capsys.readouterr().out
     assert not home.exists()
+
+
+def test_rules_for_commands_that_cannot_be_read(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = sound / "exec-approvals.json"
+    file.write_text('{"version": 1, "agents": {"main": {"allowlist": [{"pattern": "a/../b"}]}}}')
+    file.chmod(0o600)
+    assert run([]) == 0
+    assert "the rule 'a/../b' for main is never used" in capsys.readouterr().out
+    file.write_text("{")
+    assert run([]) == 1
+    assert "every command is denied" in capsys.readouterr().out
+
+
+async def _jobs(home: Path) -> None:
+    store = await open_store(str(home), SystemClock())
+    try:
+        job = Job("j1", "tidy up", At(0), Payload("systemEvent", "x"), "main", "main", 0, 0)
+        await store.keep(JOB, "j1", msgspec.json.encode(job))
+        await store.keep(STATE, "j1", msgspec.json.encode(State(0, consecutive_errors=4, last_error="no\x1b[31m")))
+        await store.keep(JOB, "j2", b"{")
+        ask = Ask("exec", "main", "agent:main:main", "r", "c", "exec", "run", "ls")
+        for ident, expires in (("a", 2**60), ("b", 1)):
+            await store.keep(KIND, ident, msgspec.json.encode(Row(ident, "d", ask, 0, expires)))
+    finally:
+        await store.close()
+
+
+def test_jobs_that_fail_and_questions_that_wait(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(_jobs(sound))
+    assert run([]) == 0
+    out = capsys.readouterr().out
+    assert "warn  jobs: tidy up failed 4 times in a row: no[31m" in out and "pal cron why j1" in out
+    assert "jobs: 1 wait, but they run only while the gateway does" in out
+    assert "approvals: 1 questions wait" in out
+
+
+def test_the_model_is_asked_only_when_told_to(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--ask"]) == 0
+    assert "ok    model: builtin/demo answers" in capsys.readouterr().out
+    assert run([]) == 0
+    assert "answers" not in capsys.readouterr().out
+    text = (sound / "palinurus.json").read_text()
+    (sound / "palinurus.json").write_text(text.replace("builtin/demo", "openai/nosuch"))
+    assert run(["--ask"]) == 1
+    assert "fail  model: openai/nosuch does not answer: " in capsys.readouterr().out
+
+
+def test_the_faces_are_looked_at(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run([])
+    out = capsys.readouterr().out
+    assert "chat: full screen" in out and "web page: " in out
+
+
+@pytest.mark.seed(251)
+def test_what_the_files_weigh_on_disk_and_in_the_prompt(sound: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sound / "workspace" / "SOUL.md").write_text("short")
+    assert run([]) == 0
+    assert "SOUL.md 5" in capsys.readouterr().out
+    (sound / "workspace" / "AGENTS.md").write_text("x" * 20_000)
+    assert run([]) == 0
+    out = capsys.readouterr().out
+    assert "warn  prompt of main: AGENTS.md has 20000 characters, " in out and "bootstrapMaxChars" in out

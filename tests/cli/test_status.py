@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from palinurus.cli.agent import run as agent
 from palinurus.cli.status import run
+from palinurus.clock import SystemClock
+from palinurus.core.schedule.beat import Beat
+from palinurus.store.sqlite import open_store
+from palinurus.triggers.clockwork import SWITCH
+from palinurus.triggers.heartbeat import KIND
 
 
 def test_without_a_gateway(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,3 +41,19 @@ def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[st
     (demo / "state.db").write_bytes(b"this is no database" * 500)
     assert run([]) == 3
     assert "pal doctor" in capsys.readouterr().out
+
+
+def test_what_heartbeats_cost_and_why_there_are_none(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def write() -> None:
+        store = await open_store(str(demo), SystemClock())
+        beat = Beat(count=4, cost=0.02, stopped="auth: the key does not work")
+        await store.keep(KIND, "main", msgspec.json.encode(beat))
+        await store.keep(*SWITCH, b"off")
+        await store.close()
+
+    run([])
+    assert "every 30 min\n" in capsys.readouterr().out
+    asyncio.run(write())
+    run([])
+    out = capsys.readouterr().out
+    assert "switched off; every 30 min, 4 so far for $0.0200 ($0.0050 each); stopped: auth: the key" in out

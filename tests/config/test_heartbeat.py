@@ -22,12 +22,13 @@ def test_defaults_and_every_key(tmp_path: Path) -> None:
     beat = {
         "every": "10m", "target": "Telegram", "to": "42", "accountId": "work", "model": "x/y", "session": "main",
         "lightContext": True, "isolatedSession": True, "includeReasoning": True, "ackMaxChars": 5, "skipWhenBusy": True,
-        "timeoutSeconds": 30, "prompt": " Look. ",
+        "timeoutSeconds": 30, "prompt": " Look. ", "directPolicy": "block", "watch": " git log -1 ",
         "activeHours": {"start": "08:00", "end": "22:00", "timezone": "user"},
     }  # fmt: skip
     defaults = {"heartbeat": beat, "userTimezone": "Europe/Berlin"}
     own = settings(tmp_path / "b", agents={"defaults": defaults}).heartbeats["main"]
     assert (own.every, own.target, own.to, own.account, own.model) == (600.0, "telegram", "42", "work", "x/y")
+    assert (own.direct, own.watch, plain.direct, plain.watch) == ("block", "git log -1", "allow", "")
     assert own.light and own.isolated and own.reasoning and own.skip_busy and own.prompt == "Look."
     assert (own.ack_chars, own.timeout, own.hours, own.timezone) == (5, 30.0, Hours(480, 1320), "Europe/Berlin")
 

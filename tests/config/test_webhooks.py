@@ -80,3 +80,17 @@ def test_presets_are_mappings_and_own_ones_go_before_them() -> None:
     settings, _ = made(token=TOKEN, presets=["gmail"], mappings=[{"id": "gmail", "match": {"path": "mail"}}])
     assert [hook.path for hook in settings.hooks] == ["mail"]
     assert TOKEN not in repr(settings)
+
+
+@pytest.mark.parametrize("reference", [{"source": "file", "id": "NAME"}, {"source": "env"}, {"id": "NAME"}])
+def test_a_reference_to_no_variable_opens_nothing_and_is_said(reference: dict[str, Any]) -> None:
+    mapping = {"match": {"path": "x"}, "token": reference}
+    settings, findings = made({"NAME": "not a secret"}, token=TOKEN, mappings=[mapping])
+    assert settings.hooks[0].closed and not settings.hooks[0].token
+    assert [(f.path, f.fatal) for f in findings] == [(("hooks", "mappings", 0, "token"), False)]
+
+
+def test_a_variable_is_read_without_the_blanks_around_it() -> None:
+    mapping = {"match": {"path": "x"}, "token": {"source": "env", "id": "NAME"}}
+    settings, findings = made({"NAME": " s3cret\n"}, token=TOKEN, mappings=[mapping])
+    assert settings.hooks[0].token.reveal() == "s3cret" and not findings

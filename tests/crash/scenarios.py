@@ -301,7 +301,7 @@ def times(count, *groups):
 BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
     "beat": times(2, TURN, SETTLE, FILE),
-    "job": times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
+    "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
     "child": times(3, TURN, SETTLE, FILE) | times(2, ACT, ("intent.before", "intent.after")) | times(1, BORN),
     "tended": times(1, BORN) | {"tool.after": 2, "result.after": 2},
     "nested": times(5, TURN, SETTLE, FILE) | times(3, ACT, ("intent.before", "intent.after")) | times(2, BORN),

@@ -118,13 +118,16 @@ async def test_one_run_per_session_and_sessions_side_by_side(tmp_path: Path) -> 
 
 
 async def test_the_cap_over_all_sessions_holds_and_all_are_answered(tmp_path: Path) -> None:
-    running_now, most = 0, 0
+    running_now, most, full = 0, 0, asyncio.Event()
 
     async def passing() -> None:
         nonlocal running_now, most
         running_now += 1
         most = max(most, running_now)
-        await asyncio.sleep(0.01)
+        if most == 4:
+            full.set()
+        await asyncio.wait_for(full.wait(), 10)
+        await asyncio.sleep(0.01)  # a fifth would come now
         running_now -= 1
 
     class Slow(ScriptedModel):

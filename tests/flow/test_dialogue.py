@@ -51,7 +51,7 @@ class Screen:
     def __init__(self, home: Path) -> None:
         self.fd, slave = pty.openpty()
         environ = {**os.environ, "PALINURUS_HOME": str(home), "TERM": "xterm", "NO_COLOR": "1"}
-        command = [sys.executable, "-m", "palinurus", "chat"]
+        command = [sys.executable, "-m", "palinurus", "chat", "--plain"]
         self.process = subprocess.Popen(
             command, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, env=environ
         )

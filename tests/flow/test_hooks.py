@@ -164,7 +164,7 @@ async def test_the_points_of_a_compaction(tmp_path: Path) -> None:
 
 
 def test_every_point_belongs_to_a_path() -> None:
-    others = {"before_compaction", "after_compaction", "webhook"}  # the last: test_webhooks
+    others = {"before_compaction", "after_compaction", "webhook", "cron_changed"}  # test_webhooks, test_schedules
     walked = frozenset().union(*(expected for _, expected in PATHS)) | others
     assert walked == set(POINTS)
 

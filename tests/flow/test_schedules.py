@@ -150,3 +150,19 @@ async def test_a_configuration_without_heartbeats_has_none(tmp_path: Path) -> No
     (tmp_path / "i" / "palinurus.json").write_text(json.dumps(config))
     async with running(tmp_path / "i", ScriptedModel([]), agents=config["agents"]) as app:
         assert list(app.clockwork.beats()) == ["b"]  # who has a block of its own, and nobody else
+
+
+async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:
+    heard: list[dict[str, Any]] = []
+    async with running(tmp_path / "h", ScriptedModel([say("Blue.")]), FakeChannel()) as app:
+        app.hooks.on("cron_changed", lambda event: heard.append(event))
+        every = {"schedule": {"kind": "every", "everyMs": 86_400_000}, "payload": {"message": "look"}, "name": "sea"}
+        made = await app.clockwork.add(every, methods.Maker(agent="main"))
+        await app.clockwork.run("sea")
+        await until(lambda: len(heard) == 3)
+        await app.clockwork.update("sea", {"enabled": False})
+        await app.clockwork.remove("sea")
+        await until(lambda: len(heard) == 5)
+    assert [event["action"] for event in heard] == ["added", "started", "finished", "updated", "removed"]
+    assert {event["jobId"] for event in heard} == {made["id"]}
+    assert (heard[2]["status"], heard[2]["summary"]) == ("ok", "Blue.")

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 import msgspec
 
 from palinurus.config.settings import AgentSettings, GatewaySettings, Secret, Settings
+from palinurus.core.types.channel import Answer, Hook
 from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, MessageUpdate
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import model_ref
@@ -92,8 +93,16 @@ class FakeHost:
         self.script: Callable[[Inbound], Iterable[Event] | AsyncIterator[Event]] = lambda inbound: words("Hel", "lo")
         self.desk = None
         self.webhooks = None
+        self.hooked: list[tuple[str, str, Hook]] = []
+        self.answers: dict[tuple[str, str], Answer] = {}
         self._ids: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[ItemRow]] = {}
+
+    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+        self.hooked.append((channel, account, request))
+        if self.refuse:
+            raise self.refuse
+        return self.answers.get((channel, account))
 
     def follow(self, follower: object) -> Callable[[], None]:
         return lambda: None

@@ -9,6 +9,8 @@ import pytest
 
 from flow.test_app import until
 from gateway.test_live import KEY, OWNER, face
+from palinurus.core.schedule.fire import Every
+from palinurus.core.schedule.missed import Missed
 from palinurus.gateway.methods import cron
 from palinurus.gateway.rpc import READ, WRITE, RpcError
 from palinurus.testing.model import ScriptedModel, say
@@ -37,6 +39,28 @@ async def test_a_job_is_made_shown_changed_run_and_removed(tmp_path: Path) -> No
         assert await gate.call("cron.remove", id=job["id"]) == {"ok": True, "removed": True}
         assert [p["action"] for p in gate.events("cron")] == ["added", "updated", "started", "finished", "removed"]
         detach()
+
+
+async def test_a_row_of_missed_times_and_each_of_them(tmp_path: Path) -> None:
+    async with face(tmp_path / "h", ScriptedModel([])) as gate:
+        job = await gate.call("cron.add", name="sea", schedule=EVERY, payload=TURN)
+        row = Missed(job["id"], 0, 3_600_000 * 9, 9, Every(3_600_000), "missed")
+        entry = {"ts": 2, "jobId": job["id"], "jobName": "sea", "status": "skipped", "runId": "x", "runAtMs": row.upto}
+        entry |= {"summary": "9 due times missed", "missed": msgspec.to_builtins(row)}
+        ran = {**entry, "ts": 1, "status": "ok", "runId": "y", "runAtMs": 7, "summary": "blue"}
+        ran.pop("missed")
+        store = gate.host.clockwork._doors.store  # type: ignore[attr-defined]
+        await store.keep("jobruns", job["id"], msgspec.json.encode([entry, ran]))
+        folded = await gate.call("cron.runs", id=job["id"])
+        assert [e["summary"] for e in folded["entries"]] == ["9 due times missed", "blue"] and folded["total"] == 2
+        page = await gate.call("cron.runs", id=job["id"], slots=True, limit=4, offset=4)
+        assert [e["runAtMs"] // 3_600_000 for e in page["entries"]] == [5, 4, 3, 2]
+        assert (page["total"], page["hasMore"], page["nextOffset"]) == (10, True, 8)
+        last = await gate.call("cron.runs", id=job["id"], slots=True, limit=4, offset=8)
+        assert [e["summary"] for e in last["entries"]] == ["missed", "blue"] and not last["hasMore"]
+        one = await gate.call("cron.runs", id=job["id"], slots=True, runId=f"{job['id']}:{3_600_000 * 3}")
+        assert len(one["entries"]) == 1
+        assert (await gate.call("cron.runs", id=job["id"], status="ok"))["total"] == 1
 
 
 async def test_what_cannot_be_is_refused_in_words(tmp_path: Path) -> None:
@@ -79,7 +103,7 @@ async def test_heartbeats_are_shown_and_switched(tmp_path: Path) -> None:
         gate.host.clockwork.nudge()
         await until(lambda: gate.host.clockwork.last_beat() is not None)
         last = await gate.call("last-heartbeat")
-        assert (last["status"], last["preview"], last["agentId"]) == ("sent", "All dry.", "main")
+        assert (last["status"], last["preview"], last["agentId"]) == ("skipped", "All dry.", "main")
         assert await gate.call("set-heartbeats", enabled=False) == {"ok": True, "enabled": False}
         (beat,) = (await gate.call("status"))["heartbeat"]["agents"]
         assert not beat["enabled"]

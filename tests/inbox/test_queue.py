@@ -97,6 +97,22 @@ def test_only_neighbours_from_one_place_are_put_together() -> None:
     assert step(state, Started("c", THERE))[1] == (Begin(),)
 
 
+def test_messages_that_wait_to_be_steered_go_along_and_none_overtakes_another() -> None:
+    state = busy()
+    for ident, place in (("a", THERE), ("b", THERE), ("c", HERE), ("d", THERE)):
+        state, _ = arrive(state, ident, "steer", place)
+    state, _ = step(state, queue.Ended("run"))
+    state, effects = step(state, Started("a", THERE))
+    assert effects == (Begin(("b",)),) and ids(state, "waiting") == ["c", "d"]
+    state, effects = arrive(state, "e", "steer", THERE)  # d came first
+    assert effects == () and ids(state, "waiting") == ["c", "d", "e"]
+    state, _ = step(step(state, queue.Absorbed(("b",)))[0], queue.Ended("a"))
+    state, effects = step(state, Started("c", HERE))
+    assert effects == (Begin(),)
+    state, _ = step(state, queue.Ended("c"))
+    assert step(state, Started("d", THERE))[1] == (Begin(("e",)),)
+
+
 def test_a_message_that_was_tried_before_is_not_put_together_again() -> None:
     state, _ = arrive(IDLE, "a", "collect")
     state, _ = arrive(state, "b", "collect")

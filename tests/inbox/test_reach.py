@@ -140,7 +140,8 @@ def test_agents(tmp_path: Path) -> None:
 
 async def started(home: Path, model: ScriptedModel, *channels: FakeChannel, **tools: Any) -> App:
     home.mkdir()
-    raw = {**config(**tools), **({"channels": {c.name: {} for c in channels}} if channels else {})}
+    known = {"channels": {c.name: {"allowFrom": ["human"]} for c in channels}} if channels else {}
+    raw = {**config(**tools), **known}
     (home / "palinurus.json").write_text(json.dumps(raw))
     app = App(load(str(home), {}).settings, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
     await app.start()

@@ -6,18 +6,20 @@ from typing import Any
 
 import pytest
 
+from palinurus.core.stream.alert import last_word
 from palinurus.core.types.events import AgentEnd, MessageEnd, ToolStart
 from palinurus.core.types.messages import Assistant, Text, Thinking
-from palinurus.core.types.outbound import Show
+from palinurus.core.types.outbound import Reply, Show
 from palinurus.core.types.usage import Usage
-from palinurus.outbox.beat import Quiet, last_word
+from palinurus.outbox.beat import Quiet
 from palinurus.outbox.blocks import Blocks
 from support import inbound
 
 
 def seen(*texts: str, thinking: str = "", end: str = "stop", **options: Any) -> list[tuple[str, str]]:
     messages = tuple(Assistant((*((Thinking(thinking),) if thinking else ()), Text(text))) for text in texts)
-    speaker = Quiet(Blocks(inbound(), "i", lambda: Show("on", "on")), options)
+    ok = Reply(inbound().target, "HEARTBEAT_OK", "i.ok")
+    speaker = Quiet(Blocks(inbound(), "i", lambda: Show("on", "on")), options, ok)
     early = [*speaker.feed(ToolStart("1", "ls", {}))]
     for message in messages:
         early += speaker.feed(MessageEnd(message))
@@ -44,3 +46,16 @@ def test_acknowledgements_and_repeats_are_sent_to_nobody_and_failures_are_told()
     assert seen("Wet.", said="Wet.") == [] and seen("Wet.", said="Dry.") == [("final", "Wet.")]
     assert [kind for kind, _ in seen(end="timeout")] == ["notice"]
     assert last_word(()) == ""
+
+
+@pytest.mark.parametrize("text", ["<think>hm</think>HEARTBEAT_OK", "<final>HEARTBEAT_OK all dry</final>", "NO_REPLY"])
+def test_an_acknowledgement_is_one_also_where_more_stands_around_it(text: str) -> None:
+    assert seen(text) == []
+
+
+def test_what_people_want_to_see_of_it() -> None:
+    fine = [("final", "HEARTBEAT_OK")]
+    assert seen("HEARTBEAT_OK", ok=True) == seen("HEARTBEAT_OK all dry", ok=True) == fine
+    assert seen("Wet.", ok=True, said="Wet.") == [] and seen("Wet.", ok=True) == [("final", "Wet.")]
+    assert seen("Wet.", alerts=False) == [] and seen("HEARTBEAT_OK", ok=True, alerts=False) == fine
+    assert [kind for kind, _ in seen(end="timeout", ok=True)] == ["notice"]

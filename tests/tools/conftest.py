@@ -26,6 +26,7 @@ class FakeContext:
     agent = "main"
     session = "agent:main:main"
     run = "run-1"
+    item = "item-1"
     call = "call-1"
     trusted = True
     inbound = Inbound(Target("fake", "chat"), Sender("human", owner=True), "e", "do it", 0)

@@ -131,10 +131,10 @@ async def test_hours_running_turns_and_the_switch_hold_it_back(tmp_path: Path) -
     assert len(world.beats) == 1 and work.beats()["main"]["lastReason"] == "requests-in-flight"
     world.inbox.held = False
     world.inbox.ended["p1"] = ("answered", "hi")
-    work.set_beats(False)
+    await work.set_beats(False)
     await world.pass_(work, 60, 10)
     assert len(world.beats) == 1 and work.beats()["main"]["lastReason"] == "disabled"
-    work.set_beats(True)
+    await work.set_beats(True)
     await world.pass_(work, 10, 10)
     assert len(world.beats) == 2
 
@@ -156,7 +156,7 @@ async def test_it_stops_where_the_next_would_fail_too_and_says_so(tmp_path: Path
     assert len(world.beats) == 1
     assert work.beats()["main"]["stopped"] == f"{kind}: the key does not work"
     assert world.told[-1][0] == "heartbeat" and world.told[-1][1]["status"] == "failed"
-    work.set_beats(True)
+    await work.set_beats(True)
     await world.pass_(work, 30, 10)
     assert len(world.beats) == 2
 
@@ -192,6 +192,43 @@ async def test_what_a_beat_cost_is_shown(tmp_path: Path) -> None:
     world.memory.ledger.append(Spent(event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
     await world.pass_(work, 31)
     last = work.last_beat()
-    assert last is not None and (last["costUsd"], last["tokens"], last["status"]) == (0.25, 15, "sent")
+    assert last is not None and (last["costUsd"], last["tokens"], last["status"]) == (0.25, 15, "skipped")
     shown = work.beats()["main"]
     assert (shown["count"], shown["costUsd"], shown["every"]) == (1, 0.25, "30m")
+
+
+async def test_one_that_a_stop_cut_in_two_is_counted_when_it_has_ended(tmp_path: Path) -> None:
+    world = Home(tmp_path)
+    world.page.write_text("x")
+    world.inbox.held = True
+    work = await world.up()
+    await world.clock.advance(1800)
+    await work.tick()
+    (beat,) = world.beats
+    world.memory.ledger.append(Spent(beat.event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
+    await work.close()  # the gateway is killed, and started again
+    work = await world.up()
+    await work.tick()
+    await settle()
+    assert work.beats()["main"]["count"] == 0
+    world.inbox.held = False
+    world.inbox.ended[beat.event] = ("answered", "HEARTBEAT_OK")
+    await world.clock.advance(2)
+    await world.pass_(work, 3)
+    shown = work.beats()["main"]
+    assert (shown["count"], shown["costUsd"]) == (1, 0.25) and len(world.beats) == 1
+    await work.close()
+
+
+async def test_in_a_session_of_its_own_it_is_told_what_waits_once_and_takes_nothing_away(tmp_path: Path) -> None:
+    world = Home(tmp_path, isolated=True)
+    world.inbox.answer = ("answered", "HEARTBEAT_OK")
+    work = await world.up()
+    await work.wake("The build is done", now=False, source="client x")
+    await world.pass_(work, 24 * 60, 10)
+    (beat,) = world.beats
+    assert beat.text.startswith("System: The build is done\n") and beat.source == "client x"
+    assert work.events.waiting(KEY)
+    await work.wake("The ship is in", now=False)
+    await world.pass_(work, 31)
+    assert len(world.beats) == 2 and "The ship is in" in world.beats[1].text

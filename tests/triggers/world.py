@@ -18,7 +18,7 @@ from palinurus.triggers.ports import Doors
 
 
 class Memory:
-    """The store's part that triggers use; `dies` raises at the n-th write, as a killed process would stop there."""
+    """The store's part that triggers use; `dies`: from the n-th write on nothing is written, as if we were killed."""
 
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], bytes] = {}
@@ -30,7 +30,7 @@ class Memory:
 
     def _write(self) -> None:
         self.writes += 1
-        if self.writes == self.dies:
+        if 0 < self.dies <= self.writes:
             raise Killed
 
     async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
@@ -43,10 +43,10 @@ class Memory:
 
     async def kept(self, kind: str, key: str) -> Kept | None:
         data = self.records.get((kind, key))
-        return None if data is None else Kept(kind, key, data, 0)
+        return None if data is None else Kept(kind, key, data, 1 << 60)
 
     async def all_kept(self, kind: str) -> list[Kept]:
-        return [Kept(k, key, data, 0) for (k, key), data in sorted(self.records.items()) if k == kind]
+        return [Kept(k, key, data, 1 << 60) for (k, key), data in sorted(self.records.items()) if k == kind]
 
     async def slot(self, job: str, due: int) -> bool:
         self._write()
@@ -106,10 +106,14 @@ class World:
         self.inbox = Inbox(self.clock, self.memory)
         beats = {"main": HeartbeatSettings(**beat)} if beat else {}
         agents = {"main": AgentSettings("main", "main", os.path.join(home, "w"))}
-        self.settings = Settings(home, agents, "main", heartbeats=beats, cron=CronSettings(timezone="UTC"))
+        self.settings = Settings(home, agents, "main", heartbeats=beats, cron=CronSettings(timezone="UTC", runs=50))
         self.posts: list[tuple[str, bytes, dict[str, str]]] = []
         self.told: list[tuple[str, dict[str, Any]]] = []
         self.busy = 0
+
+    async def run(self, key: Any, command: str, limit: float) -> str | None:
+        """A watched command."""
+        return None
 
     async def up(self) -> Clockwork:
         """A start, on what the last one left."""
@@ -120,7 +124,7 @@ class World:
 
         doors = Doors(
             self.settings, self.memory, self.clock, self.inbox.submit, self.inbox.wait, self.inbox.running,
-            lambda: self.busy, post, lambda: ("fake",),
+            lambda: self.busy, post, lambda: ("fake",), self.run,
         )  # fmt: skip
         work = Clockwork(doors, Events(self.memory))
         await work.load()

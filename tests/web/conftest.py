@@ -1,22 +1,31 @@
-"""Browser tests need a built page, playwright and a chromium; where one is missing they are skipped and say so."""
+"""Browser tests need a built page, playwright and a chromium; where one is missing they are skipped and say so.
+
+A browser, and a gateway for the tests that need no config of their own, are started once per worker: both take longer
+than most tests.
+"""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 import pytest_asyncio
 
-from web.served import built, chromium, launched, opened
+from palinurus.core.types.model import Model
+from web.served import Served, Understudy, built, chromium, launched, opened, served
 
 HERE = Path(__file__).parent
+OPEN = {"exec": {"security": "full", "ask": "off"}}
+Visit: TypeAlias = Callable[[Model], Awaitable[Served]]
+_NUMBERS = count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One loop for all of these, so that they can share a browser: starting one takes longer than most tests."""
+    """One loop for all of these, so that they can share a browser."""
     for item in items:
         if item.path.parent == HERE and pytest_asyncio.is_async_test(item):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
@@ -49,3 +58,26 @@ async def page(browser: Any) -> AsyncIterator[Any]:
         made.on("console", lambda said: complaints.append(said.text) if "Security Policy" in said.text else None)
         yield made
         assert complaints == []
+
+
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def common(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Served, Understudy]]:
+    """The gateway that tests share, and its model."""
+    model = Understudy()
+    async with served(tmp_path_factory.mktemp("web") / "h", model, tools=OPEN) as site:
+        yield site, model
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(page: Any, common: tuple[Served, Understudy]) -> AsyncIterator[Visit]:
+    """Opens a conversation of its own on the shared gateway, with this model behind it."""
+    site, model = common
+
+    async def go(now: Model) -> Served:
+        model.now = now
+        await page.goto(site.at(f"chat/agent%3Amain%3Adashboard%3At{next(_NUMBERS)}"))
+        await page.wait_for_selector("pal-composer textarea")
+        return site
+
+    yield go
+    model.now = None

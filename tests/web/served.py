@@ -13,12 +13,22 @@ from typing import Any, NamedTuple
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.model import Model
+from palinurus.core.types.model import Model, ModelEvent, Request
 from palinurus.gateway.server import Gateway
 from palinurus.gateway.web import FOLDER
 
 TOKEN = "web-test-token"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-extensions",
+    "--use-fake-device-for-media-stream",  # a microphone that beeps, and
+    "--use-fake-ui-for-media-stream",  # a person who allows it
+    "--autoplay-policy=no-user-gesture-required",
+]
 CONFIG: dict[str, Any] = {
     "models": {
         "providers": {
@@ -47,6 +57,24 @@ class Served(NamedTuple):
     app: App
     gateway: Gateway
     url: str
+
+    def at(self, path: str) -> str:
+        """The address of a place on the page."""
+        return self.url.replace("/#", f"/{path}#")
+
+
+class Understudy:
+    """The model of a gateway that several tests share: each brings its own. Implements `Model`."""
+
+    def __init__(self) -> None:
+        self.now: Model | None = None
+
+    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+        assert self.now is not None, "no test has brought a model"
+        return self.now.stream(request, stop)
+
+    async def close(self) -> None:
+        """Nothing to close."""
 
 
 def chromium() -> str | None:
@@ -87,7 +115,7 @@ async def launched() -> AsyncIterator[Any]:
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=chromium(),
-            args=["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"],
+            args=FLAGS,
         )
         yield browser
         await browser.close()

@@ -10,10 +10,13 @@ from typing import Any
 from palinurus.core.types.messages import User
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 from support import inbound
+from web.conftest import Visit
 from web.served import served
 
-OPEN = {"exec": {"security": "full", "ask": "off"}}
 BOX = "pal-composer textarea"
+# A tenth of a second of silence.
+WAV = b"RIFF" + (836).to_bytes(4, "little") + b"WAVEfmt " + bytes.fromhex("1000000001000100401f0000401f000001000800")
+WAV += b"data" + (800).to_bytes(4, "little") + b"\x80" * 800
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -26,33 +29,32 @@ async def texts(page: Any, selector: str) -> list[str]:
     return [text.strip() for text in await page.locator(selector).all_inner_texts()]
 
 
-async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any, tmp_path: Path) -> None:
+async def test_a_question_is_answered_with_markdown_tools_and_thoughts(page: Any, visit: Visit) -> None:
     code = "```python\nprint('hi')  # note\n```"
     model = ScriptedModel(
         [calls(("exec", {"command": "echo from-the-tool"}), text="Looking.", thinking="hm"), say(f"**Done**\n\n{code}")]
     )
-    async with served(tmp_path / "h", model, tools=OPEN) as site:
-        await page.goto(site.url)
-        await page.wait_for_selector(".welcome")
-        assert "token" not in page.url
-        await write(page, "look around")
-        await page.wait_for_selector(".md strong >> text=Done")
-        await page.wait_for_selector(".row.assistant .bar")
-        assert await texts(page, ".bubble") == ["look around"]
-        assert await texts(page, ".hl-comment") == ["# note"]
-        assert await page.locator(".thinking").count() == 1
-        head = page.locator(".tool-head")
-        assert "echo from-the-tool" in await head.inner_text()
-        await head.click()
-        assert "from-the-tool" in await page.locator(".tool-body .output").inner_text()
-        await page.click(".code-head button")
-        assert await page.evaluate("navigator.clipboard.readText()") == "print('hi')  # note"
-        await page.reload()  # the device's own token lets it in again, and nothing is lost or doubled
-        await page.wait_for_selector(".md strong >> text=Done")
-        assert await texts(page, ".bubble") == ["look around"] and await page.locator("pal-tool").count() == 1
+    await visit(model)
+    await page.wait_for_selector(".welcome")
+    assert "token" not in page.url
+    await write(page, "look around")
+    await page.wait_for_selector(".md strong >> text=Done")
+    await page.wait_for_selector(".row.assistant .bar")
+    assert await texts(page, ".bubble") == ["look around"]
+    assert await texts(page, ".hl-comment") == ["# note"]
+    assert await page.locator(".thinking").count() == 1
+    head = page.locator(".tool-head")
+    assert "echo from-the-tool" in await head.inner_text()
+    await head.click()
+    assert "from-the-tool" in await page.locator(".tool-body .output").inner_text()
+    await page.click(".code-head button")
+    assert await page.evaluate("navigator.clipboard.readText()") == "print('hi')  # note"
+    await page.reload()  # the device's own token lets it in again, and nothing is lost or doubled
+    await page.wait_for_selector(".md strong >> text=Done")
+    assert await texts(page, ".bubble") == ["look around"] and await page.locator("pal-tool").count() == 1
 
 
-async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: Any, tmp_path: Path) -> None:
+async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: Any, visit: Visit) -> None:
     gate, second = Gate(), Gate()
     model = ScriptedModel(
         [
@@ -61,95 +63,98 @@ async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: A
             held(say("endless endless endless endless"), second, 2),
         ],
     )
-    async with served(tmp_path / "h", model, tools=OPEN) as site:
-        await page.goto(site.url)
-        await write(page, "first")
-        await page.wait_for_selector(".md.streaming >> text=one")
-        await page.wait_for_selector("[aria-label=Stop]")
-        await write(page, "and this too")
-        await page.wait_for_selector(".wait >> text=Waiting")
-        gate.open()
-        await page.wait_for_selector(".md >> text=took it in")
-        await page.wait_for_selector(".wait", state="detached")
-        assert await texts(page, ".bubble") == ["first", "and this too"]
-        assert [m.text for m in model.requests[1].messages if isinstance(m, User)] == ["first", "and this too"]
-        await write(page, "go on")
-        await page.wait_for_selector(".md.streaming >> text=endless")
-        await page.press(BOX, "Escape")
-        await page.wait_for_selector("text=Stopped.")
-        await page.wait_for_selector("[aria-label=Stop]", state="detached")
+    await visit(model)
+    await write(page, "first")
+    await page.wait_for_selector(".md.streaming >> text=one")
+    await page.wait_for_selector("[aria-label=Stop]")
+    await write(page, "and this too")
+    await page.wait_for_selector(".wait >> text=Waiting")
+    gate.open()
+    await page.wait_for_selector(".md >> text=took it in")
+    await page.wait_for_selector(".wait", state="detached")
+    assert await texts(page, ".bubble") == ["first", "and this too"]
+    assert [m.text for m in model.requests[1].messages if isinstance(m, User)] == ["first", "and this too"]
+    await write(page, "go on")
+    await page.wait_for_selector(".md.streaming >> text=endless")
+    await page.press(BOX, "Escape")
+    await page.wait_for_selector("text=Stopped.")
+    await page.wait_for_selector("[aria-label=Stop]", state="detached")
 
 
-async def test_editing_a_message_branches_and_leaves_the_other_conversation(page: Any, tmp_path: Path) -> None:
+async def test_editing_a_message_branches_and_leaves_the_other_conversation(page: Any, visit: Visit) -> None:
     model = ScriptedModel([lambda request: say(f"answer to {request.messages[-1].text}")], repeat=True)
-    async with served(tmp_path / "h", model) as site:
-        await page.goto(site.url)
-        for text in ("alpha", "beta"):
-            await write(page, text)
-            await page.wait_for_selector(f".md >> text=answer to {text}")
-        before = page.url
-        await page.locator(".row.user").nth(1).hover()
-        await page.locator("[aria-label='Edit and branch']").nth(1).click()
-        await page.fill("dialog.edit textarea", "gamma")
-        await page.click("dialog.edit .primary")
-        await page.wait_for_selector(".md >> text=answer to gamma")
-        assert page.url != before
-        assert await texts(page, ".bubble") == ["alpha", "gamma"]
-        await page.go_back()
-        await page.wait_for_selector(".md >> text=answer to beta")
-        assert await texts(page, ".bubble") == ["alpha", "beta"]
-        await page.locator(".retry button").last.click()
-        await page.locator(".retry [role=option]", has_text="Plain").click()
-        await page.wait_for_url("**/chat/*dashboard*")
-        await page.wait_for_selector(".facts >> text=fake/plain")
-        assert str(model.requests[-1].model.ref) == "fake/plain"
+    await visit(model)
+    for text in ("alpha", "beta"):
+        await write(page, text)
+        await page.wait_for_selector(f".md >> text=answer to {text}")
+    before = page.url
+    await page.locator(".row.user").nth(1).hover()
+    await page.locator("[aria-label='Edit and branch']").nth(1).click()
+    await page.fill("dialog.edit textarea", "gamma")
+    await page.click("dialog.edit .primary")
+    await page.wait_for_selector(".md >> text=answer to gamma")
+    assert page.url != before
+    assert await texts(page, ".bubble") == ["alpha", "gamma"]
+    await page.go_back()
+    await page.wait_for_selector(".md >> text=answer to beta")
+    assert await texts(page, ".bubble") == ["alpha", "beta"]
+    await page.locator(".retry button").last.click()
+    await page.locator(".retry [role=option]", has_text="Plain").click()
+    await page.wait_for_selector(".facts >> text=fake/plain")
+    assert str(model.requests[-1].model.ref) == "fake/plain"
 
 
-async def test_keyboard_alone_reaches_everything(page: Any, tmp_path: Path) -> None:
+async def test_keyboard_alone_reaches_everything(page: Any, visit: Visit) -> None:
     model = ScriptedModel([say("hello there")], repeat=True)
-    async with served(tmp_path / "h", model) as site:
-        await page.goto(site.url)
-        await page.wait_for_selector(BOX)
-        await page.keyboard.type("/verb")
-        await page.wait_for_selector(".slash li.at >> text=/verbose")
-        await page.keyboard.press("Tab")
-        assert await page.input_value(BOX) == "/verbose "
-        await page.keyboard.type("full")
-        await page.keyboard.press("Enter")
-        await page.wait_for_selector(".note >> text=Verbose logging set to full")
-        await page.keyboard.type("hi")
-        await page.keyboard.press("Shift+Enter")
-        await page.keyboard.type("you")
-        await page.keyboard.press("Enter")
-        await page.wait_for_selector(".md >> text=hello there")
-        assert (await texts(page, ".bubble"))[-1] == "hi\nyou"
-        await page.keyboard.press("Control+k")
-        await page.keyboard.type("overv")
-        await page.keyboard.press("Enter")
-        await page.wait_for_selector("h1 >> text=Overview")
-        await page.keyboard.press("Alt+n")
-        await page.wait_for_selector(".welcome")
-        assert "dashboard" in page.url
+    await visit(model)
+    await page.wait_for_selector(BOX)
+    await page.keyboard.type("/verb")
+    await page.wait_for_selector(".slash li.at >> text=/verbose")
+    await page.keyboard.press("Tab")
+    assert await page.input_value(BOX) == "/verbose "
+    await page.keyboard.type("full")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector(".note >> text=Verbose logging set to full")
+    await page.keyboard.type("hi")
+    await page.keyboard.press("Shift+Enter")
+    await page.keyboard.type("you")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector(".md >> text=hello there")
+    assert (await texts(page, ".bubble"))[-1] == "hi\nyou"
+    await page.keyboard.press("Control+k")
+    await page.keyboard.type("overv")
+    await page.keyboard.press("Enter")
+    await page.wait_for_selector("h1 >> text=Overview")
+    await page.keyboard.press("Alt+n")
+    await page.wait_for_selector(".welcome")
+    assert "dashboard" in page.url
 
 
-async def test_pictures_and_text_files_are_sent_and_others_refused(page: Any, tmp_path: Path) -> None:
+async def test_pictures_are_seen_and_other_files_go_along(page: Any, visit: Visit) -> None:
     model = ScriptedModel([say("I see")], repeat=True)
     files = [
         {"name": "dot.png", "mimeType": "image/png", "buffer": base64.b64decode(PIXEL)},
         {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"remember the milk"},
-        {"name": "bad.bin", "mimeType": "application/octet-stream", "buffer": b"\x00\x01"},
+        {"name": "chart.pdf", "mimeType": "application/pdf", "buffer": b"%PDF-1.4 \x00"},
+        {"name": "none.txt", "mimeType": "text/plain", "buffer": b""},
     ]
-    async with served(tmp_path / "h", model) as site:
-        await page.goto(site.url)
-        await page.wait_for_selector(BOX)
-        await page.set_input_files("input[type=file]", files)
-        await page.wait_for_selector(".toasts >> text=only pictures and text files")
-        assert await texts(page, ".files span") == ["dot.png", "notes.txt"]
-        await write(page, "what is this?")
-        await page.wait_for_selector(".md >> text=I see")
+    await visit(model)
+    await page.wait_for_selector(BOX)
+    await page.set_input_files("input[type=file]", files)
+    await page.wait_for_selector(".toasts >> text=none.txt is empty")
+    assert await texts(page, ".files span") == ["dot.png", "notes.txt", "chart.pdf"]
+    await write(page, "what is this?")
+    await page.wait_for_selector(".md >> text=I see")
+    for _ in range(2):  # the message as it stands on disk, then once more after a reload
         await page.wait_for_selector(".bubble img")
+        await page.wait_for_selector(".file-chip >> text=chart.pdf")
+        assert await texts(page, ".said") == ["what is this?"]
+        await page.reload()
+    async with page.expect_download() as saved:
+        await page.click(".file-chip >> text=notes.txt")
+    assert Path(await (await saved.value).path()).read_bytes() == b"remember the milk"
     asked = model.requests[0].messages[-1]
-    assert "remember the milk" in asked.text and len(asked.blocks) == 2
+    assert len(asked.blocks) == 2 and "notes.txt (text/plain" in asked.text and "chart.pdf" in asked.text
 
 
 async def test_an_approval_is_a_card_and_the_answer_counts(page: Any, tmp_path: Path) -> None:
@@ -223,3 +228,105 @@ def long(home: Path, messages: int) -> None:
             entry = {**last, "id": ident, "parentId": parent, "message": message}
             out.write(json.dumps(entry) + "\n")
             parent = ident
+
+
+async def test_a_voice_note_is_recorded_sent_and_played(page: Any, visit: Visit) -> None:
+    model = ScriptedModel([say("heard"), say("heard again")], repeat=True)
+    await visit(model)
+    await page.click("[aria-label='Record a voice note']")
+    await page.wait_for_selector(".recording")
+    await page.click(".composer-bar >> text=Cancel")
+    assert await page.locator(".files li").count() == 0
+    await page.click("[aria-label='Record a voice note']")
+    await page.wait_for_selector(".recording b >> text=0:01")
+    await page.click(".composer-bar >> text=Done")
+    await page.wait_for_selector(".files audio")
+    await page.press(BOX, "Enter")
+    await page.wait_for_selector(".md >> text=heard")
+    await page.reload()  # now it comes from the gateway
+    await page.wait_for_selector(".bubble audio")
+    await page.wait_for_function("document.querySelector('.bubble audio').readyState >= 1")
+    assert "[voice note" not in "".join(await texts(page, ".bubble"))
+    assert "voice note" in model.requests[0].messages[-1].text
+    tune = {"name": "tune.wav", "mimeType": "audio/wav", "buffer": WAV}
+    await page.set_input_files("input[type=file]", [tune])
+    await page.wait_for_selector(".files audio")
+    await page.press(BOX, "Enter")
+    await page.wait_for_selector(".bubble figcaption >> text=tune.wav")
+
+
+async def test_any_step_of_the_timeline_can_be_branched_from(page: Any, visit: Visit) -> None:
+    first = [calls(("exec", {"command": "echo one"}), text="Looking."), say("old end")]
+    model = ScriptedModel([*first, say("new end"), say("other model's end")])
+    await visit(model)
+    await write(page, "look around")
+    await page.wait_for_selector(".md >> text=old end")
+    before = page.url
+    await page.click("[aria-label=Timeline]")
+    await page.wait_for_selector(".timeline .steps")
+    assert (await texts(page, ".timeline b"))[:2] == ["Accepted", "Claimed"]
+    await page.locator(".timeline li", has_text="result").locator("summary").click()
+    assert '"result": "one' in await page.locator(".timeline li", has_text="result").locator("pre").inner_text()
+    await page.click("[aria-label^='Branch from here: result']")
+    await page.wait_for_selector(".toasts >> text=This is a new branch")
+    await page.wait_for_selector(".md >> text=Looking.")
+    assert page.url != before and "old end" not in await page.inner_text(".log")
+    await write(page, "now end differently")
+    await page.wait_for_selector(".md >> text=new end")
+    await page.goto(before)
+    await page.wait_for_selector(".md >> text=old end")
+    await page.click("[aria-label=Timeline]")
+    await page.locator(".retry-step button").last.click()
+    await page.locator(".retry-step [role=option]", has_text="Plain").click()
+    await page.wait_for_selector(".facts >> text=fake/plain")
+    assert str(model.requests[-1].model.ref) == "fake/plain"
+    assert "old end" not in "".join(m.text for m in model.requests[-1].messages)
+
+
+async def test_messages_that_wait_are_shown_again_after_a_reload(page: Any, visit: Visit) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say("one two three four five"), gate, 2), say("second answer")], repeat=True)
+    await visit(model)
+    await page.click(".more-picks")
+    await write(page, "/queue followup")
+    await page.wait_for_selector(".note")
+    await write(page, "first")
+    await page.wait_for_selector(".md.streaming >> text=one")
+    await write(page, "and then")
+    await page.wait_for_selector(".wait >> text=Waiting")
+    await page.reload()
+    await page.wait_for_selector(".bubble.waiting >> text=and then")
+    gate.open()
+    await page.wait_for_selector(".md >> text=second answer")
+    await page.wait_for_selector(".wait", state="detached")
+    assert [t for t in await texts(page, ".bubble") if not t.startswith("/")] == ["first", "and then"]
+
+
+async def test_sub_agents_are_cards_in_cards_and_can_be_stopped(page: Any, tmp_path: Path) -> None:
+    gate = Gate()
+
+    def answer(request: Any) -> Any:
+        said = " ".join(m.text for m in request.messages if isinstance(m, User))
+        began = any(not isinstance(m, User) for m in request.messages)
+        if "dig deeper" in said:
+            return held(say("deep down deep down deep down"), gate, 2)
+        if "hunt" in said:
+            return say("hunting") if began else calls(("sessions_spawn", {"task": "dig", "label": "Digger"}))
+        more = ("sessions_spawn", {"task": "dig deeper", "label": "Deeper"})
+        return held(say("digging on and on and on"), gate, 2) if began else calls(more)
+
+    model = ScriptedModel([answer], repeat=True)
+    agents = {"defaults": {"model": {"primary": "fake/thinker"}, "subagents": {"maxSpawnDepth": 2}}}
+    async with served(tmp_path / "h", model, agents=agents) as site:
+        await page.goto(site.url)
+        await write(page, "hunt")
+        outer = page.locator(".dock > .child-card")
+        inner = outer.locator(".child-card")
+        await inner.locator("a >> text=Deeper").wait_for()
+        await inner.locator(".child-text >> text=deep down").wait_for()
+        assert await outer.locator("header a").first.inner_text() == "Digger"
+        await inner.locator("[aria-label='Stop Deeper']").click()
+        await inner.wait_for(state="detached")
+        await outer.locator("header a").first.click()
+        await page.wait_for_selector(".parent >> text=Main")
+        gate.open()

@@ -9,21 +9,24 @@ from typing import Any
 import pytest
 
 from palinurus.testing.model import ScriptedModel, calls, say
+from web.conftest import Visit
 from web.served import served
-from web.test_chat import OPEN, write
+from web.test_chat import write
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-VIEWS = ("overview", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs")
+VIEWS = ("overview", "channels", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs")
 
 
-async def visit(page: Any, view: str) -> None:
+async def turn(page: Any, view: str) -> None:
     await page.evaluate(f"history.pushState(null, '', '/{view}'); dispatchEvent(new PopStateEvent('popstate'))")
     await page.wait_for_selector("main.page h1")
     await page.wait_for_selector(".skeleton", state="detached")
 
 
-async def serious(page: Any) -> list[str]:
-    found = await page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+async def serious(page: Any, rules: str = "") -> list[str]:
+    """What axe finds; `rules`: only these."""
+    only = f", runOnly: ['{rules}']" if rules else ""
+    found = await page.evaluate(f"axe.run(document, {{ resultTypes: ['violations']{only} }})")
     return [
         f"{page.url} {v['id']}: {v['nodes'][0]['html'][:200]}"
         for v in found["violations"]
@@ -31,69 +34,79 @@ async def serious(page: Any) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_axe_finds_nothing_serious(page: Any, tmp_path: Path, scheme: str) -> None:
+async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is not installed: make web")
-    model = ScriptedModel(
-        [calls(("exec", {"command": "echo hi"})), say("**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |")]
-    )
-    await page.emulate_media(color_scheme=scheme)
-    async with served(tmp_path / "h", model, tools=OPEN) as site:
-        await page.goto(site.url)
-        await page.wait_for_selector(".welcome")
-        await page.evaluate(AXE.read_text())
-        found = await serious(page)
-        await write(page, "go")
-        await page.wait_for_selector(".row.assistant .bar")
-        await page.click(".tool-head")
-        await page.click("[aria-label='Why this answer']")
-        await page.wait_for_selector(".why h3")
+    code = "**ok**\n\n```py\nx = 1\n```\n\n| a |\n|---|\n| b |"
+    await visit(ScriptedModel([calls(("exec", {"command": "echo hi"})), say(code)]))
+    await page.wait_for_selector(".welcome")
+    await page.evaluate(AXE.read_text())
+    found: list[str] = []
+
+    async def look() -> None:
+        """All rules in the light; in the dark only the colours are others."""
+        nonlocal found
         found += await serious(page)
-        for view in VIEWS:
-            await visit(page, view)
-            found += await serious(page)
+        await page.emulate_media(color_scheme="dark")
+        found += await serious(page, "color-contrast")
+        await page.emulate_media(color_scheme="light")
+
+    await look()
+    await write(page, "go")
+    await page.wait_for_selector(".row.assistant .bar")
+    await page.click(".tool-head")
+    await page.click("[aria-label='Why this answer']")
+    await page.wait_for_selector(".why h3")
+    await look()
+    await page.click(".why [role=tab] >> text=Timeline")
+    await page.wait_for_selector(".timeline .steps")
+    await look()
+    for view in VIEWS:
+        await turn(page, view)
+        await look()
+    await page.evaluate("history.pushState(null, '', '/setup'); dispatchEvent(new PopStateEvent('popstate'))")
+    await page.wait_for_selector("pal-setup form")
+    await look()
     assert not found, "\n".join(found)
 
 
-async def test_a_phone_shows_one_thing_at_a_time(page: Any, tmp_path: Path) -> None:
+async def test_a_phone_shows_one_thing_at_a_time(page: Any, visit: Visit) -> None:
     await page.set_viewport_size({"width": 375, "height": 740})
-    async with served(tmp_path / "h", ScriptedModel([say("fine " * 50)], repeat=True)) as site:
-        await page.goto(site.url)
-        await write(page, "hello")
-        await page.wait_for_selector(".md >> text=fine")
-        wide = "document.documentElement.scrollWidth"
-        assert await page.evaluate(wide) <= 375
-        assert not await page.is_visible(".sidebar")
-        await page.click(".burger")
-        await page.wait_for_selector(".sidebar", state="visible")
-        await page.click("a[href='/config']")
-        await page.wait_for_selector(".form")
-        assert await page.evaluate(wide) <= 375
+    await visit(ScriptedModel([say("fine " * 50)], repeat=True))
+    await write(page, "hello")
+    await page.wait_for_selector(".md >> text=fine")
+    wide = "document.documentElement.scrollWidth"
+    assert await page.evaluate(wide) <= 375
+    assert not await page.is_visible(".sidebar")
+    await page.click(".burger")
+    await page.wait_for_selector(".sidebar", state="visible")
+    await page.click("a[href='/config']")
+    await page.wait_for_selector(".form")
+    assert await page.evaluate(wide) <= 375
 
 
 async def test_settings_are_changed_in_the_form_and_errors_stand_at_the_key(page: Any, tmp_path: Path) -> None:
     async with served(tmp_path / "h", ScriptedModel([])) as site:
         await page.goto(site.url)
         await page.wait_for_selector("pal-composer")
-        await visit(page, "config")
+        await turn(page, "config")
         await page.fill("[aria-label='Find a key']", "gateway.port")
         await page.fill("[id='f-gateway.port']", "99999999")
         await page.press("[id='f-gateway.port']", "Tab")
         await page.wait_for_selector(".field .warn")
+        await page.click("[aria-label='Explain gateway.port']")
+        await page.wait_for_selector(".told >> text=a change acts after a restart")
         await page.fill("[id='f-gateway.port']", "18999")
         await page.press("[id='f-gateway.port']", "Tab")
         await page.wait_for_selector(".toasts >> text=Saved")
     assert json.loads((tmp_path / "h" / "palinurus.json").read_text())["gateway"]["port"] == 18999
 
 
-async def test_workspace_files_are_edited(page: Any, tmp_path: Path) -> None:
-    async with served(tmp_path / "h", ScriptedModel([])) as site:
-        await page.goto(site.url)
-        await page.wait_for_selector("pal-composer")
-        await visit(page, "agents")
-        await page.click("button >> text=SOUL.md")
-        await page.fill(".editor textarea", "Be brief.")
-        await page.press(".editor textarea", "Control+s")
-        await page.wait_for_selector(".toasts >> text=SOUL.md saved")
-        assert (Path(site.app.settings.agents["main"].workspace) / "SOUL.md").read_text() == "Be brief."
+async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:
+    site = await visit(ScriptedModel([]))
+    await turn(page, "agents")
+    await page.click("button >> text=SOUL.md")
+    await page.fill(".editor textarea", "Be brief.")
+    await page.press(".editor textarea", "Control+s")
+    await page.wait_for_selector(".toasts >> text=SOUL.md saved")
+    assert (Path(site.app.settings.agents["main"].workspace) / "SOUL.md").read_text() == "Be brief."

@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.gateway.web import FOLDER
 from palinurus.testing.model import ScriptedModel, say
-from web.served import served
+from web.conftest import Visit
 from web.test_chat import texts, write
 
 PICK = ".pick-thinking"
@@ -34,7 +34,7 @@ async def shown(page: Any, menu: str, text: str) -> None:
 
 
 @pytest.mark.seed(128, 129, 130, 131, 132, 133, 135)
-async def test_the_thinking_picker_mirrors_writes_and_clears_the_stored_level(page: Any, tmp_path: Path) -> None:
+async def test_the_thinking_picker_mirrors_writes_and_clears_the_stored_level(page: Any, visit: Visit) -> None:
     model = ScriptedModel([say("fine")], repeat=True)
     sent: list[dict[str, Any]] = []
 
@@ -43,57 +43,55 @@ async def test_the_thinking_picker_mirrors_writes_and_clears_the_stored_level(pa
             sent.append(json.loads(data))
 
     page.on("websocket", lambda socket: socket.on("framesent", frame))
-    async with served(tmp_path / "h", model) as site:
-        await page.goto(site.url)
-        await shown(page, PICK, "Inherited: Medium")
-        offered = await choices(page, PICK)
-        assert offered == ["Inherited: Medium", "Off", "Minimal", "Low", "Medium", "High"]
-        await choose(page, PICK, "High")
-        await shown(page, PICK, "High")
-        patches = [f["params"] for f in sent if f["method"] == "sessions.patch"]
-        assert patches == [{"key": "agent:main:main", "thinkingLevel": "high"}]
-        assert not any(f["method"] == "chat.send" for f in sent)  # it did not wait for a message
-        await page.reload()
-        await shown(page, PICK, "High")
-        await write(page, "hello")
-        await page.wait_for_selector(".md >> text=fine")
-        request = next(f["params"] for f in sent if f["method"] == "chat.send")
-        assert "thinking" not in request and model.requests[-1].level == "high"
-        await write(page, "/think:low")
-        await shown(page, PICK, "Low")
-        await choose(page, PICK, "Inherited")
-        await shown(page, PICK, "Inherited: Medium")
-        assert [f["params"] for f in sent if f["method"] == "sessions.patch"][-1]["thinkingLevel"] is None
+    await visit(model)
+    await shown(page, PICK, "Inherited: Medium")
+    offered = await choices(page, PICK)
+    assert offered == ["Inherited: Medium", "Off", "Minimal", "Low", "Medium", "High"]
+    await choose(page, PICK, "High")
+    await shown(page, PICK, "High")
+    patches = [f["params"] for f in sent if f["method"] == "sessions.patch"]
+    (patch,) = patches
+    assert patch.pop("key").startswith("agent:main:dashboard:") and patch == {"thinkingLevel": "high"}
+    assert not any(f["method"] == "chat.send" for f in sent)  # it did not wait for a message
+    await page.reload()
+    await shown(page, PICK, "High")
+    await write(page, "hello")
+    await page.wait_for_selector(".md >> text=fine")
+    request = next(f["params"] for f in sent if f["method"] == "chat.send")
+    assert "thinking" not in request and model.requests[-1].level == "high"
+    await write(page, "/think:low")
+    await shown(page, PICK, "Low")
+    await choose(page, PICK, "Inherited")
+    await shown(page, PICK, "Inherited: Medium")
+    assert [f["params"] for f in sent if f["method"] == "sessions.patch"][-1]["thinkingLevel"] is None
 
 
 @pytest.mark.seed(131, 132)
-async def test_labels_come_from_the_provider_and_follow_the_model(page: Any, tmp_path: Path) -> None:
-    async with served(tmp_path / "h", ScriptedModel([say("fine")], repeat=True)) as site:
-        await page.goto(site.url)
-        await shown(page, PICK, "Inherited: Medium")
-        await choose(page, ".pick-model", "GLM")
-        await shown(page, ".pick-model", "GLM")
-        assert await choices(page, PICK) == ["Inherited: Off", "Off", "On"]  # this vendor calls its one level so
-        await choose(page, ".pick-model", "Plain")
-        await shown(page, PICK, "Inherited: Off")
-        assert await choices(page, PICK) == ["Inherited: Off", "Off"]
-        await choose(page, ".pick-model", "Default")
-        await shown(page, ".pick-model", "Thinker")
+async def test_labels_come_from_the_provider_and_follow_the_model(page: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([say("fine")], repeat=True))
+    await shown(page, PICK, "Inherited: Medium")
+    await choose(page, ".pick-model", "GLM")
+    await shown(page, ".pick-model", "GLM")
+    assert await choices(page, PICK) == ["Inherited: Off", "Off", "On"]  # this vendor calls its one level so
+    await choose(page, ".pick-model", "Plain")
+    await shown(page, PICK, "Inherited: Off")
+    assert await choices(page, PICK) == ["Inherited: Off", "Off"]
+    await choose(page, ".pick-model", "Default")
+    await shown(page, ".pick-model", "Thinker")
 
 
-async def test_fast_verbose_and_reasoning_are_kept(page: Any, tmp_path: Path) -> None:
-    async with served(tmp_path / "h", ScriptedModel([say("fine")], repeat=True)) as site:
-        await page.goto(site.url)
-        await page.click(".more-picks")
-        for name, word, text in (("fast", "Auto", "Fast: auto"), ("verbose", "Full", "Verbose: full")):
-            await page.wait_for_selector(f".pick-{name}")
-            await choose(page, f".pick-{name}", word)
-            await shown(page, f".pick-{name}", text)
-        await choose(page, ".pick-reasoning", "Stream")
-        await page.set_viewport_size({"width": 1500, "height": 900})  # where all of them are always there
-        await page.reload()
-        await shown(page, ".pick-reasoning", "Reasoning: stream")
-        await shown(page, ".pick-fast", "Fast: auto")
+async def test_fast_verbose_and_reasoning_are_kept(page: Any, visit: Visit) -> None:
+    await visit(ScriptedModel([say("fine")], repeat=True))
+    await page.click(".more-picks")
+    for name, word, text in (("fast", "Auto", "Fast: auto"), ("verbose", "Full", "Verbose: full")):
+        await page.wait_for_selector(f".pick-{name}")
+        await choose(page, f".pick-{name}", word)
+        await shown(page, f".pick-{name}", text)
+    await choose(page, ".pick-reasoning", "Stream")
+    await page.set_viewport_size({"width": 1500, "height": 900})  # where all of them are always there
+    await page.reload()
+    await shown(page, ".pick-reasoning", "Reasoning: stream")
+    await shown(page, ".pick-fast", "Fast: auto")
 
 
 @pytest.mark.seed(134)

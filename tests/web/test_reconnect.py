@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.testing.model import Gate, ScriptedModel, held, say
+from web.conftest import Visit
 from web.served import served
 from web.test_chat import texts, write
 
@@ -32,16 +33,15 @@ async def test_a_restart_in_mid_stream_loses_and_doubles_nothing(page: Any, tmp_
         assert await texts(page, ".bubble") == ["a long question", "written while it was gone"]
 
 
-async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, tmp_path: Path) -> None:
+async def test_a_lost_line_resumes_in_the_middle_of_an_answer(page: Any, visit: Visit) -> None:
     gate = Gate()
     model = ScriptedModel([held(say("one two three four five six seven"), gate, 2)], repeat=True)
-    async with served(tmp_path / "h", model) as site:
-        await page.goto(site.url)
-        await write(page, "count")
-        await page.wait_for_selector(".md.streaming >> text=one")
-        site.gateway.room.disconnect(conn=site.gateway.room.clients()[0].conn)
-        gate.open()
-        await page.wait_for_selector(".md >> text=seven")
-        await page.wait_for_selector(".row.assistant .bar")
-        assert await texts(page, ".md") == ["one two three four five six seven"]
-        assert await texts(page, ".bubble") == ["count"]
+    site = await visit(model)
+    await write(page, "count")
+    await page.wait_for_selector(".md.streaming >> text=one")
+    site.gateway.room.disconnect(conn=site.gateway.room.clients()[0].conn)
+    gate.open()
+    await page.wait_for_selector(".md >> text=seven")
+    await page.wait_for_selector(".row.assistant .bar")
+    assert await texts(page, ".md") == ["one two three four five six seven"]
+    assert await texts(page, ".bubble") == ["count"]

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.testing.model import ScriptedModel, calls, say
+from web.conftest import OPEN
 from web.served import served
-from web.test_chat import OPEN, write
+from web.test_chat import write
 
 MARK = "window.__hit=1"
 FORBIDDEN = "script, iframe, object, embed, style, link, form:not(.composer), [onerror], [onload], [onfocus]"
@@ -35,12 +36,9 @@ async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
         await page.wait_for_selector(".row.assistant .bar")
         for head in await page.locator(".tool-head").all():
             await head.click()
-        for number, payload in enumerate(PAYLOADS):
-            session = f"agent:main:dashboard:x{number}"
-            label = f"{number} {payload}"[:500]
-            await page.evaluate(
-                "([key, label]) => window.palinurus.request('sessions.patch', { key, label })", [session, label]
-            )
+        labels = [[f"agent:main:dashboard:x{n}", f"{n} {payload}"[:500]] for n, payload in enumerate(PAYLOADS)]
+        patch = "([key, label]) => window.palinurus.request('sessions.patch', { key, label })"
+        await page.evaluate(f"all => Promise.all(all.map({patch}))", labels)
         await page.wait_for_selector(".session >> text=__hit")
         await page.click("a[href='/sessions']")
         await page.wait_for_selector(".grid")

@@ -4,6 +4,7 @@ import "./chat";
 import "./control";
 import { icon } from "./icons";
 import "./login";
+import "./setup";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
 
@@ -78,6 +79,7 @@ class App extends Part {
 
   private page(): unknown {
     if (store.view === "chat") return html`<pal-chat></pal-chat>`;
+    if (store.view === "setup") return html`<pal-setup></pal-setup>`;
     return html`<pal-control .view=${store.view}></pal-control>`;
   }
 

@@ -1,11 +1,13 @@
 // <pal-chat>: the open conversation: its head, the messages, questions that wait, the composer.
 import { approvalCard } from "./cards";
+import { children } from "./children";
 import { html, nothing, Part, skeleton, store } from "./base";
 import "./composer";
+import { hints, spoken } from "./files";
 import { icon } from "./icons";
 import "./list";
 import type { List } from "./list";
-import { drawn } from "./message";
+import { drawn, resend } from "./message";
 import { title } from "./sidebar";
 import { count, money } from "./text";
 import type { Item } from "./transcript";
@@ -95,13 +97,8 @@ class Chat extends Part {
     const name = agent?.identity?.name ?? agent?.name ?? "Palinurus";
     return html`<div class="welcome"><img src="/favicon.svg" alt=""><h2>${name === "main" ? "Palinurus" : name}</h2>
       <p>Your agent, on your own machine. It reads and writes in its workspace, runs commands you allow, and remembers.</p>
+      ${store.demo ? html`<p class="demo-note">The demo model answers from a script. <a href="/setup" @click=${(e: Event) => { e.preventDefault(); store.go("setup"); }}>Connect a real one</a></p>` : nothing}
       <div class="ideas">${IDEAS.map((idea) => html`<button type="button" @click=${() => void store.send(idea)}>${idea}</button>`)}</div></div>`;
-  }
-
-  private children_(): unknown {
-    const rows = store.sessions.filter((row) => row.spawnedBy === store.key && row.hasActiveRun);
-    return rows.map((row) => html`<a class="child-card" href="/chat/${encodeURIComponent(row.key)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", row.key); }}>
-      <i class="spin" aria-hidden="true"></i><b>${title(row)}</b><span>${(store.children[row.key] ?? "working…").slice(-160)}</span></a>`);
   }
 
   render(): unknown {
@@ -116,7 +113,7 @@ class Chat extends Part {
         ${fresh ? this.welcome() : nothing}
         <pal-list .items=${items} .drawn=${this.drawn} .ontop=${this.back} ?busy=${store.loading}></pal-list>
       </div>
-      <div class="column dock">${asks.map((one) => approvalCard(one))}${this.children_()}
+      <div class="column dock">${asks.map((one) => approvalCard(one))}${children(store.key)}
         <pal-composer @sent=${() => this.querySelector<List>("pal-list")?.end()}></pal-composer></div>
       <div class="sr" role="status" aria-live="polite">${store.talk.running ? "The assistant is working" : ""}</div>
       ${this.edited ? this.editor(this.edited) : nothing}
@@ -130,10 +127,10 @@ class Chat extends Part {
         e.preventDefault();
         const text = this.querySelector<HTMLTextAreaElement>("dialog.edit textarea")!.value.trim();
         close();
-        if (text) void store.branch(item.entry, text);
+        if (text) void resend(item, text);
       }}>
         <h2>Edit and branch</h2><p class="dim">The conversation up to here is kept in a new branch, where your changed message is sent. This one stays as it is.</p>
-        <textarea rows="6" aria-label="Your message" .value=${item.text}></textarea>
+        <textarea rows="6" aria-label="Your message" .value=${hints(item.text) ? spoken(item.text) : item.text}></textarea>
         <div class="actions"><button type="button" class="plain" @click=${close}>Cancel</button><button type="submit" class="primary">Send in a new branch</button></div>
       </form></dialog>`;
   }

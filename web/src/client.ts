@@ -37,6 +37,7 @@ export class Client {
   token = ""; // given by hand or in the address
   password = "";
   retryAt = 0;
+  since = Date.now(); // when it was let in
   onchange: () => void = () => {};
   onevent: (event: string, payload: Payload) => void = () => {};
   onjoin: (resumed: boolean) => void = () => {};
@@ -155,6 +156,7 @@ export class Client {
   private joined(hello: Payload): void {
     this.hello = hello;
     this.tries = 0;
+    this.since = Date.now();
     this.link = "open";
     if (hello.auth?.deviceToken) {
       void saveToken(hello.auth.deviceToken);

@@ -1,38 +1,22 @@
 // <pal-composer>: where people write. Files by drop, paste or button; slash commands; Enter sends, Escape stops.
+import { attachment, BIGGEST, data, picture, type Attachment } from "./files";
 import { icon } from "./icons";
 import { html, nothing, Part, store, type Payload } from "./base";
 import { pickers } from "./pickers";
-import type { Attachment } from "./store";
-import { size } from "./text";
-
-const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const BIGGEST = 20 * 1024 * 1024;
-const LONGEST_TEXT = 200 * 1024;
-
-export async function attachment(file: File): Promise<Attachment | string> {
-  const image = PICTURES.includes(file.type);
-  if (image) {
-    if (file.size > BIGGEST) return `${file.name} is larger than ${size(BIGGEST)}`;
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    let binary = "";
-    for (let at = 0; at < bytes.length; at += 32_768) binary += String.fromCharCode(...bytes.subarray(at, at + 32_768));
-    return { name: file.name || "picture", mimeType: file.type, content: btoa(binary), image };
-  }
-  if (file.size > LONGEST_TEXT) return `${file.name} is larger than ${size(LONGEST_TEXT)}`;
-  const text = await file.text();
-  if (text.includes("\u0000")) return `${file.name}: only pictures and text files can be sent`;
-  return { name: file.name, mimeType: "text/plain", content: text, image };
-}
+import { able, Recorder } from "./recorder";
+import { size, timer } from "./text";
 
 class Composer extends Part {
-  static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true } };
+  static properties = { files: { state: true }, over: { state: true }, offers: { state: true }, at: { state: true }, wide: { state: true }, recorder: { state: true } };
   wide = false;
   files: Attachment[] = [];
   over = false;
   offers: Payload[] = [];
   at = 0;
+  recorder: Recorder | null = null;
   private key = "";
   private picking = 0;
+  private ticking = 0;
 
   get area(): HTMLTextAreaElement {
     return this.querySelector("textarea")!;
@@ -43,6 +27,7 @@ class Composer extends Part {
       this.key = store.key;
       this.area.value = store.drafts[store.key] ?? "";
       this.files = [];
+      this.cancel();
       this.grow();
       if (matchMedia("(hover: hover)").matches) this.area.focus();
     }
@@ -83,12 +68,56 @@ class Composer extends Part {
       this.picking++;
       const made = await attachment(file);
       this.picking--;
-      if (typeof made === "string") store.toast(made, "error");
-      else this.files = [...this.files, made];
+      this.take(made);
     }
   }
 
+  private take(made: Attachment | string): void {
+    const total = this.files.reduce((sum, file) => sum + file.bytes, 0);
+    if (typeof made === "string") store.toast(made, "error");
+    else if (total + made.bytes > BIGGEST) store.toast(`Together the files are larger than ${size(BIGGEST)}`, "error");
+    else this.files = [...this.files, made];
+  }
+
+  private async record(): Promise<void> {
+    try {
+      this.recorder = await Recorder.begin();
+      this.ticking = window.setInterval(() => this.requestUpdate(), 500);
+    } catch (error) {
+      const refused = (error as Error).name === "NotAllowedError";
+      store.toast(refused ? "The browser gives this page no microphone." : "There is no microphone.", "error");
+    }
+  }
+
+  /** The voice note is done: it stands among the files, or goes at once. */
+  private async finish(send: boolean): Promise<void> {
+    const recorder = this.recorder;
+    if (!recorder) return;
+    this.picking++;
+    this.recorder = null;
+    clearInterval(this.ticking);
+    const made = await attachment(await recorder.end(), true);
+    this.picking--;
+    this.take(made);
+    if (send) this.send();
+  }
+
+  private cancel(): void {
+    this.recorder?.halt();
+    this.recorder = null;
+    clearInterval(this.ticking);
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    this.cancel();
+  }
+
   private send(): void {
+    if (this.recorder) {
+      void this.finish(true);
+      return;
+    }
     const text = this.area.value.trim();
     if ((!text && !this.files.length) || this.picking) return;
     void store.send(text, this.files);
@@ -136,19 +165,25 @@ class Composer extends Part {
         @drop=${(e: DragEvent) => { e.preventDefault(); this.over = false; void this.add(e.dataTransfer?.files ?? []); }}>
       ${this.offers.length ? this.slash() : nothing}
       ${this.files.length ? html`<ul class="files" aria-label="Attached files">${this.files.map((file, at) => html`<li>
-          ${file.image ? html`<img src="data:${file.mimeType};base64,${file.content}" alt="">` : icon("file")}<span>${file.name}</span>
+          ${picture(file) ? html`<img src=${data(file)} alt="">` : file.mimeType.startsWith("audio/") ? html`<pal-file .file=${{ ...file, size: file.bytes }}></pal-file>` : icon("file")}<span>${file.voice ? "" : file.name}</span>
           <button type="button" class="ghost icon-only" aria-label="Remove ${file.name}" @click=${() => (this.files = this.files.filter((_, n) => n !== at))}>${icon("close")}</button></li>`)}</ul>` : nothing}
       <textarea rows="1" aria-label="Message" placeholder=${running ? "Say more — it is taken in while the agent works" : "Message Palinurus…  (/ for commands)"} aria-autocomplete="list" aria-controls=${this.offers.length ? "slash" : nothing} aria-activedescendant=${this.offers.length ? `slash-${this.at}` : nothing}
         @input=${() => this.typed()} @keydown=${(e: KeyboardEvent) => this.down(e)} @paste=${(e: ClipboardEvent) => this.pasted(e)}></textarea>
       <div class="composer-bar">
-        <label class="ghost icon-only attach" title="Attach pictures or text files">${icon("clip")}<input type="file" multiple aria-label="Attach files" @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
-        ${pickers(this.wide, () => (this.wide = !this.wide))}
+        <label class="ghost icon-only attach" title="Attach files">${icon("clip")}<input type="file" multiple aria-label="Attach files" @change=${(e: Event) => { const input = e.target as HTMLInputElement; void this.add([...(input.files ?? [])]); input.value = ""; }}></label>
+        ${able() && !this.recorder ? html`<button type="button" class="ghost icon-only" aria-label="Record a voice note" title="Record a voice note" @click=${() => void this.record()}>${icon("mic")}</button>` : nothing}
+        ${this.recorder ? this.recording(this.recorder) : pickers(this.wide, () => (this.wide = !this.wide))}
         <span class="grow"></span>
         ${running ? html`<button type="button" class="stop" aria-label="Stop" title="Stop (Esc)" @click=${() => store.stop()}>${icon("stop")}</button>` : nothing}
         <button type="submit" class="send" aria-label=${running ? "Steer: send while it works" : "Send"} title=${gone ? "Sent as soon as the connection is back" : "Send (Enter)"}>${icon("send")}</button>
       </div>
-      ${this.over ? html`<div class="drop" aria-hidden="true">Drop pictures or text files here</div>` : nothing}
+      ${this.over ? html`<div class="drop" aria-hidden="true">Drop files here</div>` : nothing}
     </form>`;
+  }
+
+  private recording(recorder: Recorder): unknown {
+    return html`<span class="recording" role="status"><i class="rec" aria-hidden="true"></i>Recording <b>${timer(recorder.elapsed)}</b></span>
+      <button type="button" class="ghost small" @click=${() => this.cancel()}>Cancel</button><button type="button" class="plain small" @click=${() => void this.finish(false)}>Done</button>`;
   }
 
   private slash(): unknown {

@@ -3,6 +3,7 @@ import { html, LitElement } from "lit";
 import { icon } from "./icons";
 import "./control/access";
 import "./control/agents";
+import "./control/channels";
 import "./control/config";
 import "./control/cron";
 import "./control/logs";
@@ -13,6 +14,7 @@ import "./control/skills";
 
 const views: Record<string, () => unknown> = {
   overview: () => html`<pal-overview></pal-overview>`,
+  channels: () => html`<pal-channels></pal-channels>`,
   sessions: () => html`<pal-sessions></pal-sessions>`,
   agents: () => html`<pal-agents></pal-agents>`,
   skills: () => html`<pal-skills></pal-skills>`,

@@ -22,6 +22,7 @@ export class List extends LitElement {
   private stick = true;
   private seen = new ResizeObserver(() => this.measured());
   private frame = 0;
+  private last = 0; // where it stood
   private anchor: { id: string; top: number } | null = null;
 
   createRenderRoot(): HTMLElement {
@@ -126,6 +127,7 @@ export class List extends LitElement {
     if (moved) this.pads();
     if (this.stick) {
       box.scrollTop = box.scrollHeight;
+      this.last = box.scrollTop;
     } else if (this.anchor) {
       const node = box.querySelector<HTMLElement>(`:scope > .row[data-id="${CSS.escape(this.anchor.id)}"]`);
       if (node) box.scrollTop += node.getBoundingClientRect().top - box.getBoundingClientRect().top - this.anchor.top;
@@ -149,7 +151,11 @@ export class List extends LitElement {
     this.frame = requestAnimationFrame(() => {
       const box = this.box;
       if (!box) return;
-      const end = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+      const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR;
+      // What grew below is no reason to leave the end: only somebody who scrolls up does.
+      const end = near || (this.stick && box.scrollTop >= this.last);
+      if (end && !near) box.scrollTop = box.scrollHeight;
+      this.last = box.scrollTop;
       this.stick = end;
       this.away = !end;
       if (box.scrollTop < 600 && this.items.length) this.ontop();

@@ -2,10 +2,12 @@
 import { tokenInAddress } from "./identity";
 import { theme } from "./sidebar";
 import { store } from "./store";
+import { wanted } from "./setup";
 import "./app";
 
 theme();
 store.client.token = tokenInAddress();
+store.begin = wanted;
 store.route();
 store.client.connect();
 

@@ -2,6 +2,8 @@
 import { html, nothing } from "lit";
 import { icon } from "./icons";
 import "./cards";
+import type { Payload } from "./client";
+import { again, hints, spoken } from "./files";
 import "./markdown";
 import { store } from "./store";
 import { clock, count, money } from "./text";
@@ -29,7 +31,7 @@ async function copy(text: string): Promise<void> {
   store.toast("Copied");
 }
 
-const spoken = (item: Item): string => item.blocks.map((b) => (b.type === "text" ? b.text : "")).filter(Boolean).join("\n\n");
+const answered = (item: Item): string => item.blocks.map((b) => (b.type === "text" ? b.text : "")).filter(Boolean).join("\n\n");
 
 /** The message an answer answers. */
 function question(item: Item): Item | undefined {
@@ -38,9 +40,15 @@ function question(item: Item): Item | undefined {
   return all.slice(0, at).findLast((one) => one.kind === "user" && one.entry);
 }
 
-function again(item: Item, model: string): void {
+/** Say a message once more, with its files, in a new branch that ends before it. */
+export async function resend(asked: Item, text: string, more: Payload = {}): Promise<void> {
+  const files = await again(hints(asked.text) ? asked.item : undefined, asked.images);
+  await store.branch(asked.entry, text, true, more, files);
+}
+
+function retry(item: Item, model: string): void {
   const asked = question(item);
-  if (asked) void store.branch(asked.entry, asked.text, true, { model });
+  if (asked) void resend(asked, hints(asked.text) ? spoken(asked.text) : asked.text, { model });
 }
 
 function buttons(item: Item): unknown {
@@ -51,12 +59,12 @@ function buttons(item: Item): unknown {
     item.model, usage?.totalTokens ? `${count(usage.totalTokens)} tokens` : "", usage?.cost?.total ? money(usage.cost.total) : "", item.at ? clock(item.at) : "",
   ].filter(Boolean);
   return html`<footer class="bar">
-    ${act("copy", "Copy", () => void copy(spoken(item)))}
+    ${act("copy", "Copy", () => void copy(answered(item)))}
     ${can("sessions.branch") && item.entry ? act("branch", "Branch from here", () => void store.branch(item.entry, null, false)) : nothing}
     ${can("chat.why") && item.item ? act("why", "Why this answer", () => { store.panel = { kind: "why", item: item.item!, entry: item.entry }; store.changed(); }) : nothing}
     ${can("runs.trace") && item.item ? act("list", "Timeline", () => { store.panel = { kind: "trace", item: item.item! }; store.changed(); }) : nothing}
     ${can("sessions.branch") && models.length && question(item)
-      ? html`<pal-menu class="retry" label="Retry with another model" shown="Retry" glyph="retry" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => again(item, e.detail)}></pal-menu>` : nothing}
+      ? html`<pal-menu class="retry" label="Retry with another model" shown="Retry" glyph="retry" .choices=${models} .value=${item.model ?? ""} @choose=${(e: CustomEvent) => retry(item, e.detail)}></pal-menu>` : nothing}
     <span class="facts">${facts.join(" · ")}</span>
   </footer>`;
 }
@@ -64,11 +72,11 @@ function buttons(item: Item): unknown {
 function user(item: Item, edit: (item: Item) => void): unknown {
   return html`<div class="bubble ${item.wait ?? ""}">
       ${item.images.length ? html`<div class="pictures">${item.images.map((src) => html`<img src=${src} alt="attached picture">`)}</div>` : nothing}
-      ${item.text ? html`<div class="said">${item.text}</div>` : nothing}
+      <pal-said .text=${item.text} .item=${item.item ?? ""} .files=${item.files ?? []}></pal-said>
     </div>
     <footer class="bar">
       ${item.wait ? html`<span class="wait" title=${details[item.wait] ?? ""} role="status">${item.wait === "failed" || item.wait === "taken" ? nothing : html`<i class="spin" aria-hidden="true"></i>`}${waits[item.wait]}</span>` : nothing}
-      ${item.wait === "failed" ? act("retry", "Send again", () => { store.talk.mark(item.id.slice("sent:".length), null); void store.send(item.text); }) : nothing}
+      ${item.wait === "failed" ? act("retry", "Send again", () => { store.talk.mark(item.id.slice("sent:".length), null); void store.send(item.text, item.given); }) : nothing}
       ${item.entry && store.client.has("sessions.branch") ? act("edit", "Edit and branch", () => edit(item)) : nothing}
       ${act("copy", "Copy", () => void copy(item.text))}
     </footer>`;

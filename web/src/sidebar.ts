@@ -5,7 +5,7 @@ import "./menu";
 import { ago, day } from "./text";
 
 export const PAGES: [string, string, string][] = [
-  ["overview", "Overview", "chart"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
+  ["overview", "Overview", "chart"], ["channels", "Channels", "plug"], ["sessions", "Sessions", "archive"], ["agents", "Agents", "people"], ["skills", "Skills", "spark"],
   ["memory", "Memory", "brain"], ["cron", "Schedule", "clock"], ["access", "Access", "shield"], ["config", "Settings", "gear"], ["logs", "Logs", "terminal"],
 ];
 

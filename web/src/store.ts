@@ -1,13 +1,7 @@
 // What the page knows: the connection, the sessions, the open conversation, questions that wait. Views read it.
 import { Client, Refusal, type Payload } from "./client";
+import { data, picture, type Attachment } from "./files";
 import { Transcript } from "./transcript";
-
-export interface Attachment {
-  name: string;
-  mimeType: string;
-  content: string; // base64 for pictures, the text itself for text
-  image: boolean;
-}
 
 export interface Approval {
   id: string;
@@ -51,9 +45,11 @@ export class Store {
   toasts: Toast[] = [];
   drafts: Record<string, string> = kept("drafts") ?? {};
   seen: Record<string, number> = kept("seen") ?? {};
-  children: Record<string, string> = {}; // what running sub-agents say
+  children: Record<string, { text?: string; tool?: string }> = {}; // what running sub-agents say and do
   panel: { kind: "why" | "trace"; item: string; entry?: string } | null = null;
   joins = 0;
+  demo = false; // nobody chose a model yet
+  begin: () => Promise<boolean> = async () => false; // whether a first run is wanted
   private listeners = new Set<() => void>();
   private queued = false;
   private lists = 0;
@@ -195,6 +191,7 @@ export class Store {
     void this.list();
     const first = !this.key;
     this.route();
+    if (this.joins === 1 && this.view === "chat") void this.begin().then((yes) => yes && this.view === "chat" && this.go("setup"));
     if (!first && this.view === "chat") void this.load();
     const quiet = <T>(method: string, params: unknown = {}) => client.request<T>(method, params).catch(() => null);
     const [metadata, agents] = await Promise.all([quiet<Payload>("chat.metadata"), quiet<Payload>("agents.list")]);
@@ -237,6 +234,7 @@ export class Store {
     const here = payload.sessionKey === this.key;
     if (event === "session.message" && here) this.talk.commit(payload.message);
     else if ((event === "agent" || event === "session.tool") && here) this.talk.agent(payload);
+    else if (event === "agent" && payload.stream === "item") this.does(payload);
     else if (event === "chat") this.said(payload, here);
     else if (event === "sessions.changed") this.row(payload);
     else if (event === "session.operation" && here && payload.operation === "steer") this.talk.mark(payload.runId, "taken");
@@ -248,7 +246,7 @@ export class Store {
 
   private said(payload: Payload, here: boolean): void {
     if (payload.state === "delta") {
-      if (!here) this.children[payload.sessionKey] = (payload.message?.content?.[0]?.text ?? "").slice(-400);
+      if (!here) this.children[payload.sessionKey] = { text: (payload.message?.content?.[0]?.text ?? "").slice(-400) };
       return;
     }
     delete this.children[payload.sessionKey];
@@ -263,6 +261,13 @@ export class Store {
       talk.answered(payload.runId);
       this.changed();
     }, 900);
+  }
+
+  /** A tool of a run elsewhere begins or ends. */
+  private does(payload: Payload): void {
+    const { phase, name, title: shown } = payload.data ?? {};
+    const now = (this.children[payload.sessionKey] ??= {});
+    now.tool = phase === "end" ? undefined : [name, shown === name ? "" : shown].filter(Boolean).join(" ");
   }
 
   private row(payload: Payload): void {
@@ -301,13 +306,11 @@ export class Store {
   async send(text: string, attachments: Attachment[] = [], more: Payload = {}): Promise<void> {
     const run = crypto.randomUUID();
     const talk = this.talk;
-    const images = attachments.filter((a) => a.image);
-    const files = attachments.filter((a) => !a.image).map((a) => `\n\n\`${a.name}\`:\n~~~~\n${a.content}\n~~~~`);
-    const message = text + files.join("");
-    talk.send(run, message, images.map((a) => `data:${a.mimeType};base64,${a.content}`));
+    const images = attachments.filter(picture).map(data);
+    talk.send(run, text, images, attachments);
     this.changed();
-    const sent = images.map((a) => ({ type: "image", mimeType: a.mimeType, fileName: a.name, content: a.content }));
-    const params = { sessionKey: this.key, message, idempotencyKey: run, ...(sent.length ? { attachments: sent } : {}), ...more };
+    const sent = attachments.map((a) => ({ type: picture(a) ? "image" : "file", mimeType: a.mimeType, fileName: a.name, content: a.content, ...(a.voice ? { voice: true } : {}) }));
+    const params = { sessionKey: this.key, message: text, idempotencyKey: run, ...(sent.length ? { attachments: sent } : {}), ...more };
     try {
       const answer = await this.client.request<Payload>("chat.send", params, true);
       if (answer.aborted !== undefined) talk.mark(run, null);
@@ -341,11 +344,11 @@ export class Store {
   }
 
   /** A new conversation with what was said before `entry`; then `text` is said in it. */
-  async branch(entry: string | undefined, text: string | null, before = true, more: Payload = {}): Promise<void> {
+  async branch(entry: string | undefined, text: string | null, before = true, more: Payload = {}, files: Attachment[] = []): Promise<void> {
     const made = await this.ask("sessions.branch", { key: this.key, ...(entry ? { entryId: entry, before } : {}) });
     if (!made) return;
     this.go("chat", made.key);
-    if (text !== null) await this.send(text, [], more);
+    if (text !== null) await this.send(text, files, more);
     else this.toast("This is a new branch; the other conversation is unchanged.");
   }
 

@@ -21,6 +21,8 @@ export function took(ms: number): string {
   return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 
+export const timer = (ms: number): string => `${Math.floor(ms / 60_000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;
+
 export function count(n: number | undefined | null): string {
   if (!n) return "0";
   if (n < 1000) return String(n);

@@ -1,5 +1,6 @@
 // One conversation as the page shows it: what is on disk, what is being said, what waits. Events in, items out; no I/O.
 import type { Payload } from "./client";
+import type { Attachment, FileRef } from "./files";
 import { plain } from "./text";
 
 export interface Tool {
@@ -21,6 +22,8 @@ export interface Item {
   blocks: Block[];
   text: string;
   images: string[];
+  files?: FileRef[]; // of a message that is on its way
+  given?: Attachment[]; // the same with all that was attached, to send it again
   at: number;
   model?: string;
   usage?: Payload;
@@ -106,6 +109,7 @@ export class Transcript {
     const running = [...this.tools.values()].filter((tool) => tool.state === "running");
     for (const message of answer.messages ?? []) this.commit(message);
     for (const note of notes) this.place(note);
+    this.wait(answer.queued ?? []);
     const flight = answer.inFlightRun;
     if (!flight) {
       this.live = null;
@@ -120,6 +124,15 @@ export class Transcript {
     const blocks: Block[] = running.filter((tool) => tool.state === "running" && !kept.has(tool)).map((tool) => ({ type: "tool", tool }));
     if (text.trim()) blocks.push({ type: "text", text });
     this.live = { run: flight.runId, blocks, over: false };
+  }
+
+  /** Messages that wait on the gateway and were not sent from here, or before this page was loaded. */
+  private wait(queued: Payload[]): void {
+    for (const one of queued) {
+      if (this.pending.some((p) => p.run === one.runId)) continue;
+      const text = one.files ? `${one.text}${one.text ? "\n" : ""}📎 ${one.files}` : one.text;
+      this.pending.push({ run: one.runId, item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text, images: [], at: one.at, wait: "waiting" } });
+    }
   }
 
   /** Older lines, put in front. */
@@ -280,9 +293,10 @@ export class Transcript {
 
   // --- what people send -----------------------------------------------------------------------------------------
 
-  send(run: string, text: string, images: string[]): void {
+  send(run: string, text: string, images: string[], given: Attachment[] = []): void {
     this.touch();
-    const item: Item = { id: `sent:${run}`, kind: "user", blocks: [], text, images, at: Date.now(), wait: "sending" };
+    const files = given.filter((one) => !images.includes(`data:${one.mimeType};base64,${one.content}`)).map((one) => ({ ...one, size: one.bytes }));
+    const item: Item = { id: `sent:${run}`, kind: "user", blocks: [], text, images, files, given, at: Date.now(), wait: "sending" };
     this.pending.push({ run, item });
   }
 

@@ -1,7 +1,10 @@
 // <pal-why>: the side panel: why an answer is as it is, and the timeline of its run.
 import { html, LitElement, nothing } from "lit";
 import type { Payload } from "./client";
+import { hints, spoken } from "./files";
 import { icon } from "./icons";
+import "./menu";
+import { resend } from "./message";
 import { store } from "./store";
 import { count, json, money, size, took } from "./text";
 
@@ -60,21 +63,40 @@ class Why extends LitElement {
       <h3>Cache</h3><dl>${fact("read from cache", cache.share === null || cache.share === undefined ? "" : html`${Math.round(100 * cache.share)} %${bar(cache.share)}`)}${fact("verdict", cache.verdict)}${cache.break ? fact("first difference", html`${cache.break.where}<br><span class="dim">${cache.break.why}</span>`) : nothing}</dl>
       <h3>Prompt <span class="dim">${size(total)}</span></h3><dl>${sections.map((s) => fact(s.name, html`${size(s.bytes)}${bar(s.bytes / total)}`))}</dl>
       <h3>Tools <span class="dim">${d.tools?.offered?.length ?? 0} offered</span></h3><p class="tags">${(d.tools?.offered ?? []).map((t: any) => html`<code>${typeof t === "string" ? t : t.name}</code>`)}</p>
-      ${d.tools?.hidden?.length ? html`<details><summary>${d.tools.hidden.length} hidden</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.name, html`<span class="dim">${t.layer ?? t.reason ?? t.why ?? json(t)}</span>`))}</dl></details>` : nothing}
+      ${d.tools?.hidden?.length ? html`<details><summary>${d.tools.hidden.length} hidden</summary><dl>${d.tools.hidden.map((t: Payload) => fact(t.id, html`${t.reason}<br><span class="dim">${[t.layer, t.key, t.changes].filter(Boolean).join(" · ")}</span>`))}</dl></details>` : nothing}
       ${d.memories?.length ? html`<h3>Memories</h3><ul>${d.memories.map((m: Payload) => html`<li>${m.path}${m.startLine ? `:${m.startLine}` : ""}</li>`)}</ul>` : nothing}
       ${d.taint?.length ? html`<h3>Taint</h3><p class="tags">${d.taint.map((t: unknown) => html`<code>${json(t)}</code>`)}</p>` : nothing}
       ${this.raw(d)}`;
   }
 
   private timeline(d: Payload): unknown {
-    const steps: Payload[] = d.timeline ?? d.steps ?? [];
+    const steps: Payload[] = d.timeline ?? [];
     const start = steps[0]?.at ?? 0;
+    const tools = new Map<string, Payload>((d.tools ?? []).map((one: Payload) => [one.id, one]));
+    const first = steps.find((step) => step.kind === "model");
     return html`<ol class="timeline">${steps.map((step) => {
-      const name = step.kind ?? step.what;
-      const { at: _at, kind: _kind, what: _what, ...rest } = step;
-      const text = step.detail || step.model || step.name || "";
-      return html`<li>${icon(glyphs[name] ?? "right")}<div><b>${name}</b> <span>${text}</span><details><summary>+${took(Math.max(0, step.at - start))}${step.ms ? `, took ${took(step.ms)}` : ""}</summary><pre tabindex="0">${json(rest)}</pre></details></div></li>`;
+      const { at: _at, kind, entry: _entry, call, ...rest } = step;
+      const tool = call ? tools.get(call) : undefined;
+      const shown = kind === "tool" ? { ...rest, args: tool?.args } : kind === "result" ? { ...rest, result: tool?.result, isError: tool?.isError } : rest;
+      const spent = [step.ms ? `took ${took(step.ms)}` : "", step.input || step.output ? `${count(step.input)} in, ${count(step.output)} out` : "", step.cost ? money(step.cost) : ""];
+      return html`<li>${icon(glyphs[kind] ?? "right")}<div><b>${kind}</b> <span>${step.detail ?? ""}</span>
+        <details><summary>${[`+${took(Math.max(0, step.at - start))}`, ...spent].filter(Boolean).join(", ")}</summary><pre tabindex="0">${json(shown)}</pre></details>${this.from(d, step, step === first)}</div></li>`;
     })}</ol>${this.raw(d)}`;
+  }
+
+  /** What can be begun from a step: a branch that ends with it, or the same request to another model. */
+  private from(d: Payload, step: Payload, first: boolean): unknown {
+    if (!step.entry || d.sessionKey !== store.key || !store.client.has("sessions.branch")) return nothing;
+    const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
+    return html`<div class="steps"><button type="button" class="ghost small" aria-label="Branch from here: ${step.kind} ${step.detail ?? ""}" @click=${() => void store.branch(step.entry, null, false)}>${icon("branch")} Branch from here</button>
+      ${step.kind === "model" && models.length ? html`<pal-menu class="retry-step" label="Ask another model from here" shown="Another model" glyph="retry" .choices=${models} .value=${step.detail ?? ""} @choose=${(e: CustomEvent) => void this.another(step, first, e.detail)}></pal-menu>` : nothing}</div>`;
+  }
+
+  private async another(step: Payload, first: boolean, model: string): Promise<void> {
+    const asked = store.talk.all().find((one) => one.kind === "user" && one.item === this.panel.item && one.entry);
+    // What a later request was made of is the conversation up to there; the message only lets the turn go on.
+    if (first && asked) await resend(asked, hints(asked.text) ? spoken(asked.text) : asked.text, { model });
+    else await store.branch(step.entry, "Go on from here.", true, { model });
   }
 
   private raw(d: Payload): unknown {

@@ -66,6 +66,10 @@ class Context:
         return self._plan.id
 
     @property
+    def item(self) -> str:
+        return self._plan.item
+
+    @property
     def call(self) -> str:
         return self._call.id
 

@@ -65,6 +65,7 @@ class Occasion(NamedTuple):
     extra: str = ""
     mode: Mode | None = None  # None: as the session key says
     sandbox: Sandbox | None = None
+    pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
 
 
 def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record) -> Occasion:
@@ -79,6 +80,7 @@ def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record)
         session.reasoningLevel or "off",
         str(inbound.options.get("system") or ""),
         mode if mode in ("full", "minimal", "none") else None,
+        pushed=inbound.push,
     )
 
 
@@ -125,7 +127,9 @@ class Gatherer:
             sandbox=now.sandbox,
             contribution=self._contribution(now.model, base.knobs),
             tagged=bool(now.model.compat.get("taggedReasoning")),
-            message_only=now.kind in settings.prompt.tool_only and any(tool.name == "message" for tool in offered),
+            message_only=now.pushed
+            and now.kind in settings.prompt.tool_only
+            and any(tool.name == "message" for tool in offered),
             model=str(now.model.ref),
             level=now.level,
             reasoning=now.reasoning,

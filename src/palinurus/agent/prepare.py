@@ -23,8 +23,9 @@ from palinurus.agent.handed import handed
 from palinurus.agent.marks import Marks
 from palinurus.agent.offer import Offers
 from palinurus.agent.plan import Choice, Limits, RunPlan
+from palinurus.agent.received import Attach, folder, opened
 from palinurus.agent.rules import exec_rules, ruled
-from palinurus.agent.show import defaults, show
+from palinurus.agent.show import defaults, posted, show
 from palinurus.agent.startup import due, notes
 from palinurus.agent.trigger import Opening, Tell, directives, limited, only, prefaced
 from palinurus.clock import Clock
@@ -95,6 +96,7 @@ class Parts(NamedTuple):
     gauge: Gauge | None = None  # learns how tokens are estimated; None: a look without consequences
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
+    attach: Attach | None = None  # what files of a message say
 
 
 class Preparer:
@@ -126,9 +128,10 @@ class Preparer:
         rules = bounds(self._parts.settings, bench.agent, model, inbound, route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
+        inbound = inbound if resumed else await self._attached(inbound, route.key, bench.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
         remembered = due(session) and not resumed
-        if not resumed:
+        if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
         levels = show(inline, session, defaults(bench.agent))
         cell = self._cells.of(bench.agent, route.key)
@@ -137,7 +140,7 @@ class Preparer:
         offer, choices = self.offers.fitted(choices, route.key, inbound, session)
         offer = only(handed(offer, inbound.options), inbound.options)
         judged = exec_rules(self._parts.settings, route.agent, session, inbound, inline)
-        used = ruled(self._settings(bench, cell, offer.tools), judged, bench.settings.exec_env)
+        used = ruled(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -156,12 +159,12 @@ class Preparer:
             settings=bounded(used, rules, self._parts.settings.home, transcript.path),
             limits=limited(bench.limits, inbound.options),
             workspace=cell.workspace,
-            show=levels,
+            show=posted(levels, bench.agent, inbound, offer.tools),
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
             startup=remembered,
             inline=inline,
-            quiet=defaults(bench.agent),
+            quiet=posted(defaults(bench.agent), bench.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
@@ -205,12 +208,19 @@ class Preparer:
         text = "\n".join([seen.text, *came.notes, *seen.notes])
         return msgspec.structs.replace(inbound, text=text, images=(*came.images, *seen.images))
 
-    def _settings(self, bench: Bench, cell: Confined, tools: Mapping[str, Tool]) -> ToolSettings:
+    async def _attached(self, inbound: Inbound, key: SessionKey, agent: AgentSettings, vision: bool) -> Inbound:
+        """With what its files say."""
+        attach = self._parts.attach if inbound.files else None
+        where = folder(self._parts.settings.home, key)
+        return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
+
+    def _settings(self, bench: Bench, cell: Confined, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
         """With the variables that skills of the agent declare; what the program sets itself goes before them."""
         given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
         env = {**given, **bench.settings.exec_env}
         used = msgspec.structs.replace(bench.settings, exec_env=env, background="process" in tools)
-        return confined(used, cell, self._parts.settings.tools.exec.env)
+        used = confined(used, cell, self._parts.settings.tools.exec.env)
+        return opened(used, cell, folder(self._parts.settings.home, key))
 
     async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
         """The session as it stands, or the one that begins because the last one's time is over.

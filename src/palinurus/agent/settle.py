@@ -14,6 +14,7 @@ from palinurus.core.types.events import AgentEnd, End
 from palinurus.core.types.messages import Assistant
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import Usage
+from palinurus.core.untrusted import label
 from palinurus.sessions.record import Record as SessionRecord
 from palinurus.store.port import Line, Outcome, Outgoing, SessionRow, Settlement, Spent
 
@@ -93,6 +94,8 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     if not triggered(plan.inbound):  # where the person is, and which model they use, is not a job's to change
         place = {"channel": target.channel, "lastChannel": target.channel, "lastTo": target.to}
         fields |= {**place, "lastAccountId": target.account}
+        if plan.inbound.title:
+            fields |= {"chatType": plan.inbound.kind, "groupId": target.to, "subject": label(plan.inbound.title, 80)}
     if context:
         fields["totalTokens"] = context
     if plan.startup:

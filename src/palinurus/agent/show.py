@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from palinurus.config.settings import AgentSettings
+from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Show
+from palinurus.core.types.tool import Tool
 from palinurus.sessions.record import Record
 
 
@@ -22,7 +26,15 @@ def show(inline: Mapping[str, Any], record: Record, base: Show) -> Show:
         _first(("off", "on", "stream"), base.reasoning, inline.get("reasoning"), record.reasoningLevel),
         _first(("off", "on"), "off", inline.get("trace"), record.traceLevel) == "on",
         base.detail,
+        base.answer,
     )
+
+
+def posted(show: Show, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]) -> Show:
+    """With whether the model's text is posted: not where visibleReplies wants the message tool, and there is one. What
+    the program itself has asked for (jobs, heartbeats) always is."""
+    through = inbound.kind in agent.prompt.tool_only and inbound.push and not inbound.system and "message" in tools
+    return msgspec.structs.replace(show, answer=not through)
 
 
 def _first(words: tuple[str, ...], fallback: Any, *asked: Any) -> Any:

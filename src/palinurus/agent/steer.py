@@ -29,6 +29,11 @@ class Mailbox:
             self._items.append((message, item))
         return self.open
 
+    def begin(self, messages: list[tuple[User, str]]) -> None:
+        """Messages that came before all that were pushed."""
+        if self.open:
+            self._items.extendleft(reversed(messages))
+
     def drop(self, item: str) -> bool:
         """Take a message back. False if it is not here any more."""
         kept = deque(pair for pair in self._items if pair[1] != item)

@@ -17,6 +17,7 @@ from palinurus.abort import Abort
 from palinurus.agent import hooked
 from palinurus.agent.compaction import Compactions, Compactor, Scene
 from palinurus.agent.ending import settled
+from palinurus.agent.forget import forgotten
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
@@ -82,7 +83,7 @@ class Turns:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
             await self._explain(claim, inbound, audience, Failure("refused", text), "dead")
             return
-        if not (inbound.text or inbound.images):  # nothing empty is ever accepted
+        if not (inbound.text or inbound.images or inbound.files):  # nothing empty is ever accepted
             await self._explain(
                 claim, inbound, audience, Failure("refused", "the stored message cannot be read"), "dead"
             )
@@ -147,6 +148,7 @@ class Turns:
         replies = speaker.close()
         made = settlement(plan, end, prepared.session, replies, record.rest())
         made = compactor.settled(made) if compactor is not None else made
+        made = forgotten(made, plan, end, prepared.session, prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)

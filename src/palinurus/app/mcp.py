@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from palinurus import late
 from palinurus.agent.cell import Cells
 from palinurus.agent.offer import Offers
 from palinurus.clock import Clock
@@ -26,7 +27,6 @@ from palinurus.core.types.cell import Cell
 from palinurus.core.types.keys import session_key
 from palinurus.core.types.tool import Tool
 from palinurus.errors import PalinurusError
-from palinurus.plugins.load import extra
 from palinurus.tools import family
 from palinurus.tools.environ import child_env
 from palinurus.tools.mcp.port import Connect, Means
@@ -49,7 +49,7 @@ def servers(settings: Settings, environ: Mapping[str, str], clock: Clock, door: 
 def connect() -> Connect:
     """What opens connections; loads the extra. Raises PalinurusError where it is not installed."""
     try:
-        found: Connect = extra("mcp")
+        found: Connect = late.part("mcp")
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
             raise

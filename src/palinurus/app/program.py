@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -19,36 +20,45 @@ from palinurus.agent.prepare import Parts, Preparer
 from palinurus.agent.runtimes.choose import Runtimes
 from palinurus.agent.turn import Services, Turns
 from palinurus.app import mcp, models, plugins
-from palinurus.app.channels import opened
+from palinurus.app.channels import opened, signing
 from palinurus.app.children import nest
+from palinurus.app.gate import Gate, Ports
+from palinurus.app.hooks import account as account_of
+from palinurus.app.lines import Lines
 from palinurus.app.promises import promises
 from palinurus.app.room import Family, compactions
-from palinurus.app.speech import speaker
+from palinurus.app.speech import Speech
 from palinurus.app.tools import Views, board, commands, toolbox
 from palinurus.app.triggers import clockwork
+from palinurus.app.uploads import uploads
 from palinurus.app.webhooks import webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Channel
+from palinurus.core.types.channel import Answer, Channel, Hook
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
+from palinurus.inbox.attached import Attached, sweep
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.inbox.feed import Follower
+from palinurus.inbox.lines import Chats
+from palinurus.inbox.promises import resumed
 from palinurus.inbox.reach import Doors, Reaching
 from palinurus.outbox.deliver import Deliverer
+from palinurus.outbox.post import Post
 from palinurus.plugins.api import Brought
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.load import Plugins
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.providers.stream import Models
+from palinurus.providers.transcribe import Ears
 from palinurus.sessions.maintain import maintain
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
@@ -103,7 +113,6 @@ class App:
         self._own = given  # tools and hooks of the program we are embedded in
         self.plugins = Plugins()
         self._models: Models | None = None
-        self._receivers: list[asyncio.Task[None]] = []
         self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
         self.restart: Callable[[float], None] | None = (
@@ -123,18 +132,22 @@ class App:
         if any(self.catalog.wants_probe(agent) for agent in self.settings.agents.values()):
             self.catalog.ollama = await probe_ollama()
         self._channels()
-        self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock)
+        self.speech = Speech(self.settings, self.hooks, self.store, self.channels, self.clock)
+        self.deliverer = Deliverer(self.store, self.channels, self.hooks, self.clock, self.speech.aids)
         self._wire()
+        await self.speech.load(self.board)
         self.deliverer.start()
         self.dispatcher.feeds.follow(self.nest.watch)
         self.promises = promises(self)
         self.dispatcher.feeds.follow(self.promises)
+        self.dispatcher.feeds.follow(self.gate.guests)
         await self.nest.load()
         await self.clockwork.load()
+        await resumed(self.store, self.clockwork, self.clock.now())
         await self.dispatcher.resume()
         self.nest.resume()
         await self.processes.recover()
-        self._receivers = [asyncio.ensure_future(self._receive(c)) for c in self.channels.values()]
+        self.lines.open()
         self._upkeep = asyncio.ensure_future(self._maintain())
         self.clockwork.start()
         self.mcp.start()
@@ -151,8 +164,16 @@ class App:
 
     def _channels(self) -> None:
         self.web = Web(self.settings.web, self.clock)
-        made = opened(self.settings, self.store, self.clock, self.web.door, self.plugins.brought)
+        self.mcp = mcp.servers(self.settings, self._environ, self.clock, self.web.door)
+        self.ears = Ears(self.settings.audio, self.catalog, child_env(self._environ, {}))
+        brought = self.plugins.brought
+        made = opened(self.settings, self.store, self.clock, self.web.door, brought, lambda one: self.gate.expects(one))
         self.channels = {**made, **self.channels}
+        self.post = Post(self.settings, self.store, self.channels, self.clock, self._replied)
+        ports = Ports(self.submit, lambda item: self.dispatcher.abort_item(item), self.post)
+        self.gate = Gate(self.settings, self.store, self.clock, ports)
+        kit = partial(signing, self.settings, clock=self.clock, door=self.web.door)
+        self.lines = Lines(self.settings, self.clock, self.channels, self._submitted, self.post, kit)
 
     def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
         doors = Doors(lambda letter: self.dispatcher.submit(letter), self.wait)
@@ -177,6 +198,7 @@ class App:
                 Reaching(self.settings, self.store, transcripts, self.clock, doors),
                 self.nest,
                 self.clockwork,
+                self.post,
                 self.restart,
             )
         )
@@ -193,13 +215,12 @@ class App:
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
         env, gauge = child_env(self._environ, {}), Gauge(self.store)
-        self.mcp = mcp.servers(self.settings, self._environ, self.clock, self.web.door)
         parts = Parts(
             self.settings, self.catalog, tools, self.store, transcripts, self.clock, env, self.hooks, self.gatherer,
-            shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None,
+            shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None, Attached(self.ears),
         )  # fmt: skip
         self.board = board(self.settings, self.store, self.clock, lambda: self.dispatcher.draining)
-        preparer, speak = Preparer(parts), speaker(self.settings, self.hooks)
+        preparer, speak = Preparer(parts), self.speech.speaker
         mcp.plug(self.mcp, tools, preparer.offers)
         self.invoke = Direct(preparer, self.hooks, self.clock)
         self.offers, family = preparer.offers, Family(self.nest.standing, preparer.marks.add)
@@ -227,6 +248,7 @@ class App:
             files=lambda key: shelf.report(self.settings.agents[key.agent], key).files,
             board=self.board,
             changed=changed,
+            fitted=self.speech.fitted,
             commands=plugins.commands(self.plugins.brought),
             compactions=rooms,
             nest=self.nest,
@@ -236,6 +258,8 @@ class App:
             embed=self._memory.embed,
             look=self._watch.last,
             schedules=self.clockwork,
+            keep=uploads(self.settings, self.web.door, self.clock),
+            chats=Chats(self.gate.pairing, self.gate.say, self.lines),
         )
         turns, controller = Turns(services), Controller(self.desk, self._replied)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
@@ -246,20 +270,9 @@ class App:
         loop.call_later(LATER, lambda: loop.run_in_executor(None, write))
 
     def _replied(self, replies: tuple[Reply, ...]) -> None:
+        self.speech.pace.queued(replies)
         for name in {reply.target.channel for reply in replies}:
             self.deliverer.wake(name)
-
-    async def _receive(self, source: Channel) -> None:
-        """Keep a channel's receiver running; a channel that breaks is started again and stops nobody else."""
-        wait = 1.0
-        while True:
-            try:
-                await source.run(self._submitted)
-                return
-            except Exception:  # task boundary: logged; the rest goes on
-                log.exception("channel %s: receiving failed; again in %g s", source.name, wait)
-            await self.clock.sleep(wait)
-            wait = min(wait * 2, 60)
 
     async def _maintain(self) -> None:
         """Old sessions and archives go, once a day and soon after the start."""
@@ -273,11 +286,18 @@ class App:
                     self.settings.home, self.store, rules, self.clock.now(), lambda: self.dispatcher.busy
                 )
                 log.info("sessions cleaned up: %s", report)
+                old = self.clock.now() / 1000 - self.settings.audio.keep * 86_400
+                await asyncio.to_thread(sweep, self.settings.home, old)
             except Exception:  # task boundary: tomorrow again
                 log.exception("sessions could not be cleaned up")
 
     async def _submitted(self, inbound: Inbound) -> str:
-        return (await self.submit(inbound)).id
+        return await self.gate.take(inbound)
+
+    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+        """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""
+        found = account_of(self.channels, self.settings, channel, account)
+        return await found.hook(request, self._submitted) if found is not None else None
 
     async def submit(self, inbound: Inbound, sink: Sink | None = None) -> Accepted:
         """Put a message on disk and start or queue its turn; `sink` sees the turn's events.
@@ -319,9 +339,10 @@ class App:
 
     async def stop(self, reason: str = "stop", drain: float = 0.0) -> None:
         """Take nothing new, give running turns `drain` seconds, hand the rest back, close everything."""
-        for task in (*self._receivers, *([self._upkeep] if self._upkeep else [])):
-            task.cancel()
-        await asyncio.gather(*self._receivers, return_exceptions=True)
+        if self._upkeep:
+            self._upkeep.cancel()
+        if hasattr(self, "lines"):
+            await self.lines.close()
         if hasattr(self, "dispatcher"):
             await self.clockwork.close()
             await self.nest.close()
@@ -331,9 +352,11 @@ class App:
             await self.mcp.close()
             await self.board.close()
             await self.deliverer.stop()
+            await self.speech.close()
             self.hooks.observe("gateway_stop", {"reason": reason})
             await self.hooks.drain()
             await self._memory.close()
+            await self.ears.close()
             await self.web.close()
             self._watch.flush()
         if self._models is not None:

@@ -1,38 +1,156 @@
-"""Who speaks for a run: in blocks where the channel wants them, with files of the agent's workspace only."""
+"""Who speaks for a run: in blocks where the channel wants them, in messages it takes, with files of the agent's
+workspace only; and what people see meanwhile (drafts, typing, a reaction).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.blocks import PresenceSettings
+from palinurus.config.channels import AccountSettings, Streaming
 from palinurus.config.settings import Settings
-from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.outbound import Show, Speaker
+from palinurus.core.stream.alert import OPTION
+from palinurus.core.stream.heartbeat import TOKEN
+from palinurus.core.types.channel import Channel
+from palinurus.core.types.inbound import Inbound, Route, Target
+from palinurus.core.types.outbound import Reply, Show, Speaker
+from palinurus.inbox.approvals import Board
+from palinurus.inbox.approvals import Row as Question
 from palinurus.inbox.route import route
-from palinurus.outbox.beat import OPTION, Quiet
+from palinurus.outbox.beat import Quiet
 from palinurus.outbox.blocks import Blocks
+from palinurus.outbox.cards import Cards
+from palinurus.outbox.deliver import Aids
+from palinurus.outbox.drafts import Drafts
+from palinurus.outbox.pace import Pacer, Rules, sweep
+from palinurus.outbox.parts import Fit, Parted, cut
+from palinurus.outbox.presence import Helpers, Presence
+from palinurus.outbox.preview import Preview
+from palinurus.outbox.stage import Staged
 from palinurus.plugins.hooks import Hooks
+from palinurus.store.port import Store
+
+TELEGRAM = "telegram"  # follows the defaults for blocks and drafts; any other channel must ask for them itself
 
 
-def speaker(settings: Settings, hooks: Hooks) -> Callable[[Inbound, str, Callable[[], Show]], Speaker]:
-    """A maker of speakers: (message, inbox id, how much to show) -> the run's own."""
+class Speech:
+    """All that runs and the outbox share. `speaker` is for turns, `fitted` for replies that come without a run."""
 
-    def speak(inbound: Inbound, item: str, show: Callable[[], Show]) -> Speaker:
+    def __init__(self, settings: Settings, hooks: Hooks, store: Store, channels: Mapping[str, Channel], clock: Clock):
+        self._settings = settings
+        self._hooks = hooks
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._helpers = Helpers()
+        self.drafts = Drafts(store, channels, clock)
+        self.pace = Pacer(clock, random.random)
+        self.cards = Cards(store, channels, self._helpers.spawn)
+        self.aids = Aids(self.drafts, self.pace, self.cards.shown)
+
+    def speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Speaker:
+        """The run's own; (message, inbox id, how much to show)."""
+        settings, target = self._settings, inbound.target
         where = route(inbound, settings)
-        agent = settings.agents.get(where.agent if isinstance(where, Route) else settings.default_agent)
-        wanted = settings.channels.get(inbound.target.channel, {}).get("blockStreaming")
-        # Telegram follows the default; any other channel must ask for blocks itself.
-        telegram = inbound.target.channel == "telegram"
-        on = bool(wanted) if wanted is not None else telegram and settings.blocks_on
-        session = str(where.key) if isinstance(where, Route) else ""
+        name = where.agent if isinstance(where, Route) else settings.default_agent
+        agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
         beat = inbound.options.get(OPTION) if inbound.system else None
-        speaks = Blocks(
+        channel, account = self._channels.get(target.channel), self._account(target)
+        blocks = self._blocks(account) and beat is None
+        fit = self._fit(target)
+        said: Speaker = Blocks(
             inbound,
             item,
             show,
-            settings.blocks if on and beat is None else None,
+            settings.delivery.chunked(account, fit.most if fit else 4000) if blocks else None,
             roots=(agent.workspace,) if agent else (),
-            trace=lambda: hooks.traced(session),
+            trace=lambda: self._hooks.traced(session),
         )
-        return speaks if beat is None else Quiet(speaks, beat)
+        if beat is not None:
+            said = Quiet(said, beat, Reply(target, TOKEN, f"{item}.ok"))
+        if channel is None or fit is None or not inbound.push:
+            return said
+        parted = Parted(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
+        if blocks:
+            self.pace.begin(target, self._rules(account, name, fit.most))
+        staged = Staged(parted, inbound, item, self.drafts, self.pace)
+        if beat is None and "edit" in channel.abilities.acts:
+            mode: Streaming = "off" if blocks else self._streaming(account)
+            staged.preview = Preview(mode, show)
+            room = fit._replace(newline=False)
+            staged.fit = lambda text: cut(text, room)[0] if text else ""
+        if not inbound.system:
+            signs = self._signs(account, name)
+            staged.presence = Presence(channel, inbound, signs, self._clock, self._helpers)
+        return staged
 
-    return speak
+    def fitted(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """Replies as messages that their channel takes; those to a quoted message answer who quoted it instead."""
+        fit = self._fit(inbound.target)
+        if fit is None:
+            return replies
+        own = tuple(
+            msgspec.structs.replace(reply, reply_to="") if reply.reply_to == inbound.reply_to else reply
+            for reply in replies
+        )
+        return Parted(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fitted(own)
+
+    async def load(self, board: Board) -> None:
+        """Take up what a crash left on people's screens; hear of decisions from now on."""
+        board.watch(self._resolved)
+        await sweep(self._store, self._clock.now())
+        await self.drafts.load()
+        await self.cards.load({row.id for row in await board.pending()})
+
+    def _resolved(self, what: str, row: Question) -> None:
+        if what == "resolved":
+            by = f" by {row.by}" if row.decision and row.by else ""
+            self.cards.decided(row.id, f"{row.decision or row.by or row.state}{by}")
+
+    async def close(self) -> None:
+        """After the last run."""
+        await self._helpers.close()
+        await self.drafts.close()
+
+    def _account(self, target: Target) -> AccountSettings:
+        found = self._settings.accounts.get(target.channel, {}).get(target.account)
+        return found or AccountSettings(target.channel, target.account)
+
+    def _fit(self, target: Target) -> Fit | None:
+        channel, account = self._channels.get(target.channel), self._account(target)
+        if channel is None:
+            return None
+        return Fit(channel.abilities, account.limit, account.newline, account.reply_to)
+
+    def _blocks(self, account: AccountSettings) -> bool:
+        if account.blocks is not None:
+            return account.blocks
+        return account.channel == TELEGRAM and self._settings.delivery.blocks_on
+
+    def _streaming(self, account: AccountSettings) -> Streaming:
+        said = account.own.get("streaming") is not None
+        return "partial" if account.channel == TELEGRAM and not said else account.streaming
+
+    def _signs(self, account: AccountSettings, agent: str) -> PresenceSettings:
+        delivery = self._settings.delivery
+        signs = delivery.presence
+        ack = account.ack if "ackReaction" in account.own else signs.ack
+        return msgspec.structs.replace(signs, typing=delivery.typing.get(agent, signs.typing), ack=ack)
+
+    def _rules(self, account: AccountSettings, agent: str, limit: int) -> Rules:
+        delivery = self._settings.delivery
+        return Rules(delivery.paced(account, limit), delivery.humans.get(agent, delivery.human))
+
+
+class _Silent:
+    """A speaker of nothing."""
+
+    def feed(self, event: object) -> tuple[Reply, ...]:
+        return ()
+
+    def close(self) -> tuple[Reply, ...]:
+        return ()

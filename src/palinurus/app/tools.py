@@ -18,9 +18,10 @@ from palinurus.inbox.wake import Submit, Waker
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import Eyes
 from palinurus.store.port import Store
-from palinurus.tools import gateway
+from palinurus.tools import gateway, message
 from palinurus.tools.collect import Others, every
 from palinurus.tools.cron import Schedules
+from palinurus.tools.post import Post
 from palinurus.tools.process.record import Records
 from palinurus.tools.process.table import Processes
 from palinurus.tools.web.family import Web
@@ -44,6 +45,7 @@ class Views(NamedTuple):
     others: Others  # the sessions and agents besides the one that asks
     nest: Nest  # who keeps sub-agents
     schedules: Schedules  # who keeps jobs
+    post: Post | None = None  # who writes to chats
     restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
 
 
@@ -68,4 +70,5 @@ def toolbox(views: Views) -> dict[str, Tool]:
     standing = Standing(views.settings, views.store, views.catalog, views.clock, views.environ, views.running)
     web = outside(views.settings, views.catalog, views.web, views.model)
     made = every(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
-    return {**made, **gateway.make(gateway.Keeper(views.settings.home, views.environ, views.restart))}
+    wrote = message.make(views.post, views.settings.messaging) if views.post is not None else {}
+    return {**made, **wrote, **gateway.make(gateway.Keeper(views.settings.home, views.environ, views.restart))}

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+import logging
+from typing import Any, Protocol
 
+from palinurus.agent.direct import Direct
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel
+from palinurus.core.types.inbound import Sender
+from palinurus.core.types.keys import SessionKey
+from palinurus.core.types.messages import ToolResult
 from palinurus.inbox.dispatch import Dispatcher
+from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import ItemRow, Store
 from palinurus.tools.web.door import Ask, Limits
 from palinurus.tools.web.family import Web
 from palinurus.triggers.clockwork import Clockwork
 from palinurus.triggers.events import Events
 from palinurus.triggers.ports import Doors
+
+log = logging.getLogger(__name__)
 
 ANSWER = Limits(size=10_000, time=30.0, redirects=0)  # of a webhook's receiver
 
@@ -27,6 +35,8 @@ class Program(Protocol):
     channels: dict[str, Channel]
     dispatcher: Dispatcher
     web: Web
+    invoke: Direct
+    hooks: Hooks
 
     async def wait(self, item: str) -> ItemRow: ...
 
@@ -36,6 +46,16 @@ def doors(app: Program) -> Doors:
 
     async def post(url: str, body: bytes, headers: dict[str, str]) -> int:
         return (await app.web.door.get(Ask(url, headers, body), ANSWER)).status
+
+    async def run(key: SessionKey, command: str, limit: float) -> str | None:
+        """As the agent itself would run it: same rules, same containment, and nobody to ask."""
+        asked = {"command": command, "timeout": limit, "yieldMs": int(limit * 2000)}
+        got = await app.invoke(key, "exec", asked, Sender("heartbeat", owner=True, allowed=True))
+        if isinstance(got, ToolResult) and not got.isError:
+            return got.text
+        why = "this agent has no exec tool" if got is None else got.text if isinstance(got, ToolResult) else got.message
+        log.warning("the command that heartbeats watch did not run: %s", why[:300])
+        return None
 
     return Doors(
         app.settings,
@@ -47,9 +67,17 @@ def doors(app: Program) -> Doors:
         busy=lambda: len(app.dispatcher.busy),
         post=post,
         channels=lambda: tuple(app.channels),
+        run=run,
     )
 
 
 def clockwork(app: Program) -> Clockwork:
-    """One for the program. Nothing runs before its `start`."""
-    return Clockwork(doors(app), Events(app.store))
+    """One for the program. Nothing runs before its `start`. Plugins hear of every change of a job."""
+    made = Clockwork(doors(app), Events(app.store))
+
+    def changed(event: str, payload: dict[str, Any]) -> None:
+        if event == "cron" and app.hooks.has("cron_changed"):
+            app.hooks.observe("cron_changed", payload)
+
+    made.follow(changed)
+    return made

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from palinurus.clock import Clock
 from palinurus.config.channels import AccountSettings
 from palinurus.config.secrets import Secret
-from palinurus.core.types.inbound import Attachment
+from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.errors import ConfigError, Problem
 
 
@@ -42,6 +42,10 @@ class Memo(Protocol):
         ...
 
 
+# Would a turn come of this message? Asked before its files are fetched; asking changes nothing.
+Wanted: TypeAlias = Callable[[Inbound], Awaitable[bool]]
+
+
 class Kit(NamedTuple):
     """For one account. `own` is its section of the config, the account's keys over the
     channel's; secrets are `Secret`."""
@@ -52,6 +56,7 @@ class Kit(NamedTuple):
     media: Media
     memo: Memo
     folder: str  # for what a library keeps itself; made by whoever writes there first
+    wanted: Wanted  # used by `channels/files.py`
     commands: tuple[tuple[str, str], ...] = ()  # (name, what it does) for the platform's own menu
 
     @property

@@ -14,7 +14,7 @@ import os
 
 from palinurus.channels.basic import Basic
 from palinurus.channels.kit import Kit
-from palinurus.core.types.channel import NotSent, Sent, Submit
+from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
@@ -39,6 +39,7 @@ class Spool(Basic):
     """Implements `Channel`."""
 
     name = "spool"
+    abilities = Abilities("markdown", limit=1_000_000)  # a file has room for any answer
 
     def __init__(self, folder: str, look: float = LOOK) -> None:
         super().__init__()

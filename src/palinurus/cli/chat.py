@@ -1,4 +1,5 @@
-"""`pal chat`: a conversation in the terminal. The prompt is in the first thread, the agent in a second one.
+"""`pal chat`: a conversation in the terminal. On a screen that can (and with the extra `tui`) it is `cli/tui`; with
+--plain, a dumb terminal or a pipe it is the plain one here, the prompt in the first thread, the agent in a second one.
 
 Ctrl-C stops the turn, twice at the prompt it leaves; Ctrl-D leaves. With a pipe on stdin every line is a message.
 """
@@ -11,7 +12,7 @@ import select
 import signal
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -19,6 +20,7 @@ from palinurus import __version__
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.cli.client import Client, Message, Outcome, connect, key
+from palinurus.cli.main import PARTS, load
 from palinurus.cli.render import View, plain
 from palinurus.cli.thread import Items, Worker
 from palinurus.clock import SystemClock
@@ -44,15 +46,20 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--agent", default="", help="which agent (default: the default one)")
     parser.add_argument("--model", default="", help="provider/model for these turns")
     parser.add_argument("--local", action="store_true", help="run in this process, not through a gateway")
+    parser.add_argument("--plain", action="store_true", help="line by line, without the full screen")
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     loaded = load_settings(environ)
     where = key(loaded.settings, args.session, args.agent)
+    blank = Message("", str(where), where.agent, args.model)
+    screen = None if args.plain else _screen(environ)
+    if screen is not None:
+        return int(screen(loaded, environ, blank, args.local))
     worker = Worker()
     try:
         client = worker.call(connect(loaded, environ, SystemClock(), local=args.local))
         try:
-            talk = Talk(worker, client, Message("", str(where), where.agent, args.model), environ)
+            talk = Talk(worker, client, blank, environ)
             if sys.stdin.isatty():
                 talk.greet()
                 return talk.typed(os.path.join(loaded.settings.home, "history"))
@@ -61,6 +68,19 @@ def run(argv: list[str]) -> int:
             worker.call(client.close())
     finally:
         worker.close()
+
+
+def _screen(environ: Mapping[str, str]) -> Any:
+    """The full screen, where there is one to fill and the extra is installed; else None."""
+    ends = (sys.stdin, sys.stdout, sys.stderr)  # drawn on the last
+    if environ.get("TERM", "dumb") == "dumb" or not all(end.isatty() for end in ends):
+        return None
+    try:
+        return load(PARTS["tui"])
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").partition(".")[0] == "palinurus":
+            raise
+        return None
 
 
 class Aside(NamedTuple):

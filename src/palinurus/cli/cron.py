@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from palinurus.cli.render import plain
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import durations
 from palinurus.config.settings import Settings
+from palinurus.core.schedule.missed import unfolded
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway.client import Link
 from palinurus.gateway.rpc import RpcError
@@ -32,6 +34,9 @@ from palinurus.tools.cron import Maker, Schedules
 from palinurus.triggers.clockwork import Clockwork
 from palinurus.triggers.events import Events
 from palinurus.triggers.ports import Doors
+
+HISTORY = 10_000
+PAGE = 500  # lines the gateway gives at once
 
 Ask = Callable[[str, dict[str, Any]], Awaitable[Any]]
 
@@ -95,7 +100,10 @@ def _local(work: Schedules, settings: Settings) -> Ask:
             case "cron.remove":
                 return {"removed": await work.remove(ident)}
             case "cron.runs":
-                return {"entries": await work.runs(ident, params["limit"])}
+                found = await work.runs(ident, HISTORY)
+                lines = unfolded(found) if params["slots"] else iter(found)
+                start = params["offset"]
+                return {"entries": list(islice(lines, start, start + params["limit"]))}
         raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")
 
     return ask
@@ -125,6 +133,7 @@ def _parser() -> Parser:
     runs = commands.add_parser("runs", help="what became of it")
     runs.add_argument("id", nargs="?", default="", help="which job; all if left out")
     runs.add_argument("--limit", type=int, default=20)
+    runs.add_argument("--slots", action="store_true", help="a line for each missed time, not one for a row of them")
     runs.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
@@ -145,13 +154,18 @@ def _fields(parser: argparse.ArgumentParser) -> None:
         "--tools": "for --message: only these tools, comma-separated",
         "--channel": "announce the answer on this channel",
         "--to": "… to this chat",
+        "--account": "… through this account of ours",
+        "--thread": "… in this thread",
         "--webhook": "post the answer to this address instead",
         "--misfire": "times missed while the gateway was off: skip, once (default) or all",
+        "--window": "how late a missed time may still run, e.g. 6h (a day)",
+        "--wake": "for --event: now (default) or next-heartbeat, with the session's next turn",
     }
     for flag, about in text.items():
         parser.add_argument(flag, default="", help=about)
     parser.add_argument("--timeout", type=float, default=0.0, help="for --message: seconds it may take")
     parser.add_argument("--stagger", default="", help="with --cron: a delay of its own up to this, e.g. 5m")
+    parser.add_argument("--light", action="store_true", help="for --message: with the small prompt")
     parser.add_argument("--silent", action="store_true", help="the answer is sent to nobody")
     parser.add_argument("--keep", action="store_true", help="with --at: keep the job after it ran")
 
@@ -164,6 +178,7 @@ def body(options: argparse.Namespace, now: int) -> dict[str, Any]:
     delivery = _delivery(options)
     made |= {"name": options.name, "agentId": options.agent, "sessionTarget": options.session}
     made |= {"misfire": options.misfire, "schedule": schedule, "payload": payload, "delivery": delivery}
+    made |= {"wakeMode": options.wake, "misfireWindowMs": int(_seconds(options.window) * 1000) if options.window else 0}
     made = {key: value for key, value in made.items() if value}
     return {**made, "deleteAfterRun": False} if options.keep else made
 
@@ -192,7 +207,8 @@ def _payload(options: argparse.Namespace) -> dict[str, Any]:
     if options.event:
         return {"kind": "systemEvent", "text": options.event}
     tools = [name.strip() for name in options.tools.split(",") if name.strip()]
-    given = {"message": options.message, "model": options.model, "thinking": options.thinking, "toolsAllow": tools}
+    given: dict[str, Any] = {"lightContext": options.light}
+    given |= {"message": options.message, "model": options.model, "thinking": options.thinking, "toolsAllow": tools}
     made = {key: value for key, value in {**given, "timeoutSeconds": options.timeout}.items() if value}
     return {"kind": "agentTurn", **made} if made else {}
 
@@ -202,7 +218,7 @@ def _delivery(options: argparse.Namespace) -> dict[str, Any]:
         return {"mode": "none"}
     if options.webhook:
         return {"mode": "webhook", "to": options.webhook}
-    place = {"channel": options.channel, "to": options.to}
+    place = {"channel": options.channel, "to": options.to, "accountId": options.account, "threadId": options.thread}
     return {"mode": "announce", **{key: value for key, value in place.items() if value}} if options.channel else {}
 
 
@@ -253,8 +269,7 @@ async def _rm(ask: Ask, options: argparse.Namespace) -> str:
 
 
 async def _runs(ask: Ask, options: argparse.Namespace) -> str:
-    asked = {"id": options.id} if options.id else {}
-    entries = (await ask("cron.runs", {**asked, "limit": options.limit}))["entries"]
+    entries = await _entries(ask, options.id, options.limit, slots=options.slots)
     if options.json:
         return msgspec.json.format(msgspec.json.encode(entries), indent=2).decode()
     return "\n".join(map(_ran, entries)) or "it has not run"
@@ -262,7 +277,7 @@ async def _runs(ask: Ask, options: argparse.Namespace) -> str:
 
 async def _why(ask: Ask, options: argparse.Namespace) -> str:
     job = await ask("cron.get", {"id": options.id})
-    state, entries = job["state"], (await ask("cron.runs", {"id": job["id"], "limit": 5}))["entries"]
+    state, entries = job["state"], await _entries(ask, job["id"], 5)
     lines = [line(job)]
     if not job["enabled"]:
         lines.append("It does not run: it is paused, or was for one time that is over (`pal cron resume`).")
@@ -272,6 +287,18 @@ async def _why(ask: Ask, options: argparse.Namespace) -> str:
         lines.append(f"It runs next at {when(state['nextRunAtMs'])}, if the gateway runs then.")
     lines.append(f"Times missed while the gateway is off: {job.get('misfire', 'once')}.")
     return "\n".join([*lines, *map(_ran, entries)] if entries else [*lines, "It has not run yet."])
+
+
+async def _entries(ask: Ask, ident: str, limit: int, *, slots: bool = False) -> list[dict[str, Any]]:
+    """As many lines of the history as are wanted and there."""
+    asked = {**({"id": ident} if ident else {}), "slots": slots}
+    found: list[dict[str, Any]] = []
+    while (size := min(PAGE, limit - len(found))) > 0:
+        page = (await ask("cron.runs", {**asked, "limit": size, "offset": len(found)}))["entries"]
+        found += page
+        if len(page) < size:
+            break
+    return found
 
 
 async def _id(ask: Ask, typed: str) -> str:

@@ -19,6 +19,11 @@ from palinurus.workspace import files
 
 
 async def start(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Local:
+    """A client of a started App. Raises StateError kinds, ConfigError."""
+    return Local(await begun(loaded, environ, clock), clock)
+
+
+async def begun(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> App:
     """A started App. Raises StateError kinds, ConfigError."""
     conceal()
     for agent in loaded.settings.agents.values():
@@ -30,7 +35,7 @@ async def start(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Loc
     except BaseException:
         await app.stop("failed", 0)
         raise
-    return Local(app, clock)
+    return app
 
 
 class Local:

@@ -15,9 +15,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "agent": ("palinurus.cli.agent:run", "send one message, print the reply"),
     "gateway": ("palinurus.cli.gateway:run", "run the gateway; install, start, stop, status, logs: as a service"),
     "dashboard": ("palinurus.cli.dashboard:run", "open the web page of the running gateway"),
-    "setup": ("palinurus.cli.setup:run", "make the config, the workspace and the token"),
+    "setup": ("palinurus.cli.setup:run", "the first run: choose a model; make config, workspace, token"),
     "status": ("palinurus.cli.status:run", "what is running, with which model, and what went wrong lately"),
-    "doctor": ("palinurus.cli.doctor:run", "check the installation; --fix repairs what is safe to repair"),
+    "doctor": ("palinurus.cli.doctor:run", "check the installation; offers to repair what is safe to repair"),
     "sessions": ("palinurus.cli.sessions:run", "look at, search, export, branch and clean up sessions"),
     "models": ("palinurus.cli.models:run", "list the models that can be used"),
     "policy": ("palinurus.cli.policy:run", "which tools a run gets, and why not the others"),
@@ -31,6 +31,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("palinurus.cli.mcp:run", "tool servers: list, test, add, remove; serve ours to others"),
     "memory": ("palinurus.cli.memory:run", "search what the agent remembers, see where it came from, undo"),
     "approvals": ("palinurus.cli.approvals:run", "decide about what the agent asks leave for, and the rules for it"),
+    "channels": ("palinurus.cli.channels:run", "chat channels: list, status, add, remove, login, logout, test"),
+    "pairing": ("palinurus.cli.pairing:run", "who may write on chat channels: list, approve, reject, revoke"),
     "devices": ("palinurus.cli.devices:run", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.sandbox:run", "what holds the agent's commands: explain it, test it"),
     "config": ("palinurus.cli.config:run", "get, set, explain and validate settings"),
@@ -43,6 +45,11 @@ PARTS: dict[str, str] = {
     "bridge": "palinurus.cli.bridge:serve",  # needs the extra `acp`
     "server": "palinurus.cli.server:serve",  # needs the extra `mcp`
     "spans": "palinurus.cli.spans:Spans",  # needs the extra `otel`
+    "first": "palinurus.cli.setup.first:terminal",  # the questions of `pal setup`
+    "tried": "palinurus.cli.setup.model:current",  # one word from the model, for `pal doctor --ask`
+    "tui": "palinurus.cli.tui.app:run",  # needs the extra `tui`
+    "link": "palinurus.cli.link:enter",  # the screen's way to the agent; loaded once it stands
+    "own": "palinurus.cli.own:own",  # the whole program, for the screen
     "local": "palinurus.cli.local:start",  # the whole program, when no gateway runs
     "other": "palinurus.cli.plugins:other",  # commands that plugins bring
 }

@@ -26,6 +26,7 @@ from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
 from palinurus.store.sqlite.reader import open_reader
+from palinurus.triggers.clockwork import SWITCH
 from palinurus.triggers.heartbeat import KIND as HEARTBEAT
 from palinurus.triggers.jobs import JOB
 
@@ -153,12 +154,13 @@ def _beats(settings: Settings) -> str:
     try:
         with open_reader(settings.home) as reader:
             kept = {one.key: one.data for one in reader.all_kept(HEARTBEAT)}
+            off = "switched off; " if reader.all_kept(SWITCH[0]) else ""
         beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=Beat)
     except (NotFound, StateError, msgspec.DecodeError):
-        beat = Beat()
+        beat, off = Beat(), ""
     spent = f", {beat.count} so far for ${beat.cost:.4f} (${beat.cost / beat.count:.4f} each)" if beat.count else ""
     stopped = f"; stopped: {beat.stopped}" if beat.stopped else ""
-    return f"every {own.every / 60:g} min{spent}{stopped}"
+    return f"{off}every {own.every / 60:g} min{spent}{stopped}"
 
 
 def _existing(path: str) -> str:

@@ -1,4 +1,4 @@
-"""The `gateway` section: who can reach it and how they prove who they are. Also how a secret of the config is found.
+"""The `gateway` section: who can reach it and how they prove who they are.
 
 Refuses what would leave the door open: no authentication on an address that others can reach.
 """
@@ -8,15 +8,12 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Mapping
-from typing import Any
-
-import msgspec
 
 from palinurus.config.check import Finding, nearest
+from palinurus.config.fetch import secret_text
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.gateway import Auth, ControlUi, Gateway
-from palinurus.config.schema.words import SecretRef, SecretText
 from palinurus.config.settings import AuthMode, GatewaySettings, ProxySettings, Secret
 
 BINDS: dict[str, str] = {"loopback": "127.0.0.1", "lan": "0.0.0.0", "auto": "127.0.0.1"}
@@ -153,33 +150,3 @@ def _origins(section: ControlUi, findings: list[Finding]) -> tuple[tuple[str, ..
             path: Path = ("gateway", "controlUi", "allowedOrigins", index)
             findings.append(Finding(path, "is not an origin", "write scheme and host, such as https://pal.example.org"))
     return tuple(origins), tuple(dict.fromkeys(hosts))
-
-
-def secret_text(
-    value: SecretText | None, path: Path, environ: Mapping[str, str], findings: list[Finding], *, fatal: bool = True
-) -> Secret:
-    """A secret written out, or fetched from where its reference says. Not found = a finding and an empty Secret."""
-    if value is None or isinstance(value, str):
-        return Secret(value or "")
-    if value.source != "env":
-        hint = "write it as ${NAME} and set that variable"
-        findings.append(Finding(path, f"secrets from source {value.source!r} are not supported yet", hint, fatal))
-        return Secret()
-    found = environ.get(value.id, "")
-    if not found:
-        hint = nearest(value.id, environ)
-        findings.append(Finding(path, f"the environment variable {value.id} is not set", hint, fatal))
-    return Secret(found)
-
-
-def loose_secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
-    """As `secret_text`, for a value the schema did not check. What is no secret at all is an empty one."""
-    if isinstance(value, dict):
-        try:
-            value = msgspec.convert(value, SecretRef)
-        except msgspec.ValidationError:
-            findings.append(Finding(path, "is neither a text nor a reference to a secret", "", False))
-            return Secret()
-    elif not isinstance(value, str):
-        return Secret()
-    return secret_text(value, path, environ, findings, fatal=False)

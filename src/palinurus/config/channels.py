@@ -7,33 +7,51 @@ An account's own keys go before its channel's, those before channels.defaults. W
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from palinurus.config import groups
 from palinurus.config.check import Finding, nearest
+from palinurus.config.groups import NAMES, Teams
 from palinurus.config.keypath import Path
+from palinurus.config.schema import Config
+from palinurus.core.policy.gate import ALL
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy: TypeAlias = Literal["open", "allowlist", "disabled"]
 Streaming: TypeAlias = Literal["off", "partial", "block"]
 ReplyTo: TypeAlias = Literal["off", "first", "all"]
 Bots: TypeAlias = Literal["off", "mentions", "on"]
+Visibility: TypeAlias = Literal["all", "allowlist", "allowlist_quote"]
 T = TypeVar("T", bound=str)
+U = TypeVar("U", bound=str | None)
 
 DMS: tuple[DmPolicy, ...] = ("pairing", "allowlist", "open", "disabled")
 GROUPS: tuple[GroupPolicy, ...] = ("open", "allowlist", "disabled")
 STREAMS: tuple[Streaming, ...] = ("off", "partial", "block")
 REPLIES: tuple[ReplyTo, ...] = ("off", "first", "all")
+SIGHTS: tuple[Visibility, ...] = ("all", "allowlist", "allowlist_quote")
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """channels.<id>.groups.<chat>; "*" is the row for chats without their own. Tools per group: `Settings.policy`."""
+    """One chat; see `config/groups.py` for how its row is found. Tools per group: `Settings.policy`."""
 
     enabled: bool = True
     require_mention: bool = True
     allow_from: tuple[str, ...] | None = None  # None: the account's groupAllowFrom
     prompt: str = ""
+    roles: tuple[str, ...] = ()  # by id; who has one of them is as good as listed
+    policy: GroupPolicy | None = None  # None: the account's groupPolicy
+
+
+class LoopSettings(msgspec.Struct, frozen=True):
+    """botLoopProtection: at most so many messages of one bot in a chat, then a rest. Times in seconds."""
+
+    enabled: bool = True
+    most: int = 20
+    window: float = 60.0
+    rest: float = 60.0
 
 
 class AccountSettings(msgspec.Struct, frozen=True):
@@ -45,7 +63,7 @@ class AccountSettings(msgspec.Struct, frozen=True):
     allow_from: tuple[str, ...] = ()
     group: GroupPolicy = "allowlist"
     group_allow_from: tuple[str, ...] = ()
-    groups: dict[str, GroupSettings] = {}
+    groups: dict[str, GroupSettings] = {}  # by chat, chat:topic:thread, guild:server, or "*" for all others
     streaming: Streaming = "off"
     blocks: bool | None = None  # blockStreaming; None: not said
     limit: int = 0  # textChunkLimit; 0: the channel's own
@@ -55,20 +73,34 @@ class AccountSettings(msgspec.Struct, frozen=True):
     reply_to: ReplyTo = "first"
     ack: str = ""  # ackReaction: an emoji on messages that were taken
     bots: Bots = "off"  # allowBots
+    loop: LoopSettings = LoopSettings()
+    visibility: Visibility = "all"  # contextVisibility: whose words are context in groups
+    rate: int = 20  # messages a minute of somebody whom only "*" lets in
     own: dict[str, Any] = {}
 
 
 def accounts(
-    channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[Finding]
+    config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[Finding]
 ) -> dict[str, dict[str, AccountSettings]]:
     """By channel and account. A channel without `accounts` is one account, "default"."""
+    chat = config.messages.group_chat if config.messages else None
+    usual = {"historyLimit": chat.history_limit, **defaults} if chat and chat.history_limit else defaults
+    teams = Teams(config.accessGroups or {}, findings)
     return {
         name: {
-            account: _account(name, account, {**defaults, **body}, path, findings)
+            account: _account(name, account, {**usual, **body}, Scene(path, findings, teams))
             for account, body, path in _sections(name, section)
         }
         for name, section in channels.items()
     }
+
+
+class Scene(NamedTuple):
+    """Where a section stands, and what its reading needs."""
+
+    path: Path
+    findings: list[Finding]
+    teams: Teams
 
 
 def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, Any], Path]]:
@@ -83,20 +115,24 @@ def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, A
     return found
 
 
-def _account(name: str, account: str, body: dict[str, Any], path: Path, findings: list[Finding]) -> AccountSettings:
-    usual = AccountSettings(name, account)
+def _account(name: str, account: str, body: dict[str, Any], scene: Scene) -> AccountSettings:
+    usual, path, findings = AccountSettings(name, account), scene.path, scene.findings
     bots = body.get("allowBots")
     streaming = body.get("streaming")
     if isinstance(streaming, dict):
         streaming = streaming.get("mode")
+    older = body["dm"] if isinstance(body.get("dm"), dict) else {}
+    dm = _word({"dmPolicy": body.get("dmPolicy") or older.get("policy")}, "dmPolicy", DMS, usual.dm, path, findings)
+    allow = scene.teams.ids(body.get("allowFrom", older.get("allowFrom")), name, (*path, "allowFrom"))
+    _open(dm, allow, scene)
     return AccountSettings(
         name,
         account,
-        dm=_word(body, "dmPolicy", DMS, usual.dm, path, findings),
-        allow_from=_ids(body.get("allowFrom")),
+        dm="disabled" if older.get("enabled") is False else dm,
+        allow_from=allow,
         group=_word(body, "groupPolicy", GROUPS, usual.group, path, findings),
-        group_allow_from=_ids(body.get("groupAllowFrom")),
-        groups=_groups(body.get("groups")),
+        group_allow_from=scene.teams.ids(body.get("groupAllowFrom"), name, (*path, "groupAllowFrom")),
+        groups=_groups(name, body, scene),
         streaming=_word({"streaming": streaming}, "streaming", STREAMS, usual.streaming, path, findings),
         blocks=body["blockStreaming"] if isinstance(body.get("blockStreaming"), bool) else None,
         limit=_count(body.get("textChunkLimit"), 0),
@@ -106,30 +142,69 @@ def _account(name: str, account: str, body: dict[str, Any], path: Path, findings
         reply_to=_word(body, "replyToMode", REPLIES, usual.reply_to, path, findings),
         ack=str(body.get("ackReaction") or ""),
         bots="mentions" if bots == "mentions" else "on" if bots is True else "off",
+        loop=_loop(body.get("botLoopProtection")),
+        visibility=_word(body, "contextVisibility", SIGHTS, usual.visibility, path, findings),
+        rate=_count(body.get("messagesPerMinute"), usual.rate) or usual.rate,
         own=body,
     )
 
 
-def _groups(written: Any) -> dict[str, GroupSettings]:
-    found: dict[str, GroupSettings] = {}
-    for ident, body in written.items() if isinstance(written, dict) else ():
-        section = body if isinstance(body, dict) else {}
-        found[str(ident)] = GroupSettings(
-            section.get("enabled") is not False,
-            section.get("requireMention") is not False,
-            _ids(section["allowFrom"]) if isinstance(section.get("allowFrom"), list) else None,
-            str(section.get("systemPrompt") or ""),
+def _open(dm: DmPolicy, allow: tuple[str, ...], scene: Scene) -> None:
+    """Letting everybody in takes both words: one alone is a slip, and nobody is let in by it."""
+    if dm == "open" and ALL not in allow:
+        text = "'open' lets in only whom allowFrom lists, and it does not list everybody"
+        scene.findings.append(Finding((*scene.path, "dmPolicy"), text, 'add "*" to allowFrom, or use allowlist', False))
+    if dm in ("pairing", "allowlist") and ALL in allow:
+        text, hint = f'"*" does nothing while dmPolicy is {dm!r}', "dmPolicy 'open' lets everybody in"
+        scene.findings.append(Finding((*scene.path, "allowFrom"), text, hint, False))
+
+
+def _groups(name: str, body: dict[str, Any], scene: Scene) -> dict[str, GroupSettings]:
+    shared = body.get("requireMention") is not False
+    made: dict[str, GroupSettings] = {}
+    for row in groups.rows(body):
+        where: Path = (*scene.path, *row.path)
+        if _named(name, row.path[-1]):
+            text = "is a name, and names change hands; it fits no chat"
+            scene.findings.append(Finding(where, text, "write the chat's id", fatal=False))
+        own = row.body
+        people = own.get("allowFrom", own.get("users"))
+        mention = own.get("requireMention")
+        made[row.key] = GroupSettings(
+            row.on and own.get("enabled") is not False and own.get("allow") is not False,
+            mention if isinstance(mention, bool) else shared,
+            scene.teams.ids(people, name, where) if isinstance(people, list) else _unlisted(row, own),
+            str(own.get("systemPrompt") or ""),
+            scene.teams.ids(own.get("roles"), "", where),
+            _word(own, "groupPolicy", GROUPS, None, where, scene.findings),
         )
-    return found
+    return made
 
 
-def _ids(written: Any) -> tuple[str, ...]:
-    """Ids as texts; numbers are what JSON made of them."""
-    values = written if isinstance(written, list) else []
-    return tuple(str(v) for v in values if isinstance(v, (str, int)) and not isinstance(v, bool))
+def _unlisted(row: groups.Row, own: dict[str, Any]) -> tuple[str, ...] | None:
+    """Who may speak in a chat that lists no people: those with a role, everybody there, or whom the account lists."""
+    if isinstance(own.get("roles"), list):
+        return ()
+    return (ALL,) if row.all else None
 
 
-def _word(body: Mapping[str, Any], key: str, words: tuple[T, ...], usual: T, path: Path, findings: list[Finding]) -> T:
+def _named(channel: str, key: str | int) -> bool:
+    return str(key)[:1] in NAMES.get(channel, "\0")
+
+
+def _loop(written: Any) -> LoopSettings:
+    own, usual = (written if isinstance(written, dict) else {}), LoopSettings()
+    return LoopSettings(
+        own.get("enabled") is not False,
+        _count(own.get("maxEventsPerWindow"), usual.most) or usual.most,
+        float(_count(own.get("windowSeconds"), int(usual.window))),
+        float(_count(own.get("cooldownSeconds"), int(usual.rest))),
+    )
+
+
+def _word(
+    body: Mapping[str, Any], key: str, words: tuple[T, ...], usual: U, path: Path, findings: list[Finding]
+) -> T | U:
     value = body.get(key)
     if value is None or value in words:
         return cast("T", value) if value is not None else usual

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from palinurus.config.access import secret_text
 from palinurus.config.check import Finding, nearest
+from palinurus.config.fetch import secret_text
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.auth import Auth, Cooldowns

@@ -8,7 +8,7 @@ from palinurus.config.schema import Config
 from palinurus.config.schema.rest import Cron
 from palinurus.config.secrets import Secret
 
-RUNS = 50
+RUNS, MOST = 200, 2000
 
 
 class CronSettings(msgspec.Struct, frozen=True):
@@ -30,6 +30,6 @@ def cron(config: Config, timezone: str) -> CronSettings:
         enabled=section.enabled is not False,
         webhook=(section.webhook or "").strip(),
         webhook_token=Secret(token if isinstance(token, str) else ""),
-        runs=min(kept, 500) if isinstance(kept, int) and kept > 0 else RUNS,
+        runs=min(kept, MOST) if isinstance(kept, int) and kept > 0 else RUNS,
         timezone=timezone,
     )

@@ -50,7 +50,7 @@ EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
     "gateway.controlUi.allowedOrigins": lambda s: list(s.gateway.allowed_origins),
     "gateway.http.endpoints.chatCompletions.enabled": lambda s: s.gateway.chat_completions,
     "session.scope": lambda s: s.session.scope,
-    "session.dmScope": lambda s: s.session.dm_scope,
+    "session.dmScope": lambda s: s.session.dm_scope or "main",
     "session.mainKey": lambda s: s.session.main_key,
     "tools.allow": lambda s: None if s.policy.shared.own.allow is None else list(s.policy.shared.own.allow),
     "tools.deny": lambda s: list(s.policy.shared.own.deny),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
+from palinurus.config.visible import Visible, visible
 from palinurus.core.schedule.hours import Hours, minutes
 from palinurus.core.types.keys import agent_id
 
@@ -24,7 +25,8 @@ class HeartbeatSettings(msgspec.Struct, frozen=True):
     prompt: str = ""  # "" = ours
     target: str = "none"  # none, last, or a channel
     to: str = ""
-    account: str = "default"
+    account: str = ""  # "" = the last one used there, or the default
+    direct: Literal["allow", "block"] = "allow"  # directPolicy: may it write to a direct chat?
     model: str = ""
     session: str = ""  # "" = the main one
     light: bool = False  # lightContext: the small prompt
@@ -35,6 +37,8 @@ class HeartbeatSettings(msgspec.Struct, frozen=True):
     timezone: str = ""
     timeout: float = LONGEST
     skip_busy: bool = False  # skipWhenBusy: also while another session works
+    watch: str = ""  # a command whose output is compared; "" = none
+    seen: dict[str, Visible] = {}  # what may be seen of it, by place; see `visible`
 
 
 def heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
@@ -43,7 +47,8 @@ def heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) 
     entries = {agent_id(key): entry for key, entry in written.items()}
     own = [key for key, entry in entries.items() if key and entry.heartbeat is not None]
     made = {key: _one(entries.get(key) or AgentEntry(), defaults) for key in own or [default]}
-    return {key: beat for key, beat in made.items() if beat.every > 0}
+    seen = visible(config)
+    return {key: msgspec.structs.replace(beat, seen=seen) for key, beat in made.items() if beat.every > 0}
 
 
 def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
@@ -62,7 +67,8 @@ def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
         prompt=str(pick("prompt", "")).strip(),
         target=str(pick("target", "none")).strip().lower() or "none",
         to=pick("to", ""),
-        account=pick("account_id", "") or base.account,
+        account=pick("account_id", ""),
+        direct=pick("direct_policy", base.direct),
         model=pick("model", ""),
         session=pick("session", ""),
         light=pick("light_context", False),
@@ -73,6 +79,7 @@ def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
         timezone=_zone(hours.timezone if hours else "", defaults.user_timezone),
         timeout=float(pick("timeout_seconds", 0)) or min(every, LONGEST) or LONGEST,
         skip_busy=pick("skip_when_busy", False),
+        watch=str(pick("watch", "")).strip(),
     )
 
 

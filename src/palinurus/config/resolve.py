@@ -12,17 +12,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config import access, bindings, credentials, durations, mcp, paths, plugins, supply, upkeep, web
+from palinurus.config import access, bindings, credentials, durations, mcp, paths, people, plugins, supply, upkeep, web
 from palinurus.config.approvals import approvals
-from palinurus.config.blocks import blocks
+from palinurus.config.audio import audio
+from palinurus.config.blocks import delivery
 from palinurus.config.channels import accounts
 from palinurus.config.check import Finding
 from palinurus.config.compaction import compaction
 from palinurus.config.context import context
 from palinurus.config.cron import cron
 from palinurus.config.exec import patch_workspace_only, processes
+from palinurus.config.fetch import secret_text
 from palinurus.config.heartbeat import heartbeats
 from palinurus.config.keypath import Path
+from palinurus.config.messaging import messaging
 from palinurus.config.policy import policy
 from palinurus.config.prompts import prompted
 from palinurus.config.reach import reach
@@ -82,10 +85,8 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
     written_channels = {k: wrap(v, ("channels", k)) for k, v in (config.channels or {}).items()}
     usual = written_channels.pop("defaults", {})
     channels = {k: v for k, v in written_channels.items() if v.get("enabled") is not False}
-    blocks_on, block = blocks(config.agents.defaults if config.agents else None)
     return Settings(
-        blocks_on=blocks_on,
-        blocks=block,
+        delivery=delivery(config, written),
         home=home,
         agents=agents,
         default_agent=default,
@@ -100,10 +101,12 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         budgets=credentials.budgets(config, agents, findings),
         skills=supply.skills(config, home, environ, findings),
         web=web.web(config, environ, findings),
+        audio=audio(config, findings),
         image_models=web.image_models(config),
         context=context(config),
         policy=policy(config, agents, findings),
         reach=reach(config, agents),
+        messaging=messaging(config),
         subagents=subagents(config, agents),
         compaction=compaction(config),
         heartbeats=heartbeats(config, written, default),
@@ -114,7 +117,8 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
         plugins=plugins.plugins(config, home, environ, findings),
         scripts=plugins.scripts(config, home, environ),
         channels=channels,
-        accounts=accounts(channels, usual, findings),
+        accounts=accounts(config, channels, usual, findings),
+        people=people.people(config, written, agents, findings),
         approvals=approvals(config, written, agents, home),
         logging=_plain(config.logging),
         env=_env(config.env or {}),
@@ -153,9 +157,7 @@ def _agents(section: Agents, scene: Scene) -> tuple[dict[str, AgentSettings], st
         else:
             entries[key] = entry
             if entry.default and chosen:
-                scene.bad(
-                    (*path[:-1], "default"), f"{chosen!r} is the default agent already", "remove one", fatal=False
-                )
+                scene.bad((*path[:-1], "default"), f"{chosen!r} is the default already", "remove one", fatal=False)
             elif entry.default:
                 chosen = key
     chosen = chosen or next(iter(entries), "main")
@@ -241,7 +243,7 @@ def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
     if base and not _URL.match(base):
         scene.bad((*path, "baseUrl"), "must start with http:// or https://", "such as http://127.0.0.1:11434/v1")
     headers = {
-        name: access.secret_text(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
+        name: secret_text(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
         for name, value in (body.headers or {}).items()
     }
     names: set[str] = set()
@@ -253,7 +255,7 @@ def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
         id=key,
         base_url=base,
         api=body.api or "",
-        api_key=access.secret_text(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
+        api_key=secret_text(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
         headers=headers,
         models=tuple(_model(model, body) for model in body.models or ()),
         timeout=float(body.timeout_seconds) if body.timeout_seconds else None,

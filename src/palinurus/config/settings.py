@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.approvals import AgentRules
+from palinurus.config.audio import AudioSettings
+from palinurus.config.blocks import DeliverySettings
 from palinurus.config.channels import AccountSettings
 from palinurus.config.compaction import CompactionSettings
 from palinurus.config.context import ContextSettings
@@ -17,6 +19,8 @@ from palinurus.config.cron import CronSettings
 from palinurus.config.exec import ProcessSettings
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.mcp import McpSettings
+from palinurus.config.people import PeopleSettings
+from palinurus.config.messaging import MessageRules
 from palinurus.config.plugins import PluginSettings, ScriptSettings
 from palinurus.config.reach import ReachSettings
 from palinurus.config.runtimes import RuntimeSettings
@@ -26,7 +30,6 @@ from palinurus.config.webhooks import WebhookSettings
 from palinurus.core.memory.values import Options
 from palinurus.core.policy.address import Rules as OpenHosts
 from palinurus.core.policy.layers import Rules
-from palinurus.core.stream.chunk import BlockSettings
 from palinurus.core.types.cell import SandboxSettings
 from palinurus.core.types.taint import TaintRules
 
@@ -226,7 +229,7 @@ class UpkeepSettings(msgspec.Struct, frozen=True):
 
 class SessionSettings(msgspec.Struct, frozen=True):
     scope: str = "per-sender"
-    dm_scope: str = "main"
+    dm_scope: str = ""  # "" (not said): main for the owner, everybody else by themselves (inbox/access.py)
     main_key: str = "main"
     reset: dict[str, Any] = {}  # {mode, atHour, idleMinutes}
     reset_by_type: dict[str, dict[str, Any]] = {}
@@ -346,10 +349,12 @@ class Settings(msgspec.Struct, frozen=True):
     budgets: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
     web: WebSettings = WebSettings()
+    audio: AudioSettings = AudioSettings()  # tools.media.audio
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
     context: ContextSettings = ContextSettings()
     policy: Rules = Rules()
     reach: ReachSettings = ReachSettings()
+    messaging: MessageRules = MessageRules()  # tools.message
     subagents: dict[str, SubagentSettings] = {}  # by agent
     compaction: CompactionSettings = CompactionSettings()
     heartbeats: dict[str, HeartbeatSettings] = {}  # by agent; only those that beat
@@ -361,8 +366,8 @@ class Settings(msgspec.Struct, frozen=True):
     scripts: ScriptSettings = ScriptSettings()  # hooks.internal
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     accounts: dict[str, dict[str, AccountSettings]] = {}  # of the same channels, complete
-    blocks_on: bool = False  # agents.defaults.blockStreamingDefault
-    blocks: BlockSettings = BlockSettings()
+    people: PeopleSettings = PeopleSettings()
+    delivery: DeliverySettings = DeliverySettings()
     approvals: dict[str, AgentRules] = {}  # by agent: how commands are judged
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.access import loose_secret
 from palinurus.config.check import Finding
+from palinurus.config.fetch import loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry

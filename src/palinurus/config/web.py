@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.config.access import loose_secret
 from palinurus.config.check import Finding, nearest
+from palinurus.config.fetch import loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.words import ModelChoice

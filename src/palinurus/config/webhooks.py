@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.check import Finding, nearest
+from palinurus.config.fetch import loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.rest import Hooks
@@ -179,10 +180,5 @@ def _word(body: Mapping[str, Any], name: str) -> str:
 
 
 def _secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
-    """A secret written out, or the variable its reference names. Blank is none."""
-    if isinstance(value, dict) and isinstance(value.get("id"), str):
-        found = environ.get(value["id"], "").strip()
-        if not found:
-            findings.append(Finding(path, f"the environment variable {value['id']} is not set", "", False))
-        return Secret(found)
-    return Secret(value.strip() if isinstance(value, str) else "")
+    """A secret written out, or from where its reference says. Blank is none."""
+    return Secret(loose_secret(value, path, environ, findings).reveal().strip())

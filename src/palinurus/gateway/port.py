@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.hooks.call import Head, Said, Terms
+from palinurus.core.types.channel import Answer, Hook
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
@@ -69,6 +70,13 @@ class Host(Protocol):
     @property
     def webhooks(self) -> Webhooks | None:
         """None: this host has none."""
+        ...
+
+    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+        """A chat platform's request, to the account it names; None: there is no such account.
+
+        Raises Draining, QueueFull, DiskFull, BadRequest.
+        """
         ...
 
     def follow(self, follower: Follower) -> Callable[[], None]:

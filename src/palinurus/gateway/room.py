@@ -9,27 +9,29 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from aiohttp import web
 
-from palinurus import __version__
+from palinurus import __version__, late
 from palinurus.clock import Clock
 from palinurus.config import paths
 from palinurus.config.settings import Settings
 from palinurus.gateway import limits, scene
 from palinurus.gateway.auth import Gate, Knock
 from palinurus.gateway.health import present, snapshot
-from palinurus.gateway.methods import approvals, cron
 from palinurus.gateway.pairing import Pairing
 from palinurus.gateway.port import Host
 from palinurus.gateway.rpc import ADMIN, EVENTS, Client, Method, RpcError
 from palinurus.gateway.scene import Scene
 from palinurus.gateway.ws import frames
-from palinurus.gateway.ws.connection import Connection
-from palinurus.gateway.ws.face import Joiner
-from palinurus.gateway.ws.handshake import Login
 from palinurus.gateway.ws.hub import REVOKED, Hub
+
+if TYPE_CHECKING:  # loaded with the first client (`late`)
+    from palinurus.gateway.ws.connection import Connection
+    from palinurus.gateway.ws.face import Joiner
+    from palinurus.gateway.ws.handshake import Login
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +47,10 @@ class Room:
 
     pairing: Pairing
 
-    def __init__(self, host: Host, clock: Clock, gate: Gate, methods: Mapping[str, Method]) -> None:
+    def __init__(self, host: Host, clock: Clock, gate: Gate) -> None:
         self.host = host
         self.clock = clock
         self.gate = gate
-        self.methods = methods
         self.scene: Scene | None = None  # what methods about sessions and runs work with
         self.pace = limits.Pace(clock.monotonic)
         self.tasks: set[asyncio.Task[None]] = set()
@@ -65,8 +66,8 @@ class Room:
         self._stirred = False
         self._ended = False
         self._unfollow: Callable[[], None] = lambda: None
-        self._unasked: Callable[[], None] = lambda: None
-        self._unscheduled: Callable[[], None] = lambda: None
+        self._unasked: Callable[[], None] | None = None  # until the first client comes
+        self._unscheduled: Callable[[], None] | None = None
 
     async def start(self) -> None:
         """Read who is paired, begin to beat."""
@@ -76,10 +77,6 @@ class Room:
         if self.host.desk is not None:
             self.scene = scene.make(self, self.host.desk)
             self._unfollow = self.host.follow(self.scene.stage)
-            if self.host.desk.board is not None:
-                self._unasked = approvals.attach(self, self.host.desk.board)
-            if self.host.desk.schedules is not None:
-                self._unscheduled = cron.attach(self, self.host.desk.schedules)
         await self.health(fresh=True)
         self._beating = asyncio.get_running_loop().create_task(self._beat())
 
@@ -89,8 +86,10 @@ class Room:
         if self._beating is not None:
             self._beating.cancel()
         self._unfollow()
-        self._unasked()
-        self._unscheduled()
+        if self._unasked is not None:
+            self._unasked()
+        if self._unscheduled is not None:
+            self._unscheduled()
         if self.scene is not None:
             self.scene.stage.close()
         self.broadcast("shutdown", {"reason": reason, "restartExpectedMs": again_ms})
@@ -108,7 +107,8 @@ class Room:
         transport = request.transport
         if transport is None or self._ended:
             return ws
-        connection = Connection(self, ws, transport, request.protocol)  # type: ignore[arg-type]
+        self._listen()
+        connection: Connection = late.part("connection")(self, ws, transport, request.protocol)
         self._open.add(connection)
         oldest = self._strangers.add(connection)
         if oldest is not None:
@@ -138,8 +138,7 @@ class Room:
 
     def joined(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
         """It is a client now: hello-ok, what it missed, and the others hear of it."""
-        assert isinstance(member, Connection)
-        self._strangers.drop(member)
+        self._strangers.drop(cast("Connection", member))
         resume = login.params.resume
         resumed = self.hub.join(member, resume)
         auth: dict[str, Any] = {"role": member.client.role, "scopes": list(login.scopes)}
@@ -225,7 +224,21 @@ class Room:
         while len(self._memory) > KEYS:
             self._memory.popitem(last=False)
 
+    @cached_property
+    def methods(self) -> Mapping[str, Method]:
+        """What clients may call."""
+        found: Mapping[str, Method] = late.part("methods")
+        return found
+
     # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Hear of questions and jobs, from the first client on: before, there is nobody to tell."""
+        desk = self.host.desk
+        if desk is not None and desk.board is not None and self._unasked is None:
+            self._unasked = late.part("questions")(self, desk.board)
+        if desk is not None and desk.schedules is not None and self._unscheduled is None:
+            self._unscheduled = late.part("schedules")(self, desk.schedules)
 
     def _hello(self, client: Client) -> dict[str, Any]:
         settings = self.settings

@@ -19,13 +19,13 @@ from palinurus.core.types.keys import session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import limits, media, reply
 from palinurus.gateway.auth import Caller, Gate, Knock, Scope
+from palinurus.gateway.channels import Calls
 from palinurus.gateway.chat import RESPONSES, Waits, complete
 from palinurus.gateway.embeddings import embeddings
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.history import history
 from palinurus.gateway.hooks import Posts, local
 from palinurus.gateway.invoke import invoke
-from palinurus.gateway.methods import METHODS
 from palinurus.gateway.metrics import Metrics
 from palinurus.gateway.openai import models
 from palinurus.gateway.port import Host
@@ -130,8 +130,9 @@ class Gateway:
         self.page = Site()
         self.metrics = Metrics()
         self.posts = Posts(clock.monotonic)
+        self.calls = Calls(clock.monotonic)
         self._unfollow: Callable[[], None] = lambda: None
-        self.room = Room(host, clock, self.gate, METHODS)
+        self.room = Room(host, clock, self.gate)
         self._doors: _Doors | None = None
         self._runner: web.ServerRunner | None = None
         self._site: web.TCPSite | None = None
@@ -314,6 +315,11 @@ async def _hook(gateway: Gateway, visit: Visit) -> Answer:
     return await gateway.posts.answer(visit.request, visit.match["name"], address, gateway.host.webhooks)
 
 
+async def _channel(gateway: Gateway, visit: Visit) -> Answer:
+    address, (name, account) = gateway._knock(visit.request).address, visit.match.group("name", "account")
+    return await gateway.calls.answer(visit.request, unquote(name), unquote(account), address, gateway.host)
+
+
 async def _history(gateway: Gateway, visit: Visit) -> Answer:
     return await history(visit.request, gateway.host, unquote(visit.match["key"]))
 
@@ -343,10 +349,13 @@ async def _kill(gateway: Gateway, visit: Visit) -> Answer:
     return reply.json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})
 
 
+CHANNELS = re.compile(r"/channels/(?P<name>[^/]+)/(?P<account>[^/]+)(/.*)?")
 ROUTES: tuple[Route, ...] = (
     Route("GET", re.compile(r"/health|/healthz"), "health", None, _health),
     Route("GET", re.compile(r"/ready|/readyz"), "ready", None, _ready),
     Route("POST", re.compile(r"/hooks/(?P<name>.+)"), "hook", None, _hook),
+    Route("POST", CHANNELS, "channel", None, _channel),
+    Route("GET", CHANNELS, "channel", None, _channel),
     Route("GET", re.compile(r"/v1/models"), "models", "read", _models),
     Route("GET", re.compile(r"/v1/models/(?P<id>.+)"), "model", "read", _model),
     Route("POST", re.compile(r"/v1/chat/completions"), "chat", "chat", _chat),

@@ -15,11 +15,11 @@ from aiohttp import web
 from palinurus.gateway import reply
 
 FOLDER = os.path.join(os.path.dirname(__file__), "static")
-VIEWS = "overview|sessions|agents|skills|memory|cron|access|config|logs"  # as in web/src/sidebar.ts
+VIEWS = "overview|channels|sessions|agents|skills|memory|cron|access|config|logs|setup"  # as in web/src/sidebar.ts
 PATHS = re.compile(rf"/(?:chat(?:/[^/]*)?|{VIEWS})?|/(?P<file>(?:app|style)-[0-9a-f]{{12}}\.(?:js|css)|favicon\.svg)")
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src blob:; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
     "require-trusted-types-for 'script'; trusted-types lit-html dompurify"
 )
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -20,6 +20,7 @@ from palinurus.core.types.messages import Assistant, ToolResult
 from palinurus.gateway.offers import hidden, offer
 from palinurus.gateway.rows import Seen
 from palinurus.gateway.spent import totals
+from palinurus.gateway.steps import placed
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.commands.facts import facts
 from palinurus.sessions.entries import Said
@@ -135,7 +136,8 @@ async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict
     calls = [call for call in await desk.store.spent(row.at) if call.item == row.id]
     timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
     timeline += [_model(call) for call in calls]
-    said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []
+    entries = [entry for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []
+    said = [entry.message for entry in entries]
     asked = {call.id: call for m in said if isinstance(m, Assistant) for call in m.calls}
     ended = [m for m in said if isinstance(m, ToolResult)]
     return {
@@ -149,7 +151,7 @@ async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict
         "startedAt": row.claimed or None,
         "endedAt": row.settled or None,
         "absorbedBy": row.absorbed_by or None,
-        "timeline": sorted(timeline, key=lambda line: line["at"]),
+        "timeline": placed(sorted(timeline, key=lambda line: line["at"]), entries),
         "tools": [
             {
                 "id": result.toolCallId,

@@ -20,7 +20,7 @@ _encoder = msgspec.json.Encoder()
 
 def item_for(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item, Route]:
     """The row to store and where it goes. Raises BadRequest with what is wrong."""
-    if not inbound.text.strip() and not inbound.images:
+    if not inbound.text.strip() and not inbound.images and not inbound.files:
         raise BadRequest("the message is empty")
     if len(inbound.text) > MAX_TEXT:
         raise BadRequest(f"the message has {len(inbound.text):,} characters; at most {MAX_TEXT:,} are taken")

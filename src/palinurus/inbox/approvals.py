@@ -86,6 +86,7 @@ class Board:
         self._stopping = stopping
         self._waiting: dict[str, asyncio.Future[Told]] = {}
         self._listeners: list[Listener] = []
+        self._watchers: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     # asking
@@ -206,9 +207,10 @@ class Board:
             kept = await self._store.kept(KIND, row.id)
             now = (_decode(kept.data) if kept else None) or row
             return Answered(now, _closed(now))
+        # The rule is there before the run goes on: the next command may be the same one.
+        note = await self._remember(told) if decision == "allow-always" else ""
         if future is not None and not future.done():
             future.set_result(Told(told.decision, by, row.id))
-        note = await self._remember(told) if decision == "allow-always" else ""
         self._tell("resolved", told)
         return Answered(told, "", note)
 
@@ -253,8 +255,12 @@ class Board:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener) if listener in self._listeners else None
 
+    def watch(self, listener: Listener) -> None:
+        """The same for a part of the program that nobody answers through: it does not count as a face."""
+        self._watchers.append(listener)
+
     def _tell(self, what: Literal["requested", "resolved"], row: Row) -> None:
-        for listener in tuple(self._listeners):
+        for listener in (*self._listeners, *self._watchers):
             try:
                 listener(what, row)
             except Exception:  # border: a broken face must not decide about questions

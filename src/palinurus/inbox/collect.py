@@ -32,12 +32,12 @@ def noted(inbound: Inbound, note: str) -> Inbound:
 def first(inbound: Inbound, note: str = "") -> Inbound:
     """The first of several messages that make one turn."""
     head = f"{TITLE}\n\n{note}\n\n" if note else f"{TITLE}\n\n"
-    return msgspec.structs.replace(inbound, text=head + _block(inbound, 1))
+    return msgspec.structs.replace(inbound, text=head + _block(inbound, 1), signed=True)
 
 
 def further(inbound: Inbound, number: int) -> Inbound:
     """The others, numbered from 2."""
-    return msgspec.structs.replace(inbound, text=_block(inbound, number))
+    return msgspec.structs.replace(inbound, text=_block(inbound, number), signed=True)
 
 
 def _block(inbound: Inbound, number: int) -> str:

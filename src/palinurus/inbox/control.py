@@ -133,7 +133,7 @@ class Controller:
         if answer.record is not None:
             await desk.store.save_session(answer.record.row(asked.key))
         if asked.inbound.push:
-            replies = asked.replies(answer.text)
+            replies = desk.fitted(asked.inbound, asked.replies(answer.text))
             await desk.store.say(claim, asked.rows(replies, desk.clock.now()))
             self._replied(replies)
         relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
@@ -154,7 +154,7 @@ class Controller:
 
     async def _settle(self, asked: _Asked, answer: Answer, outcome: Outcome = "answered", number: int = 0) -> None:
         now = self.desk.clock.now()
-        replies = asked.replies(answer.text, number)
+        replies = self.desk.fitted(asked.inbound, asked.replies(answer.text, number))
         session = answer.record.row(asked.key) if answer.record is not None else None
         asked.audience.show(MessageUpdate(answer.text))
         end = AgentEnd((Assistant((Text(answer.text),), timestamp=now),), "stop", Usage(), ended=now)

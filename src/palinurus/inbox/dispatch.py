@@ -267,14 +267,15 @@ class Dispatcher:
         """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
         begin = run.begin
         note = collect.overflow(begin.dropped, begin.lines)
-        number = 1
+        number, extras = 1, []
         for row in await self._store.waiting(run.claim.session) if begin.extra else ():
             known = self._book.row(run.claim.session, row.id)
             if row.id not in begin.extra or known is None or known.state != "handed":
                 continue
             number += 1
             extra = collect.further(collect.spoken(stored(row.id, row.body, row.at)), number)
-            run.mailbox.push(extra.message(self._clock.now()), row.id)
+            extras.append((extra.message(self._clock.now()), row.id))
+        run.mailbox.begin(extras)
         run.inbound = collect.first(run.inbound, note) if number > 1 else collect.noted(run.inbound, note)
 
     async def _broken(self, run: Running, note: str) -> None:

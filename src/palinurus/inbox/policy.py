@@ -63,14 +63,19 @@ def policy(inbound: Inbound, session: Overrides, settings: QueueSettings) -> Pol
         return Policy("followup", 0.0, settings.cap, "new")
     debounce = _first(options.get("queueDebounceMs"), session.queueDebounceMs)
     drop = options.get("queueDrop", session.queueDrop)
-    return Policy(
+    chosen: Mode = (
         mode(_inline(inbound))
         or mode(options.get("queue"))
         or mode(options.get("queueMode"))
         or mode(session.queueMode)
         or mode(settings.by_channel.get(channel))
         or mode(settings.mode)
-        or "steer",
+        or "steer"
+    )
+    if inbound.files and chosen != "interrupt":
+        chosen = "followup"  # files are looked at before a turn begins: such a message has one of its own
+    return Policy(
+        chosen,
         settings.debounce_by_channel.get(channel, settings.debounce) if debounce is None else debounce / 1000,
         _first(options.get("queueCap"), session.queueCap, least=1) or settings.cap,
         cast("Drop", drop) if drop in get_args(Drop) else settings.drop,

@@ -1,13 +1,15 @@
 """Open promises: what the agent said it would do, where nothing is set up that would make it so. Follows every run;
 a promise becomes an open item on disk, which its owner accepts (then it is a job) or dismisses.
 
-Killed between a reply and its record: the promise goes unnoticed, and no other harm is done.
+Killed between a reply and its record: the promise goes unnoticed, and no other harm is done. Killed while one is
+accepted: its record says so, and the next start makes the job, whose id is the promise's own, so there is one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +22,9 @@ from palinurus.core.types.events import AgentEnd, Event
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import session_key
 from palinurus.core.types.messages import Assistant, ToolCall
-from palinurus.errors import StateError
+from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.store.port import Store
+from palinurus.tools.cron import Maker, Schedules
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +36,7 @@ _PEOPLE = frozenset(("main", "direct", "group", "other"))  # kinds of sessions i
 
 
 class Open(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An open item. `source`: whose words the run had seen (taint)."""
+    """An open item. `source`: whose words the run had seen (taint). `due`: it was accepted, its job is being made."""
 
     id: str
     session: str
@@ -44,6 +47,12 @@ class Open(msgspec.Struct, frozen=True, omit_defaults=True):
     to: str = ""
     account: str = ""
     source: str = ""
+    due: int = 0
+
+    @property
+    def job(self) -> str:
+        """The id of the job that keeps it."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"promise:{self.id}"))
 
 
 class Promises:
@@ -119,7 +128,7 @@ async def opened(store: Store, now: int, session: str | None = None) -> list[Ope
     for old in every:
         if old not in stay:
             await store.keep(KIND, old.id, None)
-    return [one for one in stay if session in (None, one.session)]
+    return [one for one in stay if session in (None, one.session) and not one.due]
 
 
 async def closed(store: Store, one: Open) -> bool:
@@ -127,11 +136,48 @@ async def closed(store: Store, one: Open) -> bool:
     return await store.keep(KIND, one.id, None, expect=msgspec.json.encode(one))
 
 
-def job_for(one: Open, due: int) -> dict[str, Any]:
+async def accepted(store: Store, schedules: Schedules, one: Open, due: int) -> dict[str, Any] | None:
+    """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
+    taken = msgspec.structs.replace(one, due=due)
+    if not await store.keep(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
+        return None
+    try:
+        job = await schedules.add(job_for(taken), Maker(one.session, one.agent, source=one.source, ident=one.job))
+    except BadRequest:
+        await store.keep(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
+        raise
+    await closed(store, taken)
+    return job
+
+
+async def resumed(store: Store, schedules: Schedules, now: int) -> None:
+    """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
+    for kept in await store.all_kept(KIND):
+        try:
+            one = msgspec.json.decode(kept.data, type=Open)
+            if not one.due:
+                continue
+            if not await _ran(schedules, one):
+                maker = Maker(one.session, one.agent, source=one.source, ident=one.job)
+                await schedules.add(job_for(msgspec.structs.replace(one, due=max(one.due, now))), maker)
+            await closed(store, one)
+        except (msgspec.DecodeError, BadRequest) as exc:
+            log.warning("a promise was accepted, but no job was made for it: %s", exc)
+            await store.keep(KIND, kept.key, None)
+
+
+async def _ran(schedules: Schedules, one: Open) -> bool:
+    try:
+        return bool(await schedules.runs(one.job))
+    except NotFound:
+        return False
+
+
+def job_for(one: Open) -> dict[str, Any]:
     """The job that keeps the promise, in the session that heard it."""
     return {
         "name": one.text[:60],
-        "schedule": {"kind": "at", "at": due},
+        "schedule": {"kind": "at", "at": one.due},
         "sessionTarget": f"session:{one.session}",
         "payload": {"kind": "agentTurn", "message": f"You said: “{one.text}” Do it now and tell the person."},
         "delivery": {"mode": "announce", "channel": one.channel, "to": one.to, "accountId": one.account},

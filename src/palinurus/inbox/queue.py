@@ -62,6 +62,7 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 IDLE = Queue()
+TOGETHER = ("collect", "steer")  # modes in which messages that wait make one turn
 
 
 # events
@@ -218,7 +219,7 @@ def _arrived(queue: Queue, event: Arrived) -> Stepped:
     queue = replace(queue, rows=(*queue.rows, new))
     queue, dropped = _overflow(queue, new, policy)
     effects += dropped
-    if same and queue.open and new.mode == "steer" and _find(queue, new.id).state == "waiting":
+    if same and queue.open and new.mode == "steer" and _next(queue, new):
         effects.append(Steer(new.id, queue.dropped, queue.lines))
         queue = replace(_mark(queue, (new.id,), "handed"), dropped=0, lines=())
     return queue, (*effects, *_ready(queue))
@@ -253,19 +254,20 @@ def _started(queue: Queue, event: Started) -> Stepped:
         replace(r, state="waiting") if r.state in ("handed", "taken") else r for r in queue.rows if r.id != event.id
     )
     extra: tuple[str, ...] = ()
-    if known is not None and known.mode == "collect" and not event.alone:
+    if known is not None and known.mode in TOGETHER and not event.alone:
         extra = tuple(r.id for r in _batch((known, *rest))[1:])
     begun = Queue(event.id, event.place, True, rest)
     return _mark(begun, extra, "handed"), (Begin(extra, queue.dropped, queue.lines),)
 
 
 def _batch(rows: tuple[Row, ...]) -> list[Row]:
-    """The messages at the head that make one turn: collected, from one place, with the same rights."""
+    """The messages at the head that make one turn: of one mode, from one place, with the same rights. Those to be
+    steered go along too: who writes later is steered into the run, and would overtake them."""
     batch: list[Row] = []
     for one in rows:
         if one.state == "doomed":
             continue
-        if one.mode != "collect" or (batch and one.place != batch[0].place):
+        if one.mode not in TOGETHER or (batch and (one.mode, one.place) != (batch[0].mode, batch[0].place)):
             break
         batch.append(one)
     return batch
@@ -337,8 +339,10 @@ def _mark(queue: Queue, ids: Iterable[str], state: str) -> Queue:
     return replace(queue, rows=rows)
 
 
-def _find(queue: Queue, ident: str) -> Row:
-    return next(r for r in queue.rows if r.id == ident)
+def _next(queue: Queue, new: Row) -> bool:
+    """Is it the first that waits to be steered from its place? None overtakes another."""
+    waits = (r for r in queue.rows if r.state == "waiting" and r.mode == "steer" and r.place == new.place)
+    return next(waits, None) == new
 
 
 _STEPS: dict[type, Callable[[Queue, Any], Stepped]] = {

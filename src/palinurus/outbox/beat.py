@@ -4,36 +4,33 @@ within a day. Reasoning goes along only where the config asks for it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from palinurus.core.stream.answer import answer
-from palinurus.core.stream.heartbeat import LIMIT, ack
+from palinurus.core.stream.alert import judged, last_word
 from palinurus.core.types.events import AgentEnd, Event
-from palinurus.core.types.messages import Assistant, Message
 from palinurus.core.types.outbound import Reply, Speaker
-
-OPTION = "heartbeat"
 
 
 class Quiet:
-    """A speaker around the run's own."""
+    """A speaker around the run's own. `ok` is sent for a beat that found nothing, where people want to see that."""
 
-    def __init__(self, inner: Speaker, options: Mapping[str, Any]) -> None:
+    def __init__(self, inner: Speaker, options: Mapping[str, Any], ok: Reply | None = None) -> None:
         self._inner = inner
-        self._limit = int(options.get("ackMaxChars", LIMIT))
-        self._said = str(options.get("said") or "")
+        self._ok = (ok,) if ok is not None and options.get("ok") else ()
+        self._alerts = options.get("alerts") is not False
+        self._options = options
         self._reasoning = bool(options.get("reasoning"))
         self._early: list[Reply] = []
-        self._last = ""
+        self._last, self._ended = "", False
 
     def feed(self, event: Event) -> tuple[Reply, ...]:
         """Nothing goes out before the end; a question to a person does."""
         now = self._inner.feed(event)
         if isinstance(event, AgentEnd):
-            self._last = last_word(event.messages)
+            self._last, self._ended = last_word(event.messages), event.end in ("stop", "length")
         self._early += [reply for reply in now if reply.kind != "notice"]
         return tuple(reply for reply in now if reply.kind == "notice")
 
@@ -43,15 +40,11 @@ class Quiet:
         finals = [reply for reply in replies if reply.kind == "final"]
         notices = [reply for reply in replies if reply.kind == "notice"]
         if not finals:
-            return tuple(notices)
-        judged = ack(self._last or finals[-1].text, limit=self._limit)
-        if (judged.drop or judged.text == self._said) and not finals[-1].media:
+            return tuple(notices) or (self._ok if self._ended else ())
+        end = judged(self._last or finals[-1].text, self._options)
+        if end.drop and not finals[-1].media:
+            return (*(self._ok if end.acked else ()), *notices)
+        if not self._alerts:
             return tuple(notices)
         thoughts = [reply for reply in replies if reply.kind == "reasoning"] if self._reasoning else []
-        return (*thoughts, msgspec.structs.replace(finals[-1], text=judged.text), *notices)
-
-
-def last_word(messages: Iterable[Message]) -> str:
-    """What the last message of a run says to people; "" if it says nothing."""
-    said = [m.text for m in messages if isinstance(m, Assistant) and m.text.strip()]
-    return answer(said[-1]).text if said else ""
+        return (*thoughts, msgspec.structs.replace(finals[-1], text=end.text), *notices)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from hashlib import blake2s
 
+import msgspec
+
+from palinurus.core.policy.card import buttons
 from palinurus.core.stream import progress
 from palinurus.core.stream.answer import GAP, Answer, answer
 from palinurus.core.stream.chunk import BlockSettings
@@ -159,7 +162,8 @@ class Blocks:
         """A tool waits for a person: the card goes out at once, after what was said before it."""
         if event.approval:
             self._flush()
-            self._now.append(self._reply(event.partial, "notice", self._id(f"a-{event.approval}")))
+            card = self._reply(event.partial, "notice", self._id(f"a-{event.approval}"))
+            self._now.append(msgspec.structs.replace(card, plain=True, buttons=buttons(event.partial)))
 
     def _done(self, event: ToolEnd) -> None:
         show = self._show()
@@ -248,7 +252,7 @@ class Blocks:
 
     def _reply(self, text: str, kind: ReplyKind, ident: str, found: Found = UNMARKED) -> Reply:
         inbound = self._inbound
-        to = found.reply_to or inbound.reply_to or (inbound.event if found.current else "")
+        to = found.reply_to or (inbound.event if found.current else "")
         return Reply(inbound.target, text, ident, kind, to, found.media, found.voice)
 
     def _id(self, tail: str) -> str:

@@ -2,14 +2,16 @@
 
 Before a part is sent its row says `sending`, on disk. A row found in that state after a crash is uncertain: it
 is looked up on the platform, or sent again where the platform drops repeats; otherwise it is sent once more at
-most, and the trace says so.
+most, and the trace says so. What follows from each trouble is the table in `troubles.py`; a chat that waits holds
+no other back, and an account that waits holds its own chats only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,36 +19,50 @@ from palinurus.clock import Clock
 from palinurus.core.types.channel import Channel, NotSent, Sent
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
+from palinurus.outbox import troubles
+from palinurus.outbox.drafts import Drafts
+from palinurus.outbox.pace import KIND, Joined, Pacer
+from palinurus.outbox.send import Message, Sender
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
-from palinurus.store.port import Outgoing, Store
+from palinurus.store.port import Outgoing, StaleClaim, Store
 
 log = logging.getLogger(__name__)
 
-WAITS = (1.0, 5.0, 30.0, 120.0, 600.0, 3600.0)  # seconds before the next try
-FATAL = frozenset(("blocked", "gone", "refused"))
 LOOK = 30.0  # seconds between looks when nothing wakes us: rows whose time has come
+OUT = 5.0  # seconds between two looks whether somebody has signed in again
+AT_ONCE = 32  # chats of one channel that are written to at the same time
+UNCERTAIN = "not known whether it arrived"
 
 _decoder = msgspec.json.Decoder(Reply)
+
+
+class Aids(NamedTuple):
+    """Who helps with delivery. `shown` hears of every message that was shown: (reply, the platform's id)."""
+
+    drafts: Drafts | None = None
+    pace: Pacer | None = None
+    shown: Callable[[Reply, str], None] | None = None
+
+
+ALONE = Aids()
 
 
 class Deliverer:
     """One worker a channel; `wake` when rows were added."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], hooks: Hooks, clock: Clock) -> None:
-        self._store = store
-        self._channels = channels
-        self._hooks = hooks
-        self._clock = clock
-        self._wakes = {name: asyncio.Event() for name in channels}
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], hooks: Hooks, clock: Clock, aids: Aids = ALONE
+    ) -> None:
+        self._workers = {name: _Worker(one, store, hooks, clock, aids) for name, one in channels.items()}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        self._tasks = [asyncio.ensure_future(self._work(c)) for c in self._channels.values()]
+        self._tasks = [asyncio.ensure_future(worker.work()) for worker in self._workers.values()]
 
     def wake(self, channel: str) -> None:
-        if channel in self._wakes:
-            self._wakes[channel].set()
+        if channel in self._workers:
+            self._workers[channel].wake.set()
 
     async def stop(self) -> None:
         """Workers end between two parts; what is left waits on disk."""
@@ -54,48 +70,191 @@ class Deliverer:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _work(self, channel: Channel) -> None:
-        wake = self._wakes[channel.name]
-        while True:
-            wake.clear()
-            pause = LOOK
-            try:
-                while rows := await self._store.outgoing(channel.name, self._clock.now()):
-                    waits = await asyncio.gather(*(self._part(channel, row) for row in rows))
-                    pause = min([LOOK, *(w for w in waits if w is not None)])
-                    if not any(w is None for w in waits):
-                        break
-            except StateError as exc:
-                log.error("channel %s: %s", channel.name, exc.message)
-            except Exception:  # task boundary: logged; the rest goes on
-                log.exception("channel %s: delivery failed", channel.name)
-            timer = asyncio.get_running_loop().call_later(pause, wake.set)
-            await wake.wait()
-            timer.cancel()
 
-    async def _part(self, channel: Channel, row: Outgoing) -> float | None:
-        """Deliver one part. Returns None when it is settled, else the seconds until it may be tried again."""
-        reply = _decoder.decode(row.data)
-        if row.state == "sending":
-            found = await channel.find(reply)
-            if found is not None:
-                await self._store.delivered(row.id, found.message_id, self._clock.now())
-                return None
-            if not channel.dedupes and row.attempts > 1:
-                await self._give_up(row, "not known whether it arrived; not sent a third time")
-                return None
+class _Worker:
+    """The rows of one channel. Each chat is written to by one task at a time."""
+
+    def __init__(self, channel: Channel, store: Store, hooks: Hooks, clock: Clock, aids: Aids) -> None:
+        self._channel = channel
+        self._store = store
+        self._hooks = hooks
+        self._clock = clock
+        self._aids = aids
+        self._sender = Sender(channel)
+        self.wake = asyncio.Event()
+        self._busy: dict[str, asyncio.Task[None]] = {}  # by target
+        self._held: dict[str, float] = {}  # accounts that take nothing before this time
+        self._out: set[str] = set()  # accounts that said they are signed out
+        self._pause = LOOK
+
+    async def work(self) -> None:
+        try:
+            while True:
+                self.wake.clear()
+                self._pause = LOOK
+                try:
+                    await self._look()
+                except StateError as exc:
+                    log.error("channel %s: %s", self._channel.name, exc.message)
+                except Exception:  # task boundary: logged; the rest goes on
+                    log.exception("channel %s: delivery failed", self._channel.name)
+                timer = asyncio.get_running_loop().call_later(self._pause, self.wake.set)
+                await self.wake.wait()
+                timer.cancel()
+        finally:
+            for task in self._busy.values():
+                task.cancel()
+            await asyncio.gather(*self._busy.values(), return_exceptions=True)
+
+    async def _look(self) -> None:
+        """Begin with every chat whose first row may go."""
+        for row in await self._store.outgoing(self._channel.name, self._clock.now()):
+            if row.target in self._busy or len(self._busy) >= AT_ONCE:
+                continue
+            try:
+                reply = _decoder.decode(row.data)
+            except msgspec.MsgspecError as exc:
+                await self._store.undelivered(row.id, f"the stored reply cannot be read: {exc}", None)
+                self.wake.set()
+                continue
+            if (wait := self._wait(row, reply)) > 0:
+                self._pause = min(self._pause, wait)
+                continue
+            self._busy[row.target] = asyncio.ensure_future(self._one(row, reply))
+
+    def _wait(self, row: Outgoing, reply: Reply) -> float:
+        """Seconds before this row may be tried."""
+        account = reply.target.account
+        if account in self._out:
+            if self._channel.status().state == "signed_out":
+                return OUT
+            self._out.discard(account)
+        held = self._held.get(account, 0.0) - self._clock.monotonic()
+        pace = self._aids.pace
+        waits = pace.wait(reply, self._clock.now() - row.at) if pace is not None and row.attempts == 0 else 0.0
+        return max(held, waits)
+
+    async def _one(self, row: Outgoing, reply: Reply) -> None:
+        wait: float | None = LOOK
+        try:
+            wait = await self._part(row, reply)
+        except StateError as exc:
+            log.error("channel %s: %s", self._channel.name, exc.message)
+        except Exception:  # task boundary: logged; the other chats go on
+            log.exception("channel %s: reply %s failed", self._channel.name, row.id)
+        finally:
+            del self._busy[row.target]
+        if wait is None:
+            self.wake.set()
+        else:
+            asyncio.get_running_loop().call_later(wait, self.wake.set)
+
+    async def _part(self, row: Outgoing, reply: Reply) -> float | None:
+        """Deliver one row. Returns None when it is settled, else the seconds until it may be tried again."""
+        joined = await self._joined(row, reply)
+        if row.attempts and self._clock.now() - row.at > troubles.DAY:
+            await self._give_up(row, reply, joined, row.error or "not sent within a day")
+            return None
+        if joined is not None:
+            reply = msgspec.structs.replace(reply, text=joined.text)
+        if row.state == "sending" and (receipt := await self._arrived(row, reply)) is not None:
+            await self._settle(row, reply, joined, receipt)
+            return None
         changed = await self._sending(reply)
         if changed is None:
-            await self._give_up(row, "cancelled by a message_sending hook")
+            await self._give_up(row, reply, joined, "cancelled by a message_sending hook")
             return None
+        drafts = self._aids.drafts
+        draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
         row = await self._store.sending(row.id, self._clock.now())
-        result = await channel.send(changed)
+        result = await self._sender.send(Message(changed, draft, row.attempts > 1))
         if isinstance(result, Sent):
             point("outbox.sent")
-            await self._store.delivered(row.id, result.message_id, self._clock.now())
+            await self._settle(row, reply, joined, result.message_id)
+            if drafts is not None and draft:
+                await drafts.done(row.item)
             self._sent(changed, result.message_id, None)
             return None
-        return await self._failed(channel, row, changed, result)
+        return await self._failed(row, changed, joined, result)
+
+    async def _arrived(self, row: Outgoing, reply: Reply) -> str | None:
+        """A row of which nobody knows: its receipt if it was shown ("" for one that is not to be tried again), None
+        to send it (again)."""
+        found = await self._channel.find(reply)
+        if found is not None:
+            return found.message_id
+        drafted = self._aids.drafts is not None and self._aids.drafts.holds(row.item, row.id)
+        if not self._channel.dedupes and row.attempts > 1 and not drafted:
+            return ""
+        await self._store.undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
+        return None
+
+    async def _failed(self, row: Outgoing, reply: Reply, joined: Joined | None, result: NotSent) -> float | None:
+        if result.trouble == "cut":
+            found = await self._channel.find(reply)
+            if found is not None:
+                await self._settle(row, reply, joined, found.message_id)
+                return None
+            if not self._channel.dedupes and row.attempts > 1:
+                await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
+                return None
+        follows = troubles.after(result, row.attempts, self._clock.now() - row.at)
+        if follows.wait is None:
+            self._sent(reply, "", result.reason)
+            await self._give_up(row, reply, joined, result.reason)
+            return None
+        if result.trouble == "signed_out":
+            self._out.add(reply.target.account)
+        if not follows.chat:
+            self._held[reply.target.account] = self._clock.monotonic() + follows.wait
+        await self._store.undelivered(row.id, result.reason, self._clock.now() + int(follows.wait * 1000))
+        return follows.wait
+
+    # --- rows that go as one message
+
+    async def _joined(self, row: Outgoing, reply: Reply) -> Joined | None:
+        """The message this row is the first of. On record before it is sent, so that it is known as one afterwards."""
+        if row.attempts:
+            kept = await self._store.kept(KIND, row.id) if reply.kind == "block" else None
+            return msgspec.json.decode(kept.data, type=Joined) if kept is not None else None
+        joined = self._aids.pace.joined(reply) if self._aids.pace is not None else None
+        if joined is not None:
+            await self._store.keep(KIND, row.id, msgspec.json.encode(joined))
+        return joined
+
+    async def _settle(self, row: Outgoing, reply: Reply, joined: Joined | None, receipt: str) -> None:
+        """It was shown, with all that went along; the first row last, since it has the record."""
+        if not receipt and row.state == "sending" and row.attempts > 1:
+            await self._give_up(row, reply, joined, f"{UNCERTAIN}; not sent a third time")
+            return
+        now = self._clock.now()
+        for ident in joined.ids[1:] if joined is not None else ():
+            try:
+                await self._store.delivered(ident, receipt, now)
+            except StaleClaim:
+                log.debug("reply %s was settled before", ident)
+        await self._store.delivered(row.id, receipt, now)
+        await self._over(row, reply, joined)
+        if self._aids.shown is not None:
+            self._aids.shown(reply, receipt)
+
+    async def _give_up(self, row: Outgoing, reply: Reply, joined: Joined | None, why: str) -> None:
+        log.warning("reply %s to %s: %s", row.id, row.channel, why)
+        for ident in (*(joined.ids[1:] if joined is not None else ()), row.id):
+            try:
+                await self._store.undelivered(ident, why, None)
+            except StaleClaim:
+                log.debug("reply %s was settled before", ident)
+        await self._over(row, reply, joined)
+
+    async def _over(self, row: Outgoing, reply: Reply, joined: Joined | None) -> None:
+        self._sender.over(row.id)
+        if joined is not None:
+            await self._store.keep(KIND, row.id, None)
+        if self._aids.pace is not None:
+            self._aids.pace.gone(reply)
+
+    # --- hooks
 
     async def _sending(self, reply: Reply) -> Reply | None:
         if not self._hooks.has("message_sending"):
@@ -106,27 +265,6 @@ class Deliverer:
         if change.get("cancel"):
             return None
         return msgspec.structs.replace(reply, text=str(change.get("content", reply.text)))
-
-    async def _failed(self, channel: Channel, row: Outgoing, reply: Reply, result: NotSent) -> float | None:
-        if result.trouble in FATAL or row.attempts > len(WAITS):
-            self._sent(reply, "", result.reason)
-            await self._give_up(row, result.reason)
-            return None
-        if result.trouble == "cut":
-            found = await channel.find(reply)
-            if found is not None:
-                await self._store.delivered(row.id, found.message_id, self._clock.now())
-                return None
-            if not channel.dedupes and row.attempts > 1:
-                await self._give_up(row, f"{result.reason}; not known whether it arrived")
-                return None
-        wait = result.retry_after if result.retry_after is not None else WAITS[min(row.attempts, len(WAITS)) - 1]
-        await self._store.undelivered(row.id, result.reason, self._clock.now() + int(wait * 1000))
-        return wait
-
-    async def _give_up(self, row: Outgoing, why: str) -> None:
-        log.warning("reply %s to %s: %s", row.id, row.channel, why)
-        await self._store.undelivered(row.id, why, None)
 
     def _sent(self, reply: Reply, message_id: str, error: str | None) -> None:
         payload = {"to": reply.target.to, "content": reply.text, "success": error is None, "messageId": message_id}

@@ -28,16 +28,6 @@ from palinurus.plugins.manifest import Broken, Manifest, enabled
 
 log = logging.getLogger(__name__)
 
-# Parts of the program that need an extra, loaded when they are used: name -> "module:attribute".
-EXTRAS: dict[str, str] = {"mcp": "palinurus.tools.mcp.link:connect"}
-
-
-def extra(name: str) -> Any:
-    """The part. Raises ModuleNotFoundError where its extra is not installed."""
-    module, _, attribute = EXTRAS[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
-
-
 class Plugins(msgspec.Struct):
     """What came of loading: who is in use, who was set aside, and all they bring together."""
 

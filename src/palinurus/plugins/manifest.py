@@ -6,7 +6,6 @@ A plugin is a folder in <home>/plugins (or in plugins.load.paths), or an install
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import os
 import re
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pyjson5
 
+from palinurus import late
 from palinurus.config import lines
 from palinurus.config.plugins import PluginSettings
 from palinurus.config.settings import Settings
@@ -115,7 +115,7 @@ def read(folder: str) -> Manifest | Broken:
 
 
 def _packages(wanted: tuple[str, ...] | None) -> Iterator[Manifest | Broken]:
-    for point in importlib.metadata.entry_points(group=GROUP):
+    for point in late.part("packages")(group=GROUP):
         if wanted is not None and point.name not in wanted:
             continue
         module = point.value.partition(":")[0]

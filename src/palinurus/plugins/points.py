@@ -115,4 +115,8 @@ POINTS: dict[str, Point] = {
     "subagent_ended": Point(
         "observe", 30, "a sub-agent has ended", "targetSessionKey, targetKind, runId, reason, outcome, error"
     ),
+    "cron_changed": Point(
+        "observe", 30, "a job was added, updated or removed, has started or has finished",
+        "action, jobId, job; when it has finished: status, summary, runId, runAtMs", {}, True,
+    ),
 }  # fmt: skip

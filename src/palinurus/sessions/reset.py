@@ -16,9 +16,9 @@ Stale: TypeAlias = Literal["daily", "idle"]
 AT_HOUR = 4
 IDLE_MINUTES = 60  # of mode idle without a number
 
-# Where the chat is: the key says so as well, hence every new session of the key keeps it.
+# Where the chat is, and when we are meant there: true of the chat, hence every new session of the key keeps it.
 _ROUTE = (
-    "channel", "chatType", "groupId", "subject", "groupChannel", "space",
+    "channel", "chatType", "groupId", "subject", "groupChannel", "space", "groupActivation",
     "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
 )  # fmt: skip
 _CHOICE = (

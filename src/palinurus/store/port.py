@@ -194,6 +194,14 @@ class Store(Protocol):
         """Queue replies while the run is going. One whose id is already known is left as it is."""
         ...
 
+    async def post(self, replies: Sequence[Outgoing]) -> None:
+        """Queue replies that no run gives: a pairing code, a notice. One whose id is already known is left as it is."""
+        ...
+
+    async def reply(self, ident: str) -> Outgoing | None:
+        """A reply as it stands now; its receipt once it is sent."""
+        ...
+
     async def settle(self, claim: Claim, end: Settlement) -> None:
         """End the turn: outcome, last lines, reply rows, session row, ledger, all or nothing. Once per claim.
 

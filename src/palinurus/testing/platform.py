@@ -13,8 +13,10 @@ from palinurus.app.media import Files
 from palinurus.channels.kit import Kit
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.channels import accounts
+from palinurus.config.schema import Config
 from palinurus.config.secrets import wrap
 from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.inbound import Inbound
 from palinurus.tools.web.door import Door
 
 
@@ -101,11 +103,16 @@ def _write(path: str, data: bytes) -> None:
         out.write(data)
 
 
+async def _all(inbound: Inbound) -> bool:
+    return True
+
+
 def kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> Kit:
-    """A kit for one account in tests: files and records below `folder`; `own` is its section of the config."""
+    """A kit for one account in tests: files and records below `folder`; `own` is its section of the config. Every
+    message is wanted."""
     section = wrap(own, ("channels", name))
-    settings = accounts({name: section}, {}, [])[name]["default"]
+    settings = accounts(Config(), {name: section}, {}, [])[name]["default"]
     now = clock or SystemClock()
     files = Files(os.path.join(folder, "inbound"), (folder,), settings.media, Door(), now)
     menu = (("help", "what you can say"), ("status", "how it goes"))
-    return Kit(settings, settings.own, now, files, Papers(os.path.join(folder, "memo")), folder, menu)
+    return Kit(settings, settings.own, now, files, Papers(os.path.join(folder, "memo")), folder, _all, menu)

@@ -22,7 +22,8 @@ Listener: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 
 class Maker(NamedTuple):
-    """Who asks for a job: the session `current` means, where it was asked, and whose words it may hold."""
+    """Who asks for a job: the session `current` means, where it was asked, and whose words it may hold. `ident`: the
+    job's id, where asking again must not make a second one."""
 
     session: str = ""
     agent: str = ""
@@ -30,6 +31,7 @@ class Maker(NamedTuple):
     to: str = ""
     account: str = ""
     source: str = ""
+    ident: str = ""
 
 
 class Schedules(Protocol):
@@ -74,8 +76,8 @@ class Schedules(Protocol):
         """The heartbeats as configured and as they stand, by agent."""
         ...
 
-    def set_beats(self, on: bool) -> None:
-        """Heartbeats on (also those that stopped themselves) or off, until the next start."""
+    async def set_beats(self, on: bool) -> None:
+        """Heartbeats on (also those that stopped themselves) or off. Known to later starts when it returns."""
         ...
 
     def follow(self, listener: Listener) -> Callable[[], None]:

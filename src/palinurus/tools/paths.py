@@ -54,7 +54,7 @@ def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
     except OSError:  # a link on the way became a folder between two looks at it
         raise ToolFailure(f"{brief(given)} changed while it was used; try again") from None
     if reading:
-        for folder in map(os.path.realpath, ctx.settings.readable):
+        for folder in map(os.path.realpath, (*ctx.settings.readable, *ctx.settings.received)):
             if inside(real, folder):
                 return Place(given, real, folder)
     root = _root(given, real, ctx, reading)

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 TICK = 60.0  # seconds between two looks at most
 LEAST = 0.05
+SWITCH = ("heartbeats", "off")  # the record that is there while people have switched them off
 
 
 class Clockwork:
@@ -40,6 +41,8 @@ class Clockwork:
         self._cron = Cron(doors, self._jobs, events)
         self._cron.wake = self.nudge
         self._beats = {a: Heartbeat(a, s, doors, events) for a, s in doors.settings.heartbeats.items()}
+        for beat in self._beats.values():
+            beat.wake = self.nudge
         self._last: dict[str, Any] | None = None
         self._nudged = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -51,8 +54,10 @@ class Clockwork:
         now = self._doors.clock.now()
         await self.events.load()
         await self._jobs.load(now)
+        off = await self._doors.store.kept(*SWITCH)
         for beat in self._beats.values():
             await beat.load(now)
+            beat.enable(off is None)
 
     def start(self) -> None:
         """From now on things happen."""
@@ -118,11 +123,13 @@ class Clockwork:
 
     async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
         """See `Schedules`."""
+        if (known := self._jobs.get(maker.ident)) is not None:
+            return known.shown()
         asked = self._placed(asked, maker)
         now = self._doors.clock.now()
         agent = maker.agent or self._doors.settings.default_agent
         try:
-            job = jobs_.made(asked, str(uuid.uuid4()), now, agent, self._tz, maker.source)
+            job = jobs_.made(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         if job.agent_id not in self._doors.settings.agents:
@@ -230,8 +237,9 @@ class Clockwork:
         """See `Schedules`."""
         return {agent: beat.shown() for agent, beat in self._beats.items()}
 
-    def set_beats(self, on: bool) -> None:
+    async def set_beats(self, on: bool) -> None:
         """See `Schedules`."""
+        await self._doors.store.keep(*SWITCH, None if on else b"off")
         for beat in self._beats.values():
             beat.enable(on)
         self.nudge()

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.schedule.fire import GRACE, At, decide, passed
+from palinurus.core.schedule.missed import Missed
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
 from palinurus.points import point
@@ -27,6 +28,7 @@ from palinurus.triggers.ports import Doors
 log = logging.getLogger(__name__)
 
 AT_ONCE = 50  # fires being started
+LATE = 3_600_000  # ms
 AGAIN = 30_000  # ms until a fire that could not be handed in is tried again
 SUMMARY = 2000
 POSTS = (0.0, 2.0, 15.0)  # seconds before each try of a webhook
@@ -75,11 +77,17 @@ class Cron:
             await self._start(held, held.state.pending, now)
             return
         job = held.job
-        dues, left = passed(job.schedule, held.state.cursor, now, held.tz, job.id)
+        asked = (job.schedule, held.state.cursor, now, held.tz, job.id)
+        # After a long downtime there may be very many: they are counted beside everything else.
+        late = held.due is not None and held.due < now - LATE
+        dues, left = await asyncio.to_thread(passed, *asked) if late else passed(*asked)
         decision = decide(dues, now, job.misfire, job.window)
         if not decision.fires:
-            await self._jobs.save(held, cursor=now, skipped=held.state.skipped + decision.skipped + left)
-            await self._skipped(held, decision.upto, decision.skipped + left, now)
+            count = decision.skipped + left
+            await self._skipped(held, decision.upto, count, now)
+            if isinstance(job.schedule, At):
+                await self._jobs.change(held, msgspec.structs.replace(job, enabled=False), now)
+            await self._jobs.save(held, cursor=now, skipped=held.state.skipped + count)
             return
         due = decision.fires[0]
         over = len([d for d in dues if d < due]) + left
@@ -218,6 +226,12 @@ class Cron:
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": status, "runId": run}
         entry |= {"summary": summary, "runAtMs": due, **facts, **({"error": summary} if bad else {})}
         await self._jobs.ran(held, entry)
+        # A job for one time goes before its state says that it ran: cut off between, its end is handled again.
+        once = isinstance(job.schedule, At) and not state.manual
+        if once and job.delete_after_run and not bad:
+            await self._jobs.remove(held)
+        elif once and self._jobs.get(job.id) is held:
+            await self._jobs.change(held, msgspec.structs.replace(held.job, enabled=False), now)
         await self._jobs.save(
             held,
             pending=0,
@@ -230,21 +244,18 @@ class Cron:
             last_duration_ms=facts.get("durationMs", 0),
             consecutive_errors=state.consecutive_errors + 1 if bad else 0,
         )
-        once = isinstance(job.schedule, At) and not state.manual
-        if once and job.delete_after_run and not bad:
-            await self._jobs.remove(held)
-        elif once and self._jobs.get(job.id) is held:
-            await self._jobs.change(held, msgspec.structs.replace(held.job, enabled=False), now)
         more = {"nextRunAtMs": held.due} if held.due is not None else {}
         self._tell(held, "finished", {**entry, **more})
 
     async def _skipped(self, held: Held, upto: int, count: int, now: int) -> None:
-        job = held.job
-        why = f"{count} due time{'s' if count > 1 else ''} missed (misfire: {job.misfire})"
+        """One line for all due times after the cursor up to `upto`; written before the cursor passes them."""
+        job, after = held.job, held.state.cursor
+        each = f"missed (misfire: {job.misfire})"
+        why = f"{count} due time{'s' if count > 1 else ''} {each}"
+        row = Missed(job.id, after, upto, count, job.schedule, each, held.tz)
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
-        await self._jobs.ran(held, {**entry, "runId": f"{job.id}:skipped:{upto}", "runAtMs": upto, "summary": why})
-        if isinstance(job.schedule, At):
-            await self._jobs.change(held, msgspec.structs.replace(job, enabled=False), now)
+        entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
+        await self._jobs.ran(held, {**entry, "missed": msgspec.to_builtins(row)})
 
     def _tell(self, held: Held, action: str, more: dict[str, Any]) -> None:
         self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.shown()})

@@ -56,9 +56,13 @@ class Events:
         for events in self._by_session.values():
             events.sort(key=lambda event: event.at)
 
-    def waiting(self, session: str) -> bool:
-        """Is there something this session was not told?"""
-        return any(not event.item for event in self._by_session.get(session, ()))
+    def waiting(self, session: str, since: int = -1) -> bool:
+        """Is there something this session was not told, and that came not before `since`?"""
+        return any(not event.item and event.at >= since for event in self._by_session.get(session, ()))
+
+    def peek(self, session: str) -> Told:
+        """What waits there, for a turn of another session: it goes on waiting."""
+        return _told([event for event in self._by_session.get(session, ()) if not event.item])
 
     def texts(self) -> list[str]:
         """All that waits, for people who look."""
@@ -92,11 +96,7 @@ class Events:
                     told.append(given)
             else:
                 told.append(event)
-        if not told:
-            return NOTHING
-        lines = "\n".join(f"System: {event.text}" for event in told)
-        sources = dict.fromkeys(event.source for event in told if event.source)
-        return Told(lines, ", ".join(sources)[:80])
+        return _told(told)
 
     async def _drop(self, event: Event) -> None:
         events = self._by_session.get(event.session, [])
@@ -108,3 +108,10 @@ class Events:
             await self._store.keep(KIND, event.key, None)
         except StateError:
             return  # a full disk: it is forgotten next time
+
+
+def _told(events: list[Event]) -> Told:
+    if not events:
+        return NOTHING
+    sources = dict.fromkeys(event.source for event in events if event.source)
+    return Told("\n".join(f"System: {event.text}" for event in events), ", ".join(sources)[:80])

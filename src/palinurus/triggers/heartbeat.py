@@ -19,19 +19,20 @@ from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.zones import zone
 from palinurus.core.levels.parse import inline, parse
 from palinurus.core.prompt.knobs import HEARTBEAT
-from palinurus.core.schedule.beat import Beat, Look, Verdict, judge
+from palinurus.core.schedule.beat import WATCH, Beat, Look, Verdict, judge
 from palinurus.core.schedule.fire import DAY
 from palinurus.core.schedule.tasks import Page, read
-from palinurus.core.stream.heartbeat import ack
+from palinurus.core.stream.alert import OPTION, judged, last_word
 from palinurus.core.types.events import AgentEnd, Event
-from palinurus.core.types.inbound import Inbound, Sender, Target
+from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.errors import Draining, PalinurusError
-from palinurus.outbox.beat import last_word
+from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import Record
-from palinurus.triggers.events import Events
-from palinurus.triggers.message import TRIGGER, Way, last_way, main_key
+from palinurus.triggers.aim import Aim, aim
+from palinurus.triggers.events import NOTHING, Events
+from palinurus.triggers.message import TRIGGER, main_key
 from palinurus.triggers.ports import Doors
+from palinurus.triggers.watch import LIMIT, Watch
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ KIND = "heartbeat"
 FILE = "HEARTBEAT.md"
 LARGEST = 200_000  # bytes of it that are read
 FATAL = frozenset(("auth", "billing", "budget", "config"))  # failures that the next beat would meet again
-PREVIEW = 200
+PREVIEW, SAID = 200, 4000  # characters
 
 
 class Heartbeat:
@@ -53,6 +54,8 @@ class Heartbeat:
         self._beat = Beat()
         self._task: asyncio.Task[None] | None = None
         self._wanted = False
+        self.wake: Callable[[], None] = lambda: None  # look again: the watched command has ended
+        self._watch = Watch(settings.watch, self._run, lambda: self.wake())
         self.on = True
         self.last: dict[str, Any] | None = None  # the last one that ran or failed
         self.why = ""  # why the last look led to none
@@ -65,14 +68,14 @@ class Heartbeat:
         return found or main_key(self._doors.settings, self.agent)
 
     async def load(self, now: int) -> None:
-        """What is remembered. A beat that ran when we were stopped is the inbox's to finish."""
+        """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
         kept = await self._doors.store.kept(KIND, self.agent)
         try:
             self._beat = msgspec.json.decode(kept.data, type=Beat) if kept is not None else Beat(last=now)
         except msgspec.DecodeError:
             self._beat = Beat(last=now)
         # A start is a new chance for what had stopped: keys and budgets may have changed.
-        self._beat = msgspec.structs.replace(self._beat, item="", stopped="", last=min(self._beat.last, now))
+        self._beat = msgspec.structs.replace(self._beat, stopped="", last=min(self._beat.last, now))
 
     def request(self) -> None:
         """Beat with the next tick, whatever is new."""
@@ -95,6 +98,8 @@ class Heartbeat:
 
     async def tick(self, now: int) -> int | None:
         """Look, and beat if it is worth it. Returns when the next one is due."""
+        if self._task is None and self._beat.item:
+            self._task = asyncio.ensure_future(self._resumed(self._beat.item, self._beat.last))
         if self._task is None:
             verdict = await self._look(now)
             self.why = verdict.why
@@ -112,6 +117,7 @@ class Heartbeat:
             return Verdict(False, "requests-in-flight")
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
         page = read(text, lambda words: durations.seconds(words, "m"))
+        await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
             return Verdict(True, "requested", page.tasks)
@@ -121,7 +127,20 @@ class Heartbeat:
         row = await self._doors.store.session(str(self.key))
         talked = Record.decode(row.data).lastInteractionAt or 0 if row is not None else 0
         digest = _digest(text) if page.text or page.tasks else ""
-        return Look(now, self.settings.every, page, digest, self._events.waiting(str(self.key)), talked)
+        # In a session of its own it is told what waits, but takes nothing away: the same is no reason twice.
+        waiting = self._events.waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
+        return Look(now, self.settings.every, page, digest, waiting, talked, self._watch.digest)
+
+    async def _watched(self, now: int) -> None:
+        """Run the watched command as often as beats may come; the first output is what later ones are compared with."""
+        if self.settings.watch and not self._beat.stopped and now - self._watch.looked >= self.settings.every * 1000:
+            self._watch.look(now)
+        if self._watch.first(self._beat.watch):
+            await self._save(watch=self._watch.digest)
+
+    async def _run(self) -> str | None:
+        run = self._doors.run
+        return await run(self.key, self.settings.watch, LIMIT) if run is not None else None
 
     @property
     def _workspace(self) -> str:
@@ -133,32 +152,47 @@ class Heartbeat:
         page = read(text, lambda words: durations.seconds(words, "m"))
         digest = _digest(text) if page.text or page.tasks else ""
         ends: list[AgentEnd] = []
+        to = await aim(self._doors, self.settings, self.key)
+        if to.useless:
+            self.why = to.why
+            return
+        message = self._message(verdict, to, now)
+        watch = self._watch.digest or self._beat.watch
         try:
-            accepted = await self._doors.submit(await self._message(verdict, now), _listener(ends))
+            accepted = await self._doors.submit(message, _listener(ends))
         except Draining:
             return
         except PalinurusError as exc:
             self._report(now, "failed", reason=exc.message)
             return
-        await self._save(last=now, digest=digest, tasks=asked, item=accepted.id)
-        self._task = asyncio.ensure_future(self._end(accepted.id, now, verdict.why, ends))
+        await self._save(last=now, digest=digest, tasks=asked, item=accepted.id, watch=watch)
+        unsent = to.why or ("" if to.seen.alerts else "alerts-disabled")
+        self._task = asyncio.ensure_future(self._end(message, accepted.id, verdict.why, unsent, ends))
 
-    async def _message(self, verdict: Verdict, now: int) -> Inbound:
+    def _message(self, verdict: Verdict, to: Aim, now: int) -> Inbound:
         own, beat = self.settings, self._beat
         parsed = parse(own.prompt or HEARTBEAT)
-        lines = [parsed.rest.strip() or HEARTBEAT]
+        told = self._events.peek(str(self.key)) if own.isolated else NOTHING
+        lines = [*([told.text, ""] if told.text else []), parsed.rest.strip() or HEARTBEAT]
         if verdict.tasks:
             lines += ["", "Tasks that are due:", *(f"- {task.name}: {task.prompt}" for task in verdict.tasks)]
+        if verdict.why == WATCH:
+            lines += ["", f"The watched command prints something else than before: {own.watch}"]
         here = datetime.fromtimestamp(now / 1000, _zone(own.timezone))
         lines += ["", f"Current time: {here:%A, %Y-%m-%d %H:%M} ({here.tzname()})"]
         key = SessionKey(self.agent, f"cron:heartbeat:run:{now}") if own.isolated else self.key
-        way = await self._way()
         said = beat.said if now - beat.said_at < DAY else ""
         # Directives of the configured prompt act; what is told along with it never does.
         directives = {**inline(parsed), **({"reasoning": "on"} if own.reasoning else {})}
         options = {
             TRIGGER: "heartbeat",
-            "heartbeat": {"ackMaxChars": own.ack_chars, "said": said, "reasoning": own.reasoning},
+            OPTION: {
+                "ackMaxChars": own.ack_chars,
+                "said": said,
+                "reasoning": own.reasoning,
+                "ok": to.seen.ok,
+                "alerts": to.seen.alerts,
+            },
             "inline": directives,
             "timeoutSeconds": own.timeout,
             "queue": "followup",
@@ -166,21 +200,28 @@ class Heartbeat:
             **({"promptMode": "minimal"} if own.light else {}),
         }
         sender = Sender("heartbeat", owner=True, allowed=True)
-        event, push = f"heartbeat:{self.agent}:{now}", way.push
+        event, target = f"heartbeat:{self.agent}:{now}", to.way.target
         return Inbound(
-            way.target, sender, event, "\n".join(lines), now, session=str(key), agent=self.agent, options=options,
-            system=True, push=push,
+            target, sender, event, "\n".join(lines), now, session=str(key), agent=self.agent, options=options,
+            system=True, push=to.way.push, source=told.source,
         )  # fmt: skip
 
-    async def _way(self) -> Way:
-        own = self.settings
-        if own.target == "last":
-            return await last_way(self._doors, self.key)
-        if own.target == "none" or own.target not in self._doors.channels():
-            return Way(Target("heartbeat", str(self.key)), False)
-        return Way(Target(own.target, own.to, own.account), True)
+    async def _resumed(self, item: str, began: int) -> None:
+        """One that a stop of the program has cut in two: what it said is on its way, what it cost is counted."""
+        try:
+            row = await self._doors.wait(item)
+            spent = await self._doors.store.spent(began, row.session)
+            cost = sum(s.cost or 0.0 for s in spent if s.item == item)
+            await self._save(item="", cost=self._beat.cost + cost, count=self._beat.count + 1)
+        except NotFound:
+            await self._save(item="")
+        except PalinurusError as exc:
+            log.warning("heartbeat of %s: %s", self.agent, exc.message)
+        finally:
+            self._task = None
 
-    async def _end(self, item: str, began: int, why: str, ends: list[AgentEnd]) -> None:
+    async def _end(self, message: Inbound, item: str, why: str, unsent: str, ends: list[AgentEnd]) -> None:
+        began = message.at
         try:
             row = await self._doors.wait(item)
             spent = [s for s in await self._doors.store.spent(began, row.session) if s.item == item]
@@ -188,7 +229,7 @@ class Heartbeat:
             beat = self._beat
             changes: dict[str, Any] = {"item": "", "cost": beat.cost + cost, "count": beat.count + 1}
             word = last_word(ends[-1].messages) if ends else ""
-            judged = ack(word or row.note, limit=self.settings.ack_chars)
+            said = judged(word or row.note, message.options[OPTION])
             failure = ends[-1].failure if ends else None
             fatal = failure.kind if failure is not None and failure.kind in FATAL else ""
             more: dict[str, Any] = {"costUsd": round(cost, 6), "reason": why, "itemId": item}
@@ -200,13 +241,13 @@ class Heartbeat:
                     changes["stopped"] = f"{fatal}: {row.note[:PREVIEW]}"
                     log.warning("heartbeats of %s stop: %s", self.agent, changes["stopped"])
                     more["stopped"] = changes["stopped"]
-            elif judged.drop or row.outcome == "silent":
-                status, changes["quiet"] = "ok-token", beat.quiet + 1
-            elif judged.text == beat.said and began - beat.said_at < DAY:
-                status, changes["quiet"] = "duplicate", beat.quiet + 1
+            elif said.drop or row.outcome == "silent":
+                again = bool(said.text) and said.text == beat.said
+                status, changes["quiet"] = "duplicate" if again else "ok-token", beat.quiet + 1
             else:
-                status, more["preview"] = "sent", judged.text[:PREVIEW]
-                changes |= {"quiet": 0, "said": judged.text[:4000], "said_at": began}
+                status, more["preview"] = "skipped" if unsent else "sent", said.text[:PREVIEW]
+                more |= {"reason": unsent} if unsent else {}
+                changes |= {"quiet": 0, "said": said.text[:SAID], "said_at": began}
             await self._save(**changes)
             self._report(began, status, **more, durationMs=row.settled - row.claimed)
         except PalinurusError as exc:
@@ -226,6 +267,7 @@ class Heartbeat:
 
     async def close(self) -> None:
         """Stop waiting."""
+        await self._watch.close()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)

@@ -63,6 +63,9 @@ class Jobs:
                 self._held[job.id] = Held(job, state, self._tz)
             except (msgspec.DecodeError, ValueError) as exc:
                 log.error("job %s cannot be read and does not run: %s", kept.key, exc)
+                states.pop(kept.key, None)
+        for gone in states.keys() - self._held.keys():  # its job was removed, and then we were stopped
+            await self._store.keep(STATE, gone, None)
         for kept in await self._store.all_kept(RUNS):
             if kept.key not in self._held and kept.at < now - FORGET:
                 await self._store.keep(RUNS, kept.key, None)

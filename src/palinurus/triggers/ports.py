@@ -9,6 +9,7 @@ from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.keys import SessionKey
 from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 
 Sink = Callable[[Event], None]
@@ -48,4 +49,5 @@ class Doors(NamedTuple):
     busy: Callable[[], int] = lambda: 0  # how many turns run now
     post: Callable[[str, bytes, dict[str, str]], Awaitable[int]] | None = None  # url, body, headers -> HTTP status
     channels: Callable[[], tuple[str, ...]] = tuple  # those replies can go to
+    run: Callable[[SessionKey, str, float], Awaitable[str | None]] | None = None  # a command: its output; None: failed
     tell: Callable[[str, dict[str, Any]], None] = lambda event, payload: None  # who follows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.agent.runtimes.brief import BEAT, EARLIER, Brief, brief, earlier
-from palinurus.agent.runtimes.choose import SORTS
+from palinurus.agent.runtimes.programs import SORTS
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.messages import Assistant, Text, ToolResult, User
 

@@ -61,3 +61,12 @@ def test_a_human_pace() -> None:
     assert HumanDelay("natural").pause(0, 0.5) == 0
     assert [HumanDelay("natural").pause(1, drawn) for drawn in (0.0, 0.9999)] == [800, 2500]
     assert HumanDelay("custom", 10, 20).pause(1, 0.5) == 15
+
+
+def test_blocks_go_with_the_one_that_answers_somebody() -> None:
+    held = Coalescer(SETTINGS)
+    held.add(block("one", "b1", reply_to="m1"), 0)
+    held.add(block("two", "b2"), 0)
+    assert held.close() == [block("one\n\ntwo", "b1", reply_to="m1")]
+    held.add(block("one", "b1"), 0)
+    assert held.add(block("two", "b2", reply_to="m1"), 0) == [block("one", "b1")]

@@ -52,3 +52,9 @@ def test_secrets_are_not_shown() -> None:
 def test_any_command_gives_one_short_line(command: str) -> None:
     told = explain(command)
     assert len(told) <= 120 and "\n" not in told and "{" not in told.replace("{", "", command.count("{"))
+
+
+@pytest.mark.parametrize("text", ["x" * 50_000, "-" * 20_000, "a-" * 10_000, "token" * 10_000, "://a" * 10_000])
+def test_output_of_any_shape_is_masked_in_no_time(text: str) -> None:
+    """Each took seconds to minutes when the pattern was not bounded."""
+    assert masked(f"{text} api_key=abcdef123456").endswith(" api_key=***")

@@ -32,8 +32,3 @@ def test_a_long_rest_is_delivered_without_the_token() -> None:
 @pytest.mark.parametrize("text", ["say HEARTBEAT_OK to me", "HEARTBEAT_OKAY then", "heartbeat_ok", "fine"])
 def test_untouched(text: str) -> None:
     assert ack(text) == (False, text, False)
-
-
-def test_outside_of_heartbeats_only_the_token_goes() -> None:
-    assert ack("HEARTBEAT_OK short", heartbeat=False) == (False, "short", True)
-    assert ack("HEARTBEAT_OK", heartbeat=False).drop

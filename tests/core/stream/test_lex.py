@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from palinurus.core.stream.lex import SPAN, Lexer, Rule, Token
 
 RULE = Rule("at", "@", re.compile(r"@\w+;"), lambda tail: re.fullmatch(r"@\w*", tail) is not None)
@@ -52,3 +55,26 @@ def test_what_passed_by_counts_for_the_start_of_lines() -> None:
     assert [t.rule for t in lexer.feed("GO\n")] == [""]
     lexer.passed("words\n ")
     assert [t.rule for t in lexer.feed("GO\n")] == ["go"]
+
+
+TOKENS = ("@a;", "@", "ab", ";", "GO", "\n", "`", "``", "```\n", "~~~\n", " ", "\n\n")
+
+
+@given(st.lists(st.sampled_from(TOKENS), max_size=14), st.data())
+def test_generated_cuts(parts: list[str], data: st.DataObject) -> None:
+    """The same constructs at the same places however the text came."""
+    text = "".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    deltas = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    assert joined(lexed(*deltas)) == joined(lexed(text)) == joined(lexed(*text))
+
+
+def joined(tokens: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Neighbouring texts as one."""
+    made: list[tuple[str, str]] = []
+    for rule, text in tokens:
+        if made and not rule and not made[-1][0]:
+            made[-1] = ("", made[-1][1] + text)
+        else:
+            made.append((rule, text))
+    return made

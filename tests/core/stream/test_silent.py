@@ -31,6 +31,29 @@ def test_the_token_at_the_edges_goes() -> None:
     assert audible("say NO_REPLY now") == "say NO_REPLY now"
 
 
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("HEARTBEAT_OK", ""),
+        (" HEARTBEAT_OK.\n", ""),
+        ("HEARTBEAT_OK HEARTBEAT_OK!!", ""),
+        ("HEARTBEAT_OK Your train leaves at 9.", "Your train leaves at 9."),
+        ("Your train leaves at 9.\n\nHEARTBEAT_OK", "Your train leaves at 9."),
+        ("HEARTBEAT_OK: all is well HEARTBEAT_OK.", "all is well"),
+        ("Say HEARTBEAT_OK if all is well", None),
+        ("HEARTBEAT_OKAY then", None),
+        ("OK, not_HEARTBEAT_OK", None),
+        ("heartbeat_ok", None),
+        ("The token is `HEARTBEAT_OK`.", None),
+        ("**HEARTBEAT_OK**", None),
+    ],
+)
+def test_the_token_of_heartbeats_that_strayed_into_a_reply(text: str, rest: str | None) -> None:
+    assert audible(text).strip() == (text.strip() if rest is None else rest)
+    assert silent(text) == (rest == "")
+    assert heard(text).strip() == audible(text).strip()
+
+
 def heard(deltas: Iterable[str]) -> str:
     hush = Hush()
     return "".join(hush.feed(d) for d in deltas) + hush.close()
@@ -56,7 +79,13 @@ def test_what_only_looked_like_it_is_let_go() -> None:
 
 
 @given(
-    st.lists(st.sampled_from(["NO_REPLY", "NO", "N", " ", "\n", "a", "_", ".", '{"action":"']), max_size=8), st.data()
+    st.lists(
+        st.sampled_from(
+            ["NO_REPLY", "NO", "N", "HEARTBEAT_OK", "HEART", "H", "!", " ", "\n", "a", "_", ".", '{"action":"']
+        ),
+        max_size=8,
+    ),
+    st.data(),
 )
 def test_cuts_do_not_matter(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)

@@ -1,6 +1,7 @@
 // The settings: a form made from the schema, with what each key means and what is wrong with it.
 import { Refusal } from "../client";
 import { html, nothing, Page, store, type Payload } from "../base";
+import { icon } from "../icons";
 import { json, upper } from "../text";
 
 type Schema = Payload;
@@ -12,13 +13,14 @@ function kinds(schema: Schema): Schema[] {
 }
 
 class Config extends Page {
-  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true } };
+  static properties = { section: { state: true }, filter: { state: true }, issues: { state: true }, text: { state: true }, told: { state: true } };
   heading = "Settings";
   about = "The config file, key by key. Changes are checked before they are written.";
   section = "agents";
   filter = "";
   issues: Record<string, string> = {};
   text = false;
+  told: Record<string, Payload> = {}; // keys that somebody asked about
 
   protected async fetch(): Promise<Payload> {
     const [now, schema] = await Promise.all([this.ask("config.get"), this.data?.schema ? { schema: this.data.schema, uiHints: this.data.hints } : this.ask("config.schema")]);
@@ -91,9 +93,22 @@ class Config extends Page {
     const hint = this.data!.hints[name] ?? {};
     const issue = this.issues[name];
     const id = `f-${name}`;
+    const about = this.told[name];
     return html`<div class="field ${value === undefined ? "" : "is-set"}"><label for=${id}>${label}</label>${this.input(id, path, schema, value, hint)}
-      ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button>`}
+      <span class="field-acts">${store.client.has("config.explain") ? html`<button type="button" class="ghost icon-only" aria-label="Explain ${name}" title="Explain" aria-expanded=${Boolean(about)} @click=${() => void this.explain(name)}>${icon("why")}</button>` : nothing}
+      ${value === undefined ? nothing : html`<button type="button" class="ghost small" @click=${() => void this.write(path, null)}>Unset</button>`}</span>
+      ${about ? html`<p class="told"><code>${name}</code> is <b>${about.value === null || about.value === undefined ? "not set" : json(about.value)}</b> (${about.source}); a change acts ${about.live ? "at once" : "after a restart"}.${about.note ? ` ${about.note}` : ""}</p>` : nothing}
       ${hint.help ? html`<p class="dim" id="${id}-help">${hint.help}</p>` : nothing}${issue ? html`<p class="warn" role="alert">${issue}</p>` : nothing}</div>`;
+  }
+
+  private async explain(name: string): Promise<void> {
+    const { [name]: old, ...rest } = this.told;
+    if (old) {
+      this.told = rest;
+      return;
+    }
+    const found = await store.ask("config.explain", { path: name });
+    if (found) this.told = { ...rest, [name]: found };
   }
 
   private input(id: string, path: string[], schema: Schema, value: any, hint: Payload): unknown {

@@ -1,5 +1,6 @@
 // The schedule: jobs with their next and past runs.
 import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { icon } from "../icons";
 import { moment, took } from "../text";
 
 function when(schedule: Payload = {}): string {
@@ -26,9 +27,10 @@ class Cron extends Page {
   protected body(d: Payload): unknown {
     if (d.missing) return empty("Not served", "This gateway does not offer the schedule over its protocol yet. Ask the agent, or use the command line.");
     const jobs: Payload[] = d.jobs ?? [];
-    return html`${jobs.length ? html`<ul class="rows big">${jobs.map((job) => html`<li><div class="grow"><b>${job.name}</b> <span class="tag ${job.enabled ? "good" : ""}">${job.enabled ? "on" : "off"}</span><p>${when(job.schedule)} — next ${moment(job.state?.nextRunAtMs)}, last ${moment(job.state?.lastRunAtMs)} ${job.state?.lastRunStatus ?? ""}</p><small class="dim">${job.payload?.message ?? job.payload?.text ?? ""}</small></div>
+    return html`${jobs.length ? html`<ul class="rows big">${jobs.map((job) => html`<li><div class="grow"><b>${job.name}</b> <span class="tag ${job.enabled ? "good" : ""}">${job.enabled ? "on" : "off"}</span><p>${when(job.schedule)}</p><p>next ${moment(job.state?.nextRunAtMs)}${job.state?.lastRunAtMs ? ` · last ${moment(job.state.lastRunAtMs)} ${job.state.lastRunStatus ?? ""}` : " · has not run yet"}</p><small class="dim">${job.payload?.message ?? job.payload?.text ?? ""}</small></div>
         <button type="button" class="plain" @click=${() => void this.act("cron.run", { id: job.id, mode: "force" }, "Started")}>Run now</button>
-        <button type="button" class="plain" @click=${() => void this.act("cron.update", { id: job.id, patch: { enabled: !job.enabled } }, "Saved")}>${job.enabled ? "Pause" : "Resume"}</button></li>`)}</ul>` : empty("Nothing is scheduled", "Tell the agent: “remind me every morning at eight …”.")}
+        <button type="button" class="plain" @click=${() => void this.act("cron.update", { id: job.id, patch: { enabled: !job.enabled } }, "Saved")}>${job.enabled ? "Pause" : "Resume"}</button>
+        <button type="button" class="ghost icon-only" aria-label="Delete ${job.name}" title="Delete" @click=${() => confirm(`Delete “${job.name}”?`) && void this.act("cron.remove", { id: job.id }, "Deleted")}>${icon("trash")}</button></li>`)}</ul>` : empty("Nothing is scheduled", "Tell the agent: “remind me every morning at eight …”.")}
       ${d.runs.length ? html`<section><h2>Past runs</h2><ul class="rows">${d.runs.map((run: Payload) => html`<li><b>${run.jobName ?? run.jobId}</b><span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul></section>` : nothing}`;
   }
 }

@@ -1,38 +1,22 @@
-"""Which program does a run, if not our own loop; and what all of them need of ours: their conversations' ids, the
-workspace's files, an environment.
-
-A sandboxed session is never handed to a program that would run outside the sandbox.
+"""Which program does a run, if not our own loop. How programs are spoken to is in `programs.py`, which nobody needs who
+has none.
 """
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import NamedTuple, Protocol
+from functools import partial
+from typing import Protocol
 
-import msgspec
-
-from palinurus.agent.cell import sandboxed
+from palinurus import late
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
-from palinurus.agent.runtimes.acp import AcpTalk
-from palinurus.agent.runtimes.brief import Brief, brief
-from palinurus.agent.runtimes.claude import ClaudeTalk
-from palinurus.agent.runtimes.codex import CodexTalk
-from palinurus.agent.runtimes.drive import Gone, Setting, Talk, drive
-from palinurus.agent.runtimes.kit import Kit
-from palinurus.agent.trigger import TRIGGER, triggered
-from palinurus.config.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.events import Event
 from palinurus.core.types.keys import SessionKey
-from palinurus.sessions.record import Record
-from palinurus.store.port import SessionRow, Store
-from palinurus.tools.environ import child_env
+from palinurus.store.port import Store
 
-BINDINGS = "cliSessionBindings"  # field of a session's record
 Files = Callable[[str, SessionKey], tuple[FileFact, ...]]
 
 
@@ -42,92 +26,15 @@ class Runtime(Protocol):
     def __call__(self, plan: RunPlan, ports: Ports) -> AsyncIterator[Event]: ...
 
 
-class Sort(NamedTuple):
-    """A sort of program: how it is spoken to, which workspace files it finds itself, which variables tell it where
-    its sign-in is."""
-
-    talk: Callable[[Setting, Kit], Talk]
-    finds: frozenset[str]
-    variables: tuple[str, ...]
-
-
-SORTS: dict[str, Sort] = {
-    CODEX: Sort(CodexTalk, frozenset({"agents.md"}), ("CODEX_HOME",)),
-    CLAUDE: Sort(ClaudeTalk, frozenset(), ("CLAUDE_CONFIG_DIR",)),
-    ACP: Sort(AcpTalk, frozenset(), ()),
-}
-
-
 class Runtimes:
     """One per configuration."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: Files) -> None:
         self._settings = settings
-        self._environ = environ
-        self._store = store
-        self._files = files
+        self._needs = (settings, environ, store, files)
 
     def of(self, plan: RunPlan) -> Runtime | None:
         """Who does this run; None: our own loop."""
         ref = plan.model.ref
         name = self._settings.runtimes.of(plan.route.agent, ref.provider, ref.model)
-        if not name:
-            return None
-        return lambda plan, ports: drive(plan, ports, name, lambda setting: self._talk(name, setting))
-
-    def _talk(self, name: str, setting: Setting) -> Talk:
-        """Raises Gone when there can be none."""
-        plan, program = setting.plan, self._settings.runtimes.programs[name]
-        sort = SORTS[program.kind]
-        if sandboxed(self._settings.agents[plan.route.agent], plan.route.key):
-            raise Gone("it would run outside this session's sandbox", "config", final=True)
-        passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
-        declared = {key: value.reveal() for key, value in program.env.items()}
-        env = {**child_env(self._environ, {}), **passed, **declared}
-        found = shutil.which(program.command[0], path=env["PATH"])
-        if found is None:
-            raise Gone(f"no program {program.command[0]!r} is installed", "config", final=True)
-        started = msgspec.structs.replace(program, command=(found, *program.command[1:]))
-        threads = Threads(self._store, plan, name)
-        mark = hashlib.sha256(f"{self._settings.home} {name} {plan.route.key}".encode()).hexdigest()[:24]
-        return sort.talk(setting, Kit(started, env, self._brief(plan, sort), threads.known, threads.keep, mark))
-
-    def _brief(self, plan: RunPlan, sort: Sort) -> Brief:
-        inbound = plan.inbound
-        who = [
-            "You answer inside Palinurus, a personal assistant that people reach through chat. Your last message is "
-            f"delivered to them; this one came over {inbound.target.channel} ({inbound.kind} chat).",
-            *([str(inbound.options["system"])] if inbound.options.get("system") else ()),
-        ]
-        files = self._files(plan.route.agent, plan.route.key)
-        return brief(files, sort.finds, who, beat=beats(plan))
-
-
-def beats(plan: RunPlan) -> bool:
-    """Is this a heartbeat turn?"""
-    return triggered(plan.inbound) and plan.inbound.options[TRIGGER] == "heartbeat"
-
-
-class Threads:
-    """The id under which a program knows a session's conversation. A new session of ours is a new one of its."""
-
-    def __init__(self, store: Store, plan: RunPlan, name: str) -> None:
-        self._store = store
-        self._plan = plan
-        self._name = name
-
-    async def known(self) -> str:
-        """ "" if there is none yet."""
-        row = await self._store.session(str(self._plan.route.key))
-        bound = Record.decode(row.data).extra.get(BINDINGS) if row is not None else None
-        own = bound.get(self._name) if isinstance(bound, dict) else None
-        if not isinstance(own, dict) or own.get("of") != self._plan.session_id:
-            return ""
-        return str(own.get("sessionId") or "")
-
-    async def keep(self, ident: str) -> None:
-        """On disk when this returns."""
-        plan = self._plan
-        bound = {BINDINGS: {self._name: {"sessionId": ident, "of": plan.session_id}}}
-        data = msgspec.json.encode({"sessionId": plan.session_id, **bound})
-        await self._store.touch(SessionRow(str(plan.route.key), plan.route.agent, plan.session_id, plan.started, data))
+        return partial(late.part("programs")(*self._needs).run, name) if name else None

@@ -56,6 +56,7 @@ class Heartbeat(Section, frozen=True):
     include_system_prompt_section: bool | None = None
     suppress_tool_error_warnings: bool | None = None
     skip_when_busy: bool | None = None
+    watch: str | None = None
 
 
 class Subagents(Section, frozen=True):

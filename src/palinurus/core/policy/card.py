@@ -6,13 +6,18 @@ nothing in a command can end its frame.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from palinurus.core.policy.shell import hidden, mark
 from palinurus.core.types.approval import Ask
+from palinurus.core.types.outbound import Button, Style
 
 MAX_SHOWN = 3000  # characters; what is longer cannot be judged by eye, and does not fit a chat message
 PREFIX = "    "
+_LABELS: dict[str, str] = {"allow-once": "Allow once", "allow-always": "Allow always", "deny": "Deny"}
+_STYLES: dict[str, Style] = {"allow-once": "good", "deny": "bad"}
+_ANSWERS = re.compile(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.join(_LABELS)}))*)\Z")
 
 
 def shown(text: str) -> str:
@@ -49,6 +54,16 @@ def card(ask: Ask, ident: str) -> str:
     lines += [f"{name}: {line(value)}" for name, value in facts if value]
     lines.append(f"Answer within {round(ask.timeout / 60)} min: /approve {short} {'|'.join(ask.allowed)}")
     return "\n".join(lines)
+
+
+def buttons(text: str) -> tuple[Button, ...]:
+    """The answers a card offers, for channels that can show buttons. Pressing one is the same as typing its text."""
+    found = _ANSWERS.search(text)
+    if found is None:
+        return ()
+    return tuple(
+        Button(_LABELS[word], f"/approve {found[1]} {word}", _STYLES.get(word, "")) for word in found[2].split("|")
+    )
 
 
 def line(text: str) -> str:

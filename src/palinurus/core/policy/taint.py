@@ -53,8 +53,8 @@ FREE: dict[str, frozenset[str]] = {
     "nodes": frozenset(("status", "list", "describe")),
 }
 INHERITED = frozenset(("sessions_spawn", "subagents"))  # those it starts get its taint, and no other rights
-FETCHING = ("web_fetch", "image", "pdf")
-_ADDRESSES = ("url", "image", "images", "pdf", "pdfs")
+FETCHING = ("web_fetch", "image", "pdf", "message")
+_ADDRESSES = ("url", "image", "images", "pdf", "pdfs", "media")
 
 _SHAPING = frozenset((
     "agents.md", "soul.md", "identity.md", "user.md", "tools.md", "bootstrap.md", "boot.md", "memory.md",
@@ -136,7 +136,7 @@ def effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], taint: Tai
     if tool == "message":
         channel, to = (str(args.get(name) or "").strip() for name in ("channel", "target"))
         to = to or str(args.get("to") or "").strip()
-        many = args.get("targets")
+        many = args.get("targets") or args.get("accountId")
         if action in ("", "send", "react") and not many and channel in ("", here[0]) and to in ("", here[1]):
             return ""
     return words

@@ -1,7 +1,8 @@
 """Whether a heartbeat is worth asking the model. Nothing new means no: an idle day costs nothing. Pure.
 
-A beat is asked for when HEARTBEAT.md changed, a task of it is due, something was told to the session meanwhile, or the
-person has written since. After beats that found nothing the next one comes later, up to eight times.
+A beat is asked for when HEARTBEAT.md changed, a task of it is due, the watched command prints something else, something
+was told to the session meanwhile, or the person has written since. After beats that found nothing the next one comes
+later, up to eight times.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import msgspec
 from palinurus.core.schedule.tasks import Page, Task, due
 
 SLOWEST = 3  # doublings
+WATCH = "watch-changed"
 
 
 class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -19,6 +21,7 @@ class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
     last: int = 0  # when the last one ran, or when we began to count
     digest: str = ""  # of what HEARTBEAT.md said then; "": it was never asked about
     tasks: dict[str, int] = {}  # name -> when it was last asked about
+    watch: str = ""  # digest of what the watched command had printed; "": it never ran
     quiet: int = 0  # acknowledgements in a row
     said: str = ""  # the last alert
     said_at: int = 0
@@ -37,6 +40,7 @@ class Look(msgspec.Struct, frozen=True):
     digest: str  # "" for a page that says nothing
     events: bool = False  # something waits to be told to the session
     talked: int = 0  # when a person last wrote there
+    watch: str = ""  # digest of what the watched command prints; "": not known
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -61,6 +65,8 @@ def judge(before: Beat, look: Look) -> Verdict:
         return Verdict(True, "tasks-due", tasks)
     if look.events:
         return Verdict(True, "events")
+    if look.watch and before.watch and look.watch != before.watch:
+        return Verdict(True, WATCH)
     if look.now - before.last < rest * 2 ** min(before.quiet, SLOWEST):
         return Verdict(False, "idle")
     if look.digest and look.page.text and (not before.digest or look.talked > before.last):

@@ -32,15 +32,19 @@ def answer(
     allowed: Callable[[str], bool] = remote,
 ) -> Answer:
     """Read one message's text. `enforce`: only what stands in <final> counts."""
+    made = plain(text, enforce=enforce, allowed=allowed)
+    quiet = silent(made.text)
+    return msgspec.structs.replace(made, text="" if quiet else audible(made.text).strip(), silent=quiet)
+
+
+def plain(text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = remote) -> Answer:
+    """As `answer`, but the tokens of silence and of heartbeats still stand where they stood."""
     visible, thinking = split(text, enforce=enforce)
-    if "[" in visible or "MEDIA:" in visible:
-        marks = Marks(allowed)
-        visible = f"{marks.feed(visible)}{marks.close()}".strip()
-        found = marks.found
-    else:
-        found = UNMARKED
-    quiet = silent(visible)
-    return Answer("" if quiet else audible(visible).strip(), thinking, found, quiet)
+    if "[" not in visible and "MEDIA:" not in visible:
+        return Answer(visible, thinking)
+    marks = Marks(allowed)
+    visible = f"{marks.feed(visible)}{marks.close()}".strip()
+    return Answer(visible, thinking, marks.found)
 
 
 def spoken(messages: Iterable[Message], *, enforce: bool = False) -> str:

@@ -40,6 +40,11 @@ class Coalescer:
         self._held: Reply | None = None
         self.due: int | None = None
 
+    @property
+    def first(self) -> str:
+        """The client id of what is held; "" for nothing."""
+        return self._held.client_id if self._held is not None else ""
+
     def add(self, reply: Reply, now: int) -> list[Reply]:
         """A block has come at `now` (milliseconds)."""
         held, out = self._held, []
@@ -72,13 +77,9 @@ class Coalescer:
 
 
 def _alike(held: Reply, reply: Reply) -> bool:
-    same = (held.target, held.kind, held.reply_to, held.voice) == (
-        reply.target,
-        reply.kind,
-        reply.reply_to,
-        reply.voice,
-    )
-    return same and not reply.media
+    """May they be one message? One that answers nobody in particular goes with one that does."""
+    same = (held.target, held.kind, held.voice) == (reply.target, reply.kind, reply.voice)
+    return same and reply.reply_to in ("", held.reply_to) and not reply.media
 
 
 class HumanDelay(msgspec.Struct, frozen=True):

@@ -141,9 +141,10 @@ _ALSO = {"python3": "python", "nodejs": "node", "pip3": "pip", "zsh": "bash", "e
 _AHEAD = frozenset({"sudo", "time", "nohup", "command", "exec", "env", "nice"})  # words before the program
 _ENDS = frozenset({"&&", "||", ";", "|", "&", "|&", "\n"})
 _SET = re.compile(r"[A-Za-z_]\w*=")
-_NAME = r"[\w-]*(?:token|secret|passw(?:or)?d|api[_-]?key|authorization)[\w-]*"
-_SECRET = re.compile(
-    rf"(?i)(\b(?:bearer|basic)\s+|{_NAME}\s*[=:]\s*(?:bearer\s+)?|-{_NAME}\s+|://[^/\s:@]*:)([^\s'\"@&]{{3,}})"
+_NAME = r"(?:token|secret|passw(?:or)?d|api[_-]?key|authorization)[\w-]{0,64}"
+_SECRET = re.compile(  # bounded everywhere: output may be one word of any length
+    rf"(?i)(\b(?:bearer|basic)\s+|{_NAME}\s*[=:]\s*(?:bearer\s+)?|-[\w-]{{0,64}}{_NAME}\s+|://[^/\s:@]{{0,256}}:)"
+    r"([^\s'\"@&]{3,})"
 )
 _KEY = re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abp]|AIza|AKIA)[-_]?[A-Za-z0-9_-]{12,}")
 

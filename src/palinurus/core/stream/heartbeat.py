@@ -20,11 +20,11 @@ class Ack(NamedTuple):
     acked: bool = False  # the token was there
 
 
-def ack(text: str, *, limit: int = LIMIT, heartbeat: bool = True) -> Ack:
-    """Judge a reply. In a heartbeat run a short rest goes with the token; elsewhere only the token goes."""
+def ack(text: str, *, limit: int = LIMIT) -> Ack:
+    """Judge the reply of a heartbeat: a short rest goes with the token. For other replies see `silent`."""
     if TOKEN not in text:
         return Ack(not text.strip(), text)
     rest = _END.sub("", _START.sub("", text, count=1), count=1).strip()
     if rest == text.strip():
         return Ack(False, text)
-    return Ack(not rest or (heartbeat and len(rest) <= limit), rest, True)
+    return Ack(len(rest) <= limit, rest, True)

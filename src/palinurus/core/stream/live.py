@@ -18,7 +18,7 @@ from palinurus.core.types.messages import Assistant
 
 Shown: TypeAlias = tuple[Literal["text", "reasoning", "replace"], str]  # replace: the message's text is this instead
 
-_special = re.compile(r"[<\[`~MN]").search
+_special = re.compile(r"[<\[`~MNH]").search
 
 
 class Live:

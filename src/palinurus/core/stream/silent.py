@@ -1,4 +1,5 @@
-"""A chosen silence: the model answers with the token NO_REPLY and nothing is sent.
+"""A chosen silence: the model answers with the token NO_REPLY and nothing is sent. A stray HEARTBEAT_OK, the token of
+heartbeats, goes the same way: alone it says nothing, before or behind a text it is left out.
 
 `Hush` holds the token back while it comes in pieces; text that only looked like it is let go.
 """
@@ -7,26 +8,29 @@ from __future__ import annotations
 
 import re
 
-TOKEN = "NO_REPLY"
+TOKEN, STRAY = "NO_REPLY", "HEARTBEAT_OK"
+_POINTS = "[.!?,;:…]{0,4}"
+_WORD = rf"(?:{TOKEN}|{STRAY}{_POINTS})"
 _SILENT = re.compile(rf"\s*{TOKEN}(?:\s+{TOKEN})*\s*", re.IGNORECASE)
 _JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{TOKEN}"\s*\}}\s*')
 _COMPACT = f'{{"action":"{TOKEN}"}}'
-_LEADING = re.compile(rf"\A\s*(?:{TOKEN}\s+)+")
-_TRAILING = re.compile(rf"(?:\s+{TOKEN})+\s*\Z")
-_TOKENS = re.compile(rf"(?:{TOKEN}\s+)*{TOKEN}\s*")
-# What could still become the token at the end of a text, or has; the blank before it was let go.
-_BEGUN = "|".join(TOKEN[:n] for n in range(len(TOKEN), 0, -1))
-_TAIL = re.compile(rf"(?<=\s)(?:(?:{TOKEN}\s+)*(?:{_BEGUN})|(?:{TOKEN}\s+)+)\Z")
+_LEADING = re.compile(rf"\A\s*(?:{_WORD}\s+)+")
+_TRAILING = re.compile(rf"(?:\s+{_WORD})+\s*\Z")
+_TOKENS = re.compile(rf"\s*(?:{_WORD}\s+)*{_WORD}\s*")
+# What could still become a token at the end of a text, or has; the blank before it was let go.
+_BEGUN = "|".join((f"{STRAY}{_POINTS}", *(word[:n] for word in (TOKEN, STRAY) for n in range(len(word), 0, -1))))
+_TAIL = re.compile(rf"(?<=\s)(?:(?:{_WORD}\s+)*(?:{_BEGUN})|(?:{_WORD}\s+)+)\Z")
+_FIRST = re.compile(f"{STRAY}{_POINTS}")
 
 
 def silent(text: str) -> bool:
     """True if the whole text is the token (once or repeated, or as its JSON form), nothing else."""
-    return bool(_SILENT.fullmatch(text) or _JSON.fullmatch(text))
+    return bool(_SILENT.fullmatch(text) or _TOKENS.fullmatch(text) or _JSON.fullmatch(text))
 
 
 def audible(text: str) -> str:
     """`text` without the token before or behind it; "" if it is nothing but the token."""
-    if TOKEN not in text.upper():
+    if TOKEN not in text.upper() and STRAY not in text:
         return text
     return "" if silent(text) else _TRAILING.sub("", _LEADING.sub("", text))
 
@@ -40,7 +44,7 @@ class Hush:
 
     @property
     def idle(self) -> bool:
-        """Would text without `N` pass unchanged?"""
+        """Would text without `N` and `H` pass unchanged?"""
         return bool(self._last) and not self._rest
 
     def passed(self, text: str) -> None:
@@ -77,4 +81,4 @@ def _waits(text: str) -> bool:
     if text[0] == "{":
         return _COMPACT.startswith("".join(text.split()))
     rest = _LEADING.sub("", text)
-    return TOKEN.startswith(rest)
+    return TOKEN.startswith(rest) or STRAY.startswith(rest) or _FIRST.fullmatch(rest) is not None

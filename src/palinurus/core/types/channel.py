@@ -40,11 +40,13 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class NotSent(msgspec.Struct, frozen=True):
-    """It did not arrive, or nobody knows. `reason` is for people; `retry_after` in seconds."""
+    """It did not arrive, or nobody knows. `reason` is for people; `retry_after` in seconds. `everywhere`: the platform
+    limits the whole account, not only this chat."""
 
     reason: str
     trouble: Trouble = "down"
     retry_after: float | None = None
+    everywhere: bool = False
 
 
 class Typing(msgspec.Struct, frozen=True, tag="typing"):

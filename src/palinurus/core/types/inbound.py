@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from palinurus.core import envelope
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import Image, Text, User
 
@@ -20,6 +21,7 @@ class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
     owner: bool = False  # decided by the server's credentials or allowlist, never by the message
     allowed: bool = False  # on an allowlist: may give directives and commands
     bot: bool = False  # the platform says that a program writes
+    also: tuple[str, ...] = ()  # further stable ids that the platform vouches for: a phone number beside a uuid
     scopes: tuple[str, ...] = ()  # what a gateway client's credentials grant, e.g. operator.admin
 
     @property
@@ -80,6 +82,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     quote: Quote | None = None
     files: tuple[Attachment, ...] = ()
     before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
+    signed: bool = False  # its text says already who wrote what: it is several messages put together
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property
@@ -90,13 +93,30 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def message(self, now: int) -> User:
         """As the model sees it."""
-        return User((Text(self.text), *self.images) if self.images else self.text, now, self.origin)
+        text = self._framed()
+        return User((Text(text), *self.images) if self.images else text, now, self.origin)
+
+    def _framed(self) -> str:
+        people = self.kind != "direct" and not self.system
+        text = self.text
+        if people and not self.signed:
+            text = envelope.spoken(self.sender.name or self.sender.id, text)
+        heads = (
+            envelope.group(self.title) if people else "",
+            envelope.quoted(self.quote.sender, self.quote.text) if self.quote else "",
+        )
+        tails = tuple(envelope.attached(one.name, one.mime, one.path, one.size) for one in self.files)
+        return envelope.framed(text, heads, tails, self.before)
 
     @property
     def origin(self) -> str:
         """Whose words they are, as taint names it; "" for the owner's."""
-        if self.source or self.sender.owner:
+        if self.source:
             return self.source
+        if self.kind != "direct" and (self.before or self.quote):  # others' words came along
+            return f"group {self.target.to}"[:80].strip()
+        if self.sender.owner:
+            return ""
         who = "member" if self.sender.allowed else "stranger" if self.kind == "direct" else "group"
         return f"{who} {self.sender.id}"[:80].strip()
 

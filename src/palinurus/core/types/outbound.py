@@ -9,7 +9,7 @@ import msgspec
 from palinurus.core.types.events import Event
 from palinurus.core.types.inbound import Target
 
-ReplyKind: TypeAlias = Literal["final", "block", "tool", "notice", "reasoning"]
+ReplyKind: TypeAlias = Literal["final", "block", "tool", "notice", "reasoning", "draft", "message"]
 Style: TypeAlias = Literal["", "good", "bad"]
 
 
@@ -43,6 +43,7 @@ class Show(msgspec.Struct, frozen=True):
     reasoning: Literal["off", "on", "stream"] = "off"
     trace: bool = False
     detail: Literal["explain", "raw"] = "explain"  # toolProgressDetail
+    answer: bool = True  # False: what the model writes is not posted, it answers with the message tool
 
 
 class Speaker(Protocol):

@@ -64,6 +64,11 @@ class ToolContext(Protocol):
     def run(self) -> str: ...
 
     @property
+    def item(self) -> str:
+        """The message this turn answers, by its id in the inbox: the same when a run is taken up again after a crash."""
+        ...
+
+    @property
     def call(self) -> str:
         """The tool call's id."""
         ...
@@ -123,6 +128,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     result_chars: int = 16_000
     results: str = ""  # where whole results are kept: begin of the file names; "" = nowhere
     readable: tuple[str, ...] = ()  # folders of the protected ones that may be read: installed skills
+    received: tuple[str, ...] = ()  # folders of the protected ones with what people sent: may be read, and taints
     protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
     rules: ExecRules = ExecRules()  # how commands are judged before they run
     cell: Cell = Cell()  # what children of tools may do; handed to tools/sandbox/launch

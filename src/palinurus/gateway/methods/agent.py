@@ -10,6 +10,7 @@ from msgspec import Meta
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.messages import Assistant
+from palinurus.gateway import attach
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.runs import Run
@@ -75,13 +76,15 @@ async def ask(call: Call, asked: Ask) -> dict[str, Any]:
         options["thinking"] = asked.thinking
     if asked.model:
         options["model"] = f"{asked.provider}/{asked.model}" if asked.provider else asked.model
+    images, files = await attach.split(asked.attachments, here.desk.keep)
     inbound = Inbound(
         Target(chat.CHANNEL, to=str(key)),
         sender(call.client),
         asked.idempotency_key,
         asked.message,
         here.desk.clock.now(),
-        images=chat.pictures(asked.attachments),
+        images=images,
+        files=files,
         session=str(key),
         agent=key.agent,
         options=options,

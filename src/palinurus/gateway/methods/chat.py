@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Image, Text
+from palinurus.core.types.messages import Assistant, Text
 from palinurus.core.types.usage import Usage
 from palinurus.errors import PalinurusError
+from palinurus.gateway import attach
 from palinurus.gateway.methods import agents, commands, models
 from palinurus.gateway.rows import history, projected
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import Scene, scene, sender
 from palinurus.inbox.control import stops
 from palinurus.sessions.entries import Said
-from palinurus.store.port import Accepted
+from palinurus.store.port import Accepted, ItemRow
 
 Key = Annotated[str, Meta(min_length=1, max_length=512)]
 
 CHANNEL = "webchat"
-ATTACHED = 20 * 1024 * 1024  # bytes of one attachment
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 class Send(Params, frozen=True):
@@ -74,6 +72,15 @@ class MessageGet(Params, frozen=True):
     max_chars: Annotated[int, Meta(ge=1, le=2_000_000)] | None = None
 
 
+class Files(Params, frozen=True):
+    item: Word
+
+
+class FileGet(Params, frozen=True):
+    item: Word
+    index: Annotated[int, Meta(ge=0, le=1000)] = 0
+
+
 class Inject(Params, frozen=True):
     session_key: Word
     message: Word
@@ -100,13 +107,15 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
         options["fast"] = "on" if asked.fast_mode else "off"
     if asked.model:
         options["model"] = asked.model
+    images, files = await attach.split(asked.attachments, here.desk.keep)
     inbound = Inbound(
         Target(CHANNEL, to=str(key)),
         sender(call.client),
         asked.idempotency_key,
         asked.message,
         here.desk.clock.now(),
-        images=pictures(asked.attachments),
+        images=images,
+        files=files,
         session=str(key),
         agent=key.agent,
         options=options,
@@ -129,35 +138,14 @@ async def submit(call: Call, inbound: Inbound) -> Accepted:
     here = scene(call)
     here.stage.starting(inbound.event, call.client.conn)
     try:
-        return await call.gateway.host.submit(inbound)
+        accepted = await call.gateway.host.submit(inbound)
     except PalinurusError as exc:
+        await attach.drop(inbound.files)
         text = exc.message + (f" ({exc.fix})" if exc.fix else "")
         raise RpcError(text, code="UNAVAILABLE", retryable=True) from exc
-
-
-def pictures(attachments: list[Any] | None) -> tuple[Image, ...]:
-    """The images among attachments. Raises RpcError for what cannot be read, or is no image."""
-    found = []
-    for number, given in enumerate(attachments or ()):
-        if not isinstance(given, dict):
-            raise RpcError(f"attachment {number + 1} is not an object")
-        content = given.get("content")
-        mime = str(given.get("mimeType") or given.get("mimetype") or "").lower()
-        if not isinstance(content, str):
-            raise RpcError(f"attachment {number + 1} has no content")
-        if content.startswith("data:"):
-            head, _, content = content.partition(",")
-            mime = mime or head[5:].partition(";")[0]
-        if mime not in PICTURES:
-            raise RpcError(f"attachment {number + 1}: {mime or 'unknown type'} is not supported; images only")
-        if len(content) > ATTACHED * 4 // 3 + 4:
-            raise RpcError(f"attachment {number + 1} is larger than {ATTACHED // 1024 // 1024} MB")
-        try:
-            base64.b64decode(content, validate=True)
-        except (binascii.Error, ValueError):
-            raise RpcError(f"attachment {number + 1}: content is not base64") from None
-        found.append(Image(content, mime))
-    return tuple(found)
+    if accepted.duplicate:  # the files of the first time are those that count
+        await attach.drop(inbound.files)
+    return accepted
 
 
 async def abort(call: Call, asked: Abort) -> dict[str, Any]:
@@ -196,7 +184,20 @@ async def read(call: Call, asked: History) -> dict[str, Any]:
     running = here.stage.running(str(key))
     if running:
         answer["inFlightRun"] = {"runId": running[-1].id, "text": running[-1].text}
+    if queued := [shown for row in await here.desk.store.waiting(str(key)) if (shown := _queued(row))]:
+        answer["queued"] = queued
     return answer
+
+
+def _queued(row: ItemRow) -> dict[str, Any] | None:
+    """A message that waits for its turn, as its sender wrote it; None for what the program says itself. Ours."""
+    try:
+        found = msgspec.json.decode(row.body, type=Inbound)
+    except msgspec.DecodeError:
+        return None
+    if found.system:
+        return None
+    return {"runId": found.event, "text": found.text, "at": row.at, "files": len(found.files) + len(found.images)}
 
 
 async def startup(call: Call, asked: History) -> dict[str, Any]:
@@ -227,6 +228,21 @@ async def message(call: Call, asked: MessageGet) -> dict[str, Any]:
     return {"ok": True, "message": projected(entry, 0, asked.max_chars)}
 
 
+async def files(call: Call, asked: Files) -> dict[str, Any]:
+    """Which files came with a message. Ours."""
+    found = attach.sent(await scene(call).desk.store.item(asked.item))
+    return {"files": [attach.shown(one) for one in found]}
+
+
+async def file(call: Call, asked: FileGet) -> dict[str, Any]:
+    """One of them, with its content as base64. Ours."""
+    desk = scene(call).desk
+    found = attach.sent(await desk.store.item(asked.item))
+    if asked.index >= len(found):
+        raise RpcError("the message has no such file")
+    return await attach.load(desk.settings.home, found[asked.index])
+
+
 async def inject(call: Call, asked: Inject) -> dict[str, Any]:
     """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
     here = scene(call)
@@ -255,5 +271,7 @@ METHODS: tuple[Method, ...] = (
     Method("chat.startup", READ, History, startup),
     Method("chat.metadata", READ, Metadata, metadata),
     Method("chat.message.get", READ, MessageGet, message),
+    Method("chat.files", READ, Files, files),
+    Method("chat.file.get", READ, FileGet, file),
     Method("chat.inject", ADMIN, Inject, inject, listed=False),
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from palinurus.core.schedule.missed import unfolded
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -62,6 +64,7 @@ class Runs(Params, frozen=True):
     query: str | None = None
     sort_dir: str | None = None
     delivery_status: str | None = None
+    slots: bool = False  # one entry for each missed time instead of one for a row of them
 
 
 class Add(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -194,11 +197,15 @@ async def runs(call: Call, asked: Runs) -> dict[str, Any]:
         found = await _schedules(call).runs(ident, 10_000)
     except PalinurusError as exc:
         raise RpcError(exc.message) from None
-    found = [e for e in found if asked.run_id in (None, e["runId"]) and (not wanted or e["status"] in wanted)]
-    page = found[asked.offset : asked.offset + asked.limit]
-    after = asked.offset + len(page)
-    more = after < len(found)
-    made = {"entries": page, "total": len(found), "offset": asked.offset, "limit": asked.limit, "hasMore": more}
+    found = [e for e in found if not wanted or e["status"] in wanted]
+    total = sum(e["missed"]["count"] if asked.slots and "missed" in e else 1 for e in found)
+    lines = unfolded(found) if asked.slots else iter(found)
+    if asked.run_id is not None:
+        lines = iter([e for e in lines if e["runId"] == asked.run_id])
+    page = list(islice(lines, asked.offset, asked.offset + asked.limit))
+    after, more = asked.offset + len(page), next(lines, None) is not None
+    total = total if more and asked.run_id is None else after
+    made = {"entries": page, "total": total, "offset": asked.offset, "limit": asked.limit, "hasMore": more}
     return {**made, "nextOffset": after if more else None}
 
 
@@ -228,8 +235,8 @@ async def heartbeat(call: Call, asked: Nothing) -> dict[str, Any] | None:
 
 
 async def beats(call: Call, asked: Beats) -> dict[str, Any]:
-    """On or off, until the next start."""
-    _schedules(call).set_beats(asked.enabled)
+    """On or off, for good: the next start knows it too."""
+    await _schedules(call).set_beats(asked.enabled)
     return {"ok": True, "enabled": asked.enabled}
 
 

@@ -1,4 +1,4 @@
-"""Methods about the program as a whole: status, channels, logs, identity and nodes."""
+"""Methods about the program as a whole: status, logs, identity and nodes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 from palinurus import __version__
 from palinurus.gateway.client import kept_identity
 from palinurus.gateway.rows import Seen
-from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params, Word
+from palinurus.gateway.rpc import ADMIN, PAIRING, READ, Call, Method, Params
 from palinurus.gateway.scene import Scene, scene
 from palinurus.gateway.ws.device import pack
 
@@ -26,12 +26,6 @@ class Nothing(Params, frozen=True):
 
 class Status(Params, frozen=True):
     include_channel_summary: bool | None = None
-
-
-class Channels(Params, frozen=True):
-    probe: bool = False
-    timeout_ms: Annotated[int, Meta(ge=0)] | None = None
-    channel: Word | None = None
 
 
 class Tail(Params, frozen=True):
@@ -81,25 +75,6 @@ def _line(here: Scene, seen: Seen, now: int) -> dict[str, Any]:
     if used is not None and window:
         line |= {"remainingTokens": max(0, window - used), "percentUsed": min(999, round(100 * used / window))}
     return {"agentId": seen.key.agent, **line, "age": max(0, now - updated), "flags": []}
-
-
-async def channels(call: Call, asked: Channels) -> dict[str, Any]:
-    """Which chat channels there are."""
-    desk = scene(call).desk
-    names = [n for n in sorted(desk.settings.channels) if asked.channel in (None, n)]
-    labels = {name: name.capitalize() for name in names}
-    account = {"accountId": "default", "enabled": True, "configured": True}
-    return {
-        "ts": desk.clock.now(),
-        "channelOrder": names,
-        "channelLabels": labels,
-        "channelDetailLabels": labels,
-        "channelSystemImages": {},
-        "channelMeta": [{"id": name, "label": labels[name], "detailLabel": labels[name]} for name in names],
-        "channels": {name: {"configured": True} for name in names},
-        "channelAccounts": {name: [account] for name in names},
-        "channelDefaultAccountId": dict.fromkeys(names, "default"),
-    }
 
 
 async def tail(call: Call, asked: Tail) -> dict[str, Any]:
@@ -152,7 +127,6 @@ async def node_pairs(call: Call, asked: Nothing) -> dict[str, Any]:
 
 METHODS: tuple[Method, ...] = (
     Method("status", READ, Status, status),
-    Method("channels.status", READ, Channels, channels),
     Method("logs.tail", READ, Tail, tail),
     Method("gateway.identity.get", READ, Nothing, identity),
     Method("node.list", READ, Nothing, nodes),

@@ -18,12 +18,14 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.bootstrap import Weighed
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.events import Event
-from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
+from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.inbox.approvals import Board
 from palinurus.inbox.children.nest import Nest
+from palinurus.inbox.lines import Chats
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
@@ -38,6 +40,10 @@ Scope: TypeAlias = Literal["any", "owner"]
 ADMIN = "operator.admin"
 # Texts to vectors, or why there are none.
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
+# (name, kind, bytes) of a file: where it is now, or why it is not.
+Keep: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
+# Replies as messages that the channel takes.
+Fitted: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
@@ -68,6 +74,7 @@ class Desk(NamedTuple):
     files: Callable[[SessionKey], tuple[Weighed, ...]] | None = None  # workspace files, on disk and in that prompt
     board: Board | None = None  # open approvals
     changed: Callable[[str, Record], None] = lambda key, record: None  # told of a session's new record
+    fitted: Fitted = lambda inbound, replies: replies
     commands: Mapping[str, Command] = {}  # of plugins, besides the table
     compactions: Compactions | None = None  # who makes room in long conversations
     nest: Nest | None = None  # who keeps sub-agents
@@ -76,6 +83,8 @@ class Desk(NamedTuple):
     recall: Recall | None = None  # where memory is
     embed: Embed | None = None  # texts as vectors
     schedules: Schedules | None = None  # who keeps jobs and heartbeats
+    keep: Keep | None = None  # puts a file that a client sent on disk
+    chats: Chats | None = None  # the chat channels: who is let in, which run
     look: Callable[[str], Look | None] = lambda session: None  # a session's last request (by its id)
 
 

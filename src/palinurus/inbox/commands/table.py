@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from palinurus.core.levels.forms import BY_NAME
 from palinurus.inbox.commands import (
+    activation,
     agents,
     approve,
     btw,
@@ -21,6 +22,7 @@ from palinurus.inbox.commands import (
     export,
     help,
     models,
+    pairing,
     reset,
     skill,
     status,
@@ -47,6 +49,8 @@ _ROWS: tuple[Command, ...] = (
     Command("steer", "tell the running agent something now", steer.run, "TEXT"),
     Command("btw", "ask something beside the conversation", btw.run, "QUESTION"),
     Command("approve", "decide about what the agent asks leave for", approve.run, "[ID allow-once|allow-always|deny]"),
+    Command("pairing", "who asks to be let in", pairing.run, "[approve|reject CODE|revoke WHO]", (), "owner"),
+    Command("activation", "in a group: hear all, or only when named", activation.run, "[mention|always]", (), "owner"),
     Command("compact", "make the conversation shorter", compact.run, "[WISHES|show|list|undo|branch N]"),
     Command("export", "write the conversation to a file in the workspace", export.run, scope="owner"),
     Command("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),

@@ -6,8 +6,7 @@ from palinurus.core import commitments
 from palinurus.errors import BadRequest
 from palinurus.inbox import tasks
 from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.promises import Open, closed, job_for, opened
-from palinurus.tools.cron import Maker
+from palinurus.inbox.promises import Open, accepted, closed, opened
 
 USAGE = "/tasks [accept N | dismiss N|all]. N is the number of an open promise."
 
@@ -44,7 +43,6 @@ def _meant(items: list[Open], which: str) -> list[Open]:
 
 
 async def _accepted(call: Call, chosen: list[Open]) -> Answer:
-    """The job first, then the item goes: cut off between, it is offered again, and the job is seen in `pal cron`."""
     desk = call.desk
     if desk.schedules is None:
         return Answer("⚠️ There are no schedules here.")
@@ -53,12 +51,13 @@ async def _accepted(call: Call, chosen: list[Open]) -> Answer:
         zone = desk.settings.agents[one.agent].user_timezone if one.agent in desk.settings.agents else ""
         due = commitments.due(one.text, desk.clock.now(), zone)
         try:
-            job = await desk.schedules.add(job_for(one, due), Maker(one.session, one.agent, source=one.source))
+            job = await accepted(desk.store, desk.schedules, one, due)
         except BadRequest as exc:
             return Answer(f"⚠️ {exc.message}")
-        await closed(desk.store, one)
+        if job is None:
+            continue
         said.append(f"⏰ {job['schedule']['at']}: “{one.text}” (job {job['id'][:8]})")
-    return Answer("\n".join(said))
+    return Answer("\n".join(said) or "⚙️ It was decided already.")
 
 
 async def _dismissed(call: Call, chosen: list[Open]) -> Answer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from palinurus.store.port import Outgoing, StaleClaim
 from palinurus.store.sqlite import rows
 from palinurus.store.sqlite.writer import Tx
@@ -18,6 +20,12 @@ def queue(tx: Tx, reply: Outgoing) -> None:
     )
     if made.rowcount:
         tx.step(reply.item, tx.now, "reply queued", _where(reply))
+
+
+def post(tx: Tx, replies: Sequence[Outgoing]) -> None:
+    """Parts that no run gives."""
+    for reply in replies:
+        queue(tx, reply)
 
 
 def sending(tx: Tx, ident: str, now: int) -> Outgoing:

@@ -59,6 +59,12 @@ class SqliteStore:
     async def say(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
         await self._change(inbox.say, claim, replies)
 
+    async def post(self, replies: Sequence[Outgoing]) -> None:
+        await self._change(outbox.post, replies)
+
+    async def reply(self, ident: str) -> Outgoing | None:
+        return self._read(rows.reply, ident)
+
     async def settle(self, claim: Claim, end: Settlement) -> None:
         await self._change(inbox.settle, claim, end)
 

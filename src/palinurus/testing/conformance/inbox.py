@@ -262,6 +262,20 @@ class InboxSuite:
         with pytest.raises(StateError):
             await store.say(claim, [part("m1.t3")])
 
+    async def test_post_queues_what_no_run_says_and_never_twice(self, store: Store) -> None:
+        await store.post([part("p1", of="p1"), part("p2", of="p2")])
+        await store.post([part("p1", of="p1")])
+        seen = []
+        while rows := await store.outgoing("fake", 5000):
+            seen += [row.id for row in rows]
+            for row in rows:
+                await store.sending(row.id, 5000)
+                await store.delivered(row.id, "r", 5000)
+            await store.post([part("p1", of="p1")])
+        assert seen == ["p1", "p2"] and await store.reply("p3") is None
+        row = await store.reply("p1")
+        assert row is not None and (row.state, row.receipt) == ("sent", "r")
+
     async def test_settle_happens_once(self, store: Store) -> None:
         held = await self.held(store)
         await store.settle(held, Settlement("answered", "first"))

@@ -63,6 +63,7 @@ class Fetched(NamedTuple):
     data: bytes
     cut: bool
     hops: tuple[str, ...] = ()
+    retry: str = ""  # Retry-After, as it came
 
 
 class Shut(ToolFailure):
@@ -225,7 +226,8 @@ async def _taken(at: Spot, response: aiohttp.ClientResponse, limits: Limits) -> 
     async for chunk in response.content.iter_chunked(_CHUNK):
         if box.add(chunk):
             break
-    return Fetched(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full)
+    after = response.headers.get("Retry-After", "")[:40]
+    return Fetched(at.url, response.status, kind, response.charset or "", bytes(box.data), box.full, retry=after)
 
 
 class _Box:

@@ -1,13 +1,16 @@
 """`pal setup`: makes what is missing (config, workspace files, token), changes nothing that is there, and says
-what it did.
+what it did. At a terminal it asks at most three questions (`first.py`) and ends in a chat.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 from palinurus.cli.args import Parser
+from palinurus.cli.main import COMMANDS, PARTS
+from palinurus.cli.main import load as part
 from palinurus.config import paths
 from palinurus.config.load import load
 from palinurus.config.patch import set_key
@@ -36,22 +39,29 @@ def run(argv: list[str]) -> int:
     environ = dict(os.environ)
     os.umask(0o077)
     home = paths.home(environ)
-    done = _home(home) + _config(home)
+    made = _home(home) + _config(home)
+    person: Any = None
+    if not args.non_interactive and sys.stdin.isatty() and sys.stdout.isatty():
+        person = part(PARTS["first"])(home, environ)  # type: ignore[operator]
+    if person is not None:
+        made += person.model()
     workspace = args.workspace
     current = load(home, environ).settings
-    if workspace is None and not args.non_interactive and sys.stdin.isatty() and done:
-        workspace = _asked(_workspace(current))
+    if workspace is None and person is not None and made:
+        workspace = person.workspace(_workspace(current))
     if workspace:
         wanted = paths.expand(workspace, environ, os.getcwd())
         if wanted != _workspace(current):
             set_key(home, environ, "agents.defaults.workspace", wanted)
-            done.append(f"agents.defaults.workspace = {wanted}")
+            made.append(f"agents.defaults.workspace = {wanted}")
     settings = load(home, environ).settings
-    done += _token(settings) + _files(settings)
-    for line in done:
+    made += _token(settings) + _files(settings)
+    for line in made:
         print(f"made  {line}")
-    print("everything was there already" if not done else "ready", end=": ")
+    print("everything was there already" if not made else "ready", end=": ")
     print("`pal` to chat here, `pal gateway` to keep it running")
+    if person is not None and person.begin():
+        return int(part(COMMANDS["chat"][0])([]))  # type: ignore[operator]
     return 0
 
 
@@ -102,10 +112,3 @@ def _files(settings: Settings) -> list[str]:
 
 def _workspace(settings: Settings) -> str:
     return settings.agents[settings.default_agent].workspace
-
-
-def _asked(default: str) -> str:
-    try:
-        return input(f"workspace [{default}]: ").strip()
-    except EOFError:
-        return ""

@@ -1,0 +1,107 @@
+"""From a channel's hands to the inbox: through the door of `inbox/access.py`, and for some chats to several agents."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.channels import CHANNELS
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.events import Event
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.outbound import Reply
+from palinurus.core.untrusted import label
+from palinurus.inbox.access import Access, Admitted, Turned
+from palinurus.inbox.pairing import Pairing, Person, key
+from palinurus.outbox.post import Post
+from palinurus.store.port import Accepted, Store
+
+log = logging.getLogger(__name__)
+
+
+class Ports(NamedTuple):
+    """What the door leads to."""
+
+    submit: Callable[[Inbound], Awaitable[Accepted]]
+    abort: Callable[[str], bool]  # stop a message's run, or its waiting
+    post: Post
+
+
+class Guests:
+    """Implements `Follower`: whose messages are under way. What somebody who is put out has going is stopped."""
+
+    def __init__(self, abort: Callable[[str], bool]) -> None:
+        self._abort = abort
+        self._of: dict[str, str] = {}  # by message: the person's key
+
+    def came(self, item: str, session: str, inbound: Inbound) -> None:
+        self._of[item] = key(inbound.target.channel, inbound.target.account, inbound.sender.id)
+
+    began = came
+
+    def shown(self, item: str, event: Event) -> None:
+        pass
+
+    def merged(self, item: str, into: str) -> None:
+        pass
+
+    def ended(self, item: str) -> None:
+        self._of.pop(item, None)
+
+    def out(self, person: Person) -> None:
+        for item in [item for item, who in self._of.items() if who == person.key]:
+            self._abort(item)
+
+
+class Gate:
+    """What channels are given as `submit`."""
+
+    def __init__(self, settings: Settings, store: Store, clock: Clock, ports: Ports) -> None:
+        self._settings = settings
+        self._ports = ports
+        self.guests = Guests(ports.abort)
+        self.pairing = Pairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.out)
+        own = frozenset(name for name, entry in CHANNELS.items() if entry.own)
+        self._access = Access(settings, store, clock, self.pairing, own)
+
+    async def take(self, inbound: Inbound) -> str:
+        """The id of the message on disk; "" if none came of it. Raises what `submit` raises."""
+        outcome = await self._access.admit(inbound)
+        if isinstance(outcome, Admitted):
+            return await self._submit(outcome.inbound)
+        if isinstance(outcome, Turned):
+            level = logging.DEBUG if outcome.reply is None else logging.INFO  # a flood does not fill the log
+            log.log(level, "%s: %s of %s turned away: %s", *_place(inbound), outcome.why)
+            if outcome.reply is not None:
+                await self.say(outcome.reply)
+        return ""
+
+    async def expects(self, inbound: Inbound) -> bool:
+        """Would a turn come of it? Changes nothing."""
+        return await self._access.expects(inbound)
+
+    async def say(self, reply: Reply) -> None:
+        """Put a notice into the outbox. On disk when it returns; said again it changes nothing."""
+        if reply.target.channel in self._ports.post.channels():
+            await self._ports.post.send(reply, 0.0)
+
+    async def _submit(self, inbound: Inbound) -> str:
+        peer = inbound.sender.id if inbound.kind == "direct" else inbound.target.to
+        agents = self._settings.people.broadcast.get(peer, ()) if inbound.sender.id and not inbound.agent else ()
+        every = [
+            msgspec.structs.replace(inbound, agent=agent, event=f"{inbound.event}#{agent}" if inbound.event else "")
+            for agent in agents
+        ]
+        accepted = [await self._ports.submit(one) for one in every or [inbound]]
+        if not accepted[0].duplicate:
+            self._access.taken(inbound)
+        return accepted[0].id
+
+
+def _place(inbound: Inbound) -> tuple[str, str, str]:
+    what = "a button" if inbound.pressed else "a message"
+    return inbound.target.channel, what, label(inbound.sender.id, 80) or "nobody"

@@ -1,0 +1,121 @@
+"""The receivers of the channels: one task each, begun again when it breaks; started and stopped by hand too."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from palinurus.channels import LOGOUTS, deed
+from palinurus.channels.accounts import Accounts
+from palinurus.channels.kit import Kit
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.channel import Channel, Submit
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import NotFound
+from palinurus.inbox.lines import Delivery, Line
+from palinurus.outbox.post import Post
+
+log = logging.getLogger(__name__)
+
+LONGEST = 60.0  # seconds between two tries of a channel that fails
+
+
+class Lines:
+    """Implements `inbox.lines.Lines`. `kit` is what an account may use."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        channels: Mapping[str, Channel],
+        submit: Submit,
+        post: Post,
+        kit: Callable[[str, str], Kit],
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._channels = channels
+        self._submit = submit
+        self._post = post
+        self._kit = kit
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def open(self) -> None:
+        """Receive everywhere."""
+        for name in self._channels:
+            self._begin(name)
+
+    async def close(self) -> None:
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def all(self) -> tuple[Line, ...]:
+        """Every account, by channel."""
+        made: list[Line] = []
+        for name, channel in sorted(self._channels.items()):
+            configured = self._settings.accounts.get(name, {})
+            several = channel.all if isinstance(channel, Accounts) else {next(iter(configured), "default"): channel}
+            for account, one in several.items():
+                own = configured.get(account)
+                made.append(Line(name, account, one.status(), self._runs(name), own.dm if own else ""))
+        return tuple(made)
+
+    async def start(self, channel: str) -> bool:
+        """Raises NotFound."""
+        self._known(channel)
+        if self._runs(channel):
+            return False
+        self._begin(channel)
+        return True
+
+    async def stop(self, channel: str) -> bool:
+        """Raises NotFound."""
+        self._known(channel)
+        if not self._runs(channel):
+            return False
+        task = self._tasks.pop(channel)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return True
+
+    async def logout(self, channel: str, account: str) -> str:
+        """Raises NotFound."""
+        self._known(channel)
+        leave = deed(LOGOUTS, channel)
+        if leave is None:
+            return f"{channel} has no sign-in of its own: take its token out of the config, and revoke it there"
+        return await leave(self._kit(channel, account))
+
+    async def send(self, target: Target, text: str, ident: str, wait: float) -> Delivery:
+        """Raises NotFound, DiskFull."""
+        self._known(target.channel)
+        done = await self._post.send(Reply(target, text, ident), wait)
+        return Delivery(ident, done.state, done.receipt, done.error)
+
+    def _known(self, channel: str) -> None:
+        if channel not in self._channels:
+            there = ", ".join(sorted(self._channels)) or "none"
+            raise NotFound(f"no channel {channel!r} runs here", fix=f"there is: {there}; `pal channels add` adds one")
+
+    def _runs(self, channel: str) -> bool:
+        return channel in self._tasks and not self._tasks[channel].done()
+
+    def _begin(self, name: str) -> None:
+        self._tasks[name] = asyncio.ensure_future(self._receive(self._channels[name]))
+
+    async def _receive(self, source: Channel) -> None:
+        """Keep a channel's receiver running; a channel that breaks is started again and stops nobody else."""
+        wait = 1.0
+        while True:
+            try:
+                await source.run(self._submit)
+                return
+            except Exception:  # task boundary: logged; the rest goes on
+                log.exception("channel %s: receiving failed; again in %g s", source.name, wait)
+            await self._clock.sleep(wait)
+            wait = min(wait * 2, LONGEST)

@@ -1,0 +1,306 @@
+"""One bot on Discord: the connection's life, and what the program says and does there.
+
+Sending needs no open gateway. A message carries a nonce: Discord shows it once for some minutes, and after that
+`find` looks for it in the chat. At kill -9: what came in and was not handed in is read again; a reply is shown once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import msgspec
+from discord import Intents
+from discord.errors import ConnectionClosed, HTTPException
+from discord.gateway import ReconnectWebSocket
+from discord.http import Route
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.discord import inbound, outbound
+from palinurus.channels.discord.acts import ACTS
+from palinurus.channels.discord.inbound import Me
+from palinurus.channels.discord.reader import Reader
+from palinurus.channels.discord.wire import API, LEAVING, Gateway, Limited, Rest
+from palinurus.channels.kit import File, Kit
+from palinurus.channels.order import Order
+from palinurus.core.types.channel import Abilities, Act, NotSent, Sent, Submit, Thread
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+
+log = logging.getLogger(__name__)
+
+MEDIA = 10 * 1024 * 1024
+CHATS = 1000  # whose last message of ours is remembered
+GOING = 8  # messages on their way out that are remembered for one chat
+LOOK = 50  # messages looked through for one of ours
+SKEW = 2_000  # milliseconds that our clock may be ahead of Discord's
+PATIENCE = 5  # tries to take a session up again before a new one is begun
+SIGNED_OUT = (
+    "Discord does not take the bot token; make a new one in the developer portal and set channels.discord.token"
+)
+NO_CONTENT = "Discord shows us only messages that name the bot; turn on Message Content Intent in the developer portal"
+BAD_TOKEN, NOT_ALLOWED = 4004, 4014  # why the gateway hangs up
+
+
+def make(kit: Kit) -> Discord:
+    """Raises ConfigError without a token."""
+    kit.secret("token")
+    return Discord(kit)
+
+
+class Going(msgspec.Struct, frozen=True):
+    """A message on its way out: its client id, the id of what came before it, and what it says, digested."""
+
+    id: str
+    since: int
+    text: str
+
+
+class Discord(Basic):
+    """Implements `Channel`."""
+
+    name = "discord"
+    dedupes = True
+    abilities = Abilities(
+        markup="discord",
+        limit=outbound.LIMIT,
+        acts=frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread", "read")),
+        typing=9.0,
+        pace=1.2,
+        buttons=outbound.BUTTONS,
+        replies=True,
+        threads=True,
+        media=MEDIA,
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        self._kit = kit
+        self._rest: Rest | None = None
+        self._stopped = False
+        self._me = Me(account=kit.account)
+        self._backoff = Backoff()
+        self._order = Order()
+        self._tries = 0
+        self._content = True  # may we read what people write?
+        self._people: dict[str, str] = {}  # whom we wrote to -> the chat with them
+        self._said: dict[str, int] = {}  # our last message in a chat
+
+    # --- the connection
+
+    async def run(self, submit: Submit) -> None:
+        self._stopped = False
+        self.became("starting")
+        rest = self._opened()
+        try:
+            if await self._signed_in(rest):
+                reader = Reader(self._kit, rest, self._me, submit, self._up)
+                await reader.load()
+                gateway = Gateway(rest, reader.parsers)
+                try:
+                    await self._listen(gateway, reader)
+                finally:
+                    await reader.stop()
+                    await gateway.close(LEAVING)
+        finally:
+            if self.status().state != "signed_out":
+                self.became("stopped")
+            self._stopped = True
+            self._rest = None
+            await rest.close()
+
+    def _opened(self) -> Rest:
+        if self._rest is None:
+            token = self._kit.secret("token").reveal().strip().removeprefix("Bot ")
+            self._rest = Rest(token, self._kit.text("apiBase", API))
+        return self._rest
+
+    async def _signed_in(self, rest: Rest) -> bool:
+        """Who are we? False when Discord does not know us."""
+        while True:
+            try:
+                await self._know(rest)
+                return True
+            except HTTPException as exc:
+                if exc.status == 401:
+                    self.became("signed_out", SIGNED_OUT)
+                    return False
+                self.became("reconnecting", outbound.failed(exc).reason)
+            except (Limited, aiohttp.ClientError, TimeoutError) as exc:
+                self.became("reconnecting", outbound.failed(exc).reason)
+            await self._pause()
+
+    async def _know(self, rest: Rest) -> str:
+        """Our id. Raises what a request raises."""
+        if not self._me.id:
+            raw = await rest.request(Route("GET", "/users/@me"))
+            self._me = self._me._replace(id=str(raw["id"]), name=str(raw["username"]))
+        return self._me.id
+
+    async def _listen(self, gateway: Gateway, reader: Reader) -> None:
+        """Until the token is not taken. A broken connection is taken up again."""
+        while True:
+            try:
+                wait = await gateway.open(self._intents())
+                if wait > 0:
+                    self.became("reconnecting", f"Discord allows no new session for {wait:.0f} s")
+                    await self._kit.clock.sleep(wait)
+                    continue
+                while True:
+                    await gateway.poll()
+                    await reader.lanes.room()
+            except ReconnectWebSocket as exc:
+                self.became("reconnecting", "the connection was closed")
+                if not exc.resume:  # Discord asks for a pause before a new session
+                    await self._kit.clock.sleep(random.uniform(1, 5))
+            except ConnectionClosed as exc:
+                if not self._goes_on(exc.code):
+                    return
+            except HTTPException as exc:
+                if exc.status == 401:
+                    self.became("signed_out", SIGNED_OUT)
+                    return
+                self.became("reconnecting", outbound.failed(exc).reason)
+            except (Limited, aiohttp.ClientError, TimeoutError, OSError) as exc:
+                self.became("reconnecting", outbound.failed(exc).reason)
+            if self._tries >= PATIENCE:
+                gateway.lost()
+            await gateway.close()
+            await self._pause()
+
+    def _goes_on(self, code: int) -> bool:
+        if code == BAD_TOKEN:
+            self.became("signed_out", SIGNED_OUT)
+            return False
+        if code == NOT_ALLOWED:
+            log.warning("discord: %s", NO_CONTENT)
+            self._content = False
+        self.became("reconnecting", f"Discord closed the connection ({code})")
+        return True
+
+    def _intents(self) -> Intents:
+        return Intents(guilds=True, guild_messages=True, dm_messages=True, message_content=self._content)
+
+    def _up(self) -> None:
+        self._tries = 0
+        self._backoff.reset()
+        self.became("ready", "" if self._content else NO_CONTENT, self._me.name)
+
+    async def _pause(self) -> None:
+        self._tries += 1
+        await self._kit.clock.sleep(self._backoff.wait())
+
+    # --- what we say
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        return await self._tried(lambda rest: self._send(rest, reply))
+
+    async def _send(self, rest: Rest, reply: Reply) -> Sent | NotSent:
+        files = await self._loaded(reply)
+        if isinstance(files, str):
+            return NotSent(files, "media")
+        chat = await self._chat(rest, reply.target)
+        text = outbound.written(reply.text, reply.plain)
+        await self._remember(chat, reply, text)
+        body = outbound.new(text, reply.buttons, reply.client_id, reply.reply_to)
+        options: dict[str, Any] = {"form": outbound.form(body, files)} if files else {"json": body}
+        raw = await rest.request(Route("POST", "/channels/{channel_id}/messages", channel_id=chat), **options)
+        self._said.pop(chat, None)
+        self._said[chat] = int(raw["id"])
+        if len(self._said) > CHATS:
+            del self._said[next(iter(self._said))]
+        return Sent(str(raw["id"]))
+
+    async def _loaded(self, reply: Reply) -> list[File] | str:
+        if len(reply.media) > outbound.FILES:
+            return f"Discord takes {outbound.FILES} files with one message"
+        files: list[File] = []
+        for source in reply.media:
+            file = await self._kit.media.load(source, MEDIA)
+            if isinstance(file, str):
+                return file
+            files.append(file)
+        return files
+
+    async def _remember(self, chat: str, reply: Reply, text: str) -> None:
+        """Before it is sent: what it is, and since when it can be there; and the texts behind its buttons."""
+        for number, button in enumerate(reply.buttons):
+            if outbound.KEYED in outbound.behind(button.text, number)[:3]:
+                await self._kit.memo.put(f"button/{outbound.key(button.text)}", button.text.encode())
+        text = _digest(text, len(reply.media))
+        async with self._order.turn(chat):
+            going = await self._going(chat)
+            before = next((one for one in going if one.id == reply.client_id), None)
+            if before is not None and before.text == text:
+                return
+            since = max(inbound.ident_at(self._kit.clock.now() - SKEW), self._said.get(chat, 0))
+            now = Going(reply.client_id, before.since if before is not None else since, text)
+            others = [one for one in going if one.id != reply.client_id]
+            await self._kit.memo.put(f"going/{chat}", msgspec.json.encode([*others[1 - GOING :], now]))
+
+    async def _going(self, chat: str) -> list[Going]:
+        kept = await self._kit.memo.get(f"going/{chat}")
+        return msgspec.json.decode(kept, type=list[Going]) if kept is not None else []
+
+    async def find(self, reply: Reply) -> Sent | None:
+        """By its nonce, which Discord forgets after a while; then by what was noted before it was sent."""
+        found = await self._tried(lambda rest: self._found(rest, reply))
+        return found if isinstance(found, Sent) else None
+
+    async def _found(self, rest: Rest, reply: Reply) -> Sent | NotSent:
+        chat = await self._chat(rest, reply.target)
+        me, nonce = await self._know(rest), outbound.nonce(reply.client_id)
+        noted = next((one for one in await self._going(chat) if one.id == reply.client_id), None)
+        for raw in await rest.logs_from(chat, LOOK):
+            if raw["author"]["id"] != me:
+                continue
+            says = _digest(raw["content"], len(raw["attachments"]))
+            same = noted is not None and int(raw["id"]) > noted.since and says == noted.text
+            if same or str(raw.get("nonce", "")) == nonce:
+                return Sent(str(raw["id"]))
+        return NotSent("it is not there", "refused")
+
+    # --- what we do besides
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        # a thread begins in the channel, also when it is asked for inside of one
+        place = Target(target.channel, target.to, target.account) if isinstance(act, Thread) else target
+
+        async def do(rest: Rest) -> Sent | NotSent:
+            return await ACTS[type(act)](rest, await self._chat(rest, place), act)
+
+        return await self._tried(do)
+
+    # --- for all of them
+
+    async def _tried(self, call: Callable[[Rest], Awaitable[Sent | NotSent]]) -> Sent | NotSent:
+        if self._stopped:
+            out = self.status().state == "signed_out"
+            return NotSent(SIGNED_OUT, "signed_out") if out else NotSent("the channel is stopped")
+        try:
+            return await call(self._opened())
+        except Exception as exc:  # border: the port promises that nothing is raised
+            result = outbound.failed(exc)
+            if result.reason.startswith("unexpected"):
+                log.exception("discord: a request failed")
+            return result
+
+    async def _chat(self, rest: Rest, target: Target) -> str:
+        """The id Discord knows the chat by. "user:<id>" is the chat with a person. Raises what a request raises."""
+        to = target.thread or target.to.removeprefix("channel:")
+        person = to.removeprefix("user:")
+        if person == to:
+            return to
+        if person not in self._people:
+            raw = await rest.start_private_message(person)
+            self._people[person] = str(raw["id"])
+        return self._people[person]
+
+
+def _digest(text: str, files: int) -> str:
+    return hashlib.sha256(f"{files} {text.strip()}".encode()).hexdigest()

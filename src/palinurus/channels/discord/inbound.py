@@ -1,0 +1,196 @@
+"""Discord's messages and interactions (their JSON) -> `Inbound`. Pure: fetches nothing, keeps nothing.
+
+Edits, reactions, joins and other events of the platform are not messages: they are ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from palinurus.core.types.inbound import Inbound, Quote, Sender, Target
+
+EPOCH = 1_420_070_400_000  # Discord's ids count milliseconds from here, above 22 bits
+TYPES = (0, 19)  # a message, and one that answers another; the rest is the platform talking
+THREADS = (10, 11, 12)
+VOICE = 1 << 13  # the flag of a message spoken into the phone
+COMMAND, COMPONENT = 2, 3  # kinds of interactions
+
+_MENTION = re.compile(r"<@!?(\d{1,20})>")
+_ODD = re.compile(r"[^\w .'-]")
+_ROLE = re.compile(r"<@&(\d{1,20})>")
+
+
+class Me(NamedTuple):
+    """Who we are there: our user, and the roles that stand for us in its servers."""
+
+    id: str = ""
+    name: str = ""
+    roles: frozenset[str] = frozenset()
+    account: str = "default"
+
+
+class Place(NamedTuple):
+    """Where a message was written. `parent` is set for threads only."""
+
+    parent: str = ""
+    title: str = ""
+
+
+class Found(NamedTuple):
+    """A file of a message, still at Discord."""
+
+    url: str
+    name: str
+    mime: str
+    size: int
+    voice: bool
+
+
+def moment(ident: str | int) -> int:
+    """When an id was made, in milliseconds since 1970."""
+    return (int(ident) >> 22) + EPOCH
+
+
+def ident_at(millis: int) -> int:
+    """The lowest id of a moment."""
+    return max(millis - EPOCH, 0) << 22
+
+
+def place(raw: Mapping[str, Any]) -> Place:
+    """Of a channel, as Discord describes it."""
+    parent = str(raw.get("parent_id") or "") if raw.get("type") in THREADS else ""
+    return Place(parent, str(raw.get("name") or ""))
+
+
+def message(raw: Mapping[str, Any], me: Me, where: Place) -> Inbound | None:
+    """What a person (or another bot) wrote, without its files; None for our own and for what is no message."""
+    author = raw["author"]
+    if raw.get("type", 0) not in TYPES or author["id"] == me.id:
+        return None
+    guild = str(raw.get("guild_id") or "")
+    named = bool(guild) and meant(raw, me)
+    text = text_of(raw, me) or ("[mentioned you]" if named and not attachments(raw) else "")
+    if not text and not attachments(raw):  # a poll, an embed, or what Discord does not let us read
+        return None
+    answered = raw.get("referenced_message") or None
+    member = raw.get("member") or {}
+    return Inbound(
+        target=_target(raw["channel_id"], where, me),
+        sender=_sender(author, member, bool(raw.get("webhook_id"))),
+        event=str(raw["id"]),
+        text=text,
+        at=moment(raw["id"]),
+        kind="channel" if guild else "direct",
+        guild=guild,
+        roles=tuple(str(role) for role in member.get("roles") or ()),
+        mentioned=not guild or named,
+        title=where.title if guild else "",
+        quote=_quote(answered) if answered else None,
+        source="forwarded" if raw.get("message_snapshots") else "",
+    )
+
+
+def interaction(raw: Mapping[str, Any], me: Me, where: Place, text: str) -> Inbound:
+    """A pressed button or a native command, as a message of whoever did it."""
+    member = raw.get("member") or {}
+    guild = str(raw.get("guild_id") or "")
+    pressed = str((raw.get("message") or {}).get("id") or "") if raw["type"] == COMPONENT else ""
+    return Inbound(
+        target=_target(raw["channel_id"], where, me),
+        sender=_sender(raw.get("user") or member["user"], member, False),
+        event=str(raw["id"]),
+        text=text,
+        at=moment(raw["id"]),
+        kind="channel" if guild else "direct",
+        guild=guild,
+        roles=tuple(str(role) for role in member.get("roles") or ()),
+        mentioned=True,
+        pressed=pressed,
+        title=where.title if guild else "",
+    )
+
+
+def command(raw: Mapping[str, Any]) -> str:
+    """The text a native command stands for."""
+    data = raw["data"]
+    values = [str(option["value"]) for option in data.get("options") or () if "value" in option]
+    return " ".join((f"/{data['name']}", *values))
+
+
+def meant(raw: Mapping[str, Any], me: Me) -> bool:
+    """Were we named (ourselves, or our role) or answered? "@everyone" names nobody."""
+    named = any(user["id"] == me.id for user in raw.get("mentions") or ())
+    role = any(str(role) in me.roles for role in raw.get("mention_roles") or ())
+    answered = raw.get("referenced_message") or {}
+    return named or role or (answered.get("author") or {}).get("id") == me.id
+
+
+def text_of(raw: Mapping[str, Any], me: Me) -> str:
+    """What can be read, our own name cut out, other names readable; what was forwarded is said to be that."""
+    # a name is chosen by whoever has it: inside somebody else's message it must not look like a command
+    names = {str(user["id"]): _ODD.sub("", _name(user, {}))[:32] for user in raw.get("mentions") or ()}
+
+    def named(match: re.Match[str]) -> str:
+        return "" if match[1] == me.id else f"@{names[match[1]]}" if match[1] in names else match[0]
+
+    text = _MENTION.sub(named, str(raw.get("content") or ""))
+    text = _ROLE.sub(lambda match: "" if match[1] in me.roles else match[0], text)
+    parts = [text.strip()]
+    for snapshot in raw.get("message_snapshots") or ():
+        inner = snapshot.get("message") or {}
+        parts.append("[forwarded]\n" + "\n".join((str(inner.get("content") or ""), *_stickers(inner))).strip())
+    parts += _stickers(raw)
+    return "\n".join(part for part in parts if part)
+
+
+def attachments(raw: Mapping[str, Any]) -> list[Found]:
+    """The files of a message, and of those it forwards."""
+    inner = [snapshot.get("message") or {} for snapshot in raw.get("message_snapshots") or ()]
+    return [found for one in (raw, *inner) for found in _files(one)]
+
+
+def shown(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Messages as the act `Read` answers with them; Discord lists the newest first."""
+    found = [
+        {
+            "id": row["id"],
+            "from": _name(row["author"], {}),
+            "text": str(row.get("content") or ""),
+            "at": moment(row["id"]),
+        }
+        for row in rows
+    ]
+    return found[::-1]
+
+
+def _files(raw: Mapping[str, Any]) -> list[Found]:
+    voice = bool(int(raw.get("flags") or 0) & VOICE)
+    return [
+        Found(str(one["url"]), str(one["filename"]), str(one.get("content_type") or ""), int(one["size"]), voice)
+        for one in raw.get("attachments") or ()
+    ]
+
+
+def _stickers(raw: Mapping[str, Any]) -> list[str]:
+    return [f"[sticker: {one.get('name', '')}]" for one in raw.get("sticker_items") or ()]
+
+
+def _target(channel: str, where: Place, me: Me) -> Target:
+    channel = str(channel)
+    if where.parent:
+        return Target("discord", where.parent, me.account, channel)
+    return Target("discord", channel, me.account)
+
+
+def _sender(user: Mapping[str, Any], member: Mapping[str, Any], hook: bool) -> Sender:
+    return Sender(str(user["id"]), _name(user, member), bot=bool(user.get("bot")) or hook)
+
+
+def _name(user: Mapping[str, Any], member: Mapping[str, Any]) -> str:
+    return str(member.get("nick") or user.get("global_name") or user.get("username") or "")
+
+
+def _quote(raw: Mapping[str, Any]) -> Quote:
+    return Quote(str(raw["id"]), _name(raw["author"], {}), str(raw.get("content") or "")[:2000])

@@ -1,0 +1,163 @@
+"""Replies -> Discord's requests, and its errors -> the words of the outbox. Knows no connection and no settings."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import aiohttp
+from discord.errors import HTTPException
+
+from palinurus.channels.discord.wire import Limited
+from palinurus.channels.kit import File
+from palinurus.core.format.render import render
+from palinurus.core.types.channel import NotSent, Poll, Trouble
+from palinurus.core.types.outbound import Button
+
+LIMIT = 2000  # characters of one message
+ROW = 5  # buttons side by side
+BUTTONS = 25
+CUSTOM = 100  # characters behind a button
+LABEL = 80
+FILES = 10  # of one message
+NONCE = 24
+SPOKEN = "="  # a button's own text follows; otherwise "#" and the key of a longer one
+KEYED = "#"
+
+_STYLES = {"": 2, "good": 3, "bad": 4}
+# Nobody is woken by what a model writes, except a person it names.
+_MENTIONS = {"parse": ["users"], "replied_user": False}
+
+# Discord's own numbers first; a status decides where there is none.
+CODES: dict[int, tuple[Trouble, str]] = {
+    10003: ("gone", "there is no such channel"),
+    10004: ("gone", "there is no such server"),
+    10008: ("refused", "there is no such message"),
+    20016: ("limited", "the channel has slow mode"),
+    20028: ("limited", "too much is written into this channel"),
+    40005: ("media", "the file is too large for Discord"),
+    40060: ("refused", "this was answered already"),
+    40062: ("limited", "Discord is being asked too much"),
+    50001: ("gone", "the bot cannot see this channel; give it the permission View Channel"),
+    50006: ("refused", "the message is empty"),
+    50007: ("blocked", "this person takes no direct messages from the bot"),
+    50008: ("refused", "this kind of channel takes no messages"),
+    50013: ("refused", "the bot lacks a permission in this channel: Send Messages, Attach Files or Add Reactions"),
+    50045: ("media", "the file is too large for Discord"),
+    50083: ("refused", "the thread is archived"),
+    50278: ("blocked", "this person shares no server with the bot any more"),
+    160005: ("refused", "the thread is locked"),
+    200000: ("refused", "a rule of the server holds the message back"),
+    200001: ("refused", "a rule of the server holds the message back"),
+    240000: ("refused", "Discord takes a link in it for harmful"),
+}
+STATUSES: dict[int, tuple[Trouble, str]] = {
+    401: ("signed_out", "the bot token is not taken any more"),
+    403: ("refused", "Discord forbids it"),
+    404: ("gone", "Discord does not find it"),
+    413: ("media", "the file is too large for Discord"),
+    503: ("down", "Discord is not available"),
+}
+_MARKS = re.compile(r"(https?://\S+)|([\\*_`~|\[]|^[ \t]*[>#-])", re.MULTILINE)  # addresses stay as they are
+_LONG = "BASE_TYPE_MAX_LENGTH"
+_INVALID = 50035
+
+
+def nonce(client_id: str) -> str:
+    """What Discord knows a repeated message by; it takes at most 25 characters."""
+    return hashlib.sha256(client_id.encode()).hexdigest()[:NONCE]
+
+
+def written(text: str, plain: bool) -> str:
+    """The content of a message. Discord always reads marks, so a plain text has them escaped where that fits."""
+    if not plain:
+        return render(text, "discord").text.strip()
+    text = text.encode("utf-8", "replace").decode()  # half a character would spoil the whole request
+    escaped = _MARKS.sub(lambda match: match[1] or match[2][:-1] + "\\" + match[2][-1], text).strip()
+    return escaped if len(escaped) <= LIMIT else text.strip()
+
+
+def content(text: str, buttons: Sequence[Button]) -> dict[str, Any]:
+    """What a message and an edit have in common."""
+    return {"content": text, "components": _rows(buttons), "allowed_mentions": _MENTIONS}
+
+
+def new(text: str, buttons: Sequence[Button], client_id: str, reply_to: str) -> dict[str, Any]:
+    """The body of a new message."""
+    body = {**content(text, buttons), "nonce": nonce(client_id), "enforce_nonce": True}
+    if reply_to.isdigit():
+        body["message_reference"] = {"message_id": reply_to, "fail_if_not_exists": False}
+    return body
+
+
+def poll(act: Poll) -> dict[str, Any]:
+    """The body of a poll; it is open for a day."""
+    answers = [{"poll_media": {"text": option[:55]}} for option in act.options[:10]]
+    question = {"text": act.question[:300]}
+    return {"poll": {"question": question, "answers": answers, "duration": 24, "allow_multiselect": act.several}}
+
+
+def form(body: Mapping[str, Any], files: Sequence[File]) -> list[dict[str, Any]]:
+    """The same with files, as fields of a form."""
+    attached = [{"id": number, "filename": file.name} for number, file in enumerate(files)]
+    text = json.dumps({**body, "attachments": attached})
+    return [
+        {"name": "payload_json", "value": text, "content_type": "application/json"},
+        *(
+            {"name": f"files[{number}]", "value": file.data, "filename": file.name, "content_type": file.mime}
+            for number, file in enumerate(files)
+        ),
+    ]
+
+
+def key(text: str) -> str:
+    """Under which a text too long for a button is kept."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def behind(text: str, number: int) -> str:
+    """What stands behind the button: its text, or the key of that. The number keeps equal ones apart."""
+    own = f"{number}{SPOKEN}{text}"
+    return own if len(own) <= CUSTOM else f"{number}{KEYED}{key(text)}"
+
+
+def failed(exc: Exception) -> NotSent:
+    """What an exception of `Rest.request` means. Says nothing that is in the request."""
+    if isinstance(exc, Limited):
+        return NotSent("Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere)
+    if isinstance(exc, HTTPException):
+        return _answered(exc)
+    unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
+    if isinstance(exc, unsent):
+        return NotSent("Discord cannot be reached")
+    if isinstance(exc, (aiohttp.ClientError, asyncio.TimeoutError, OSError)):
+        return NotSent("the connection to Discord broke", "cut")
+    return NotSent(f"unexpected: {type(exc).__name__}", "refused")
+
+
+def _answered(exc: HTTPException) -> NotSent:
+    if exc.code == _INVALID and _LONG in json.dumps(getattr(exc, "_errors", None) or {}):
+        return NotSent("the message is too long for Discord", "long")
+    found = CODES.get(exc.code) or STATUSES.get(exc.status)
+    if found is not None:
+        return NotSent(found[1], found[0])
+    if exc.status >= 500:
+        return NotSent(f"Discord answered {exc.status}", "cut")
+    return NotSent(f"Discord refused it ({exc.status}, {exc.code}): {exc.text[:200]}", "refused")
+
+
+def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:
+    made = [
+        {
+            "type": 2,
+            "style": _STYLES[button.style],
+            "label": button.label[:LABEL],
+            "custom_id": behind(button.text, number),
+        }
+        for number, button in enumerate(buttons[:BUTTONS])
+    ]
+    return [{"type": 1, "components": made[start : start + ROW]} for start in range(0, len(made), ROW)]

@@ -1,0 +1,1 @@
+"""IRC, with a small client of our own."""

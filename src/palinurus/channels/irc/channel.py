@@ -1,0 +1,274 @@
+"""The channel: one nick on one network. IRC acknowledges nothing and repeats nothing: after our lines we ask the server
+for a sign (PING) and take what it complains about until then as the answer; what is said while we are away comes only
+where the server keeps history (chathistory).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import re
+import secrets
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.irc import outbound
+from palinurus.channels.irc.inbound import CHANNELS, heard
+from palinurus.channels.irc.line import Line, line
+from palinurus.channels.irc.session import Plan, Refusal, Session
+from palinurus.channels.irc.wire import Broken, Where, Wire, connect
+from palinurus.channels.kit import Kit
+from palinurus.channels.patience import NOTICE, Hands, handed
+from palinurus.config.secrets import Secret
+from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Inbound
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import ConfigError, Problem
+
+log = logging.getLogger(__name__)
+
+PACE = 1.5  # seconds between two lines, after a burst
+ANSWER = 60.0  # seconds until the server must have taken our lines
+KEEP = 60.0  # seconds between tries for rooms we are not in and for our own nick
+RETRY = 300.0  # seconds after a refusal
+SAVE = 5.0  # seconds between two writes of how far we have read
+HISTORY = 100  # messages asked for after an absence
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def make(kit: Kit) -> Irc:
+    """Raises ConfigError without host or nick, and where a password would travel readable."""
+    wrong = [Problem(f"channels.irc.{key}", "is missing") for key in ("host", "nick") if not kit.text(key)]
+    if wrong:
+        raise ConfigError(tuple(wrong))
+    plan, tls = _plan(kit), kit.own.get("tls") is not False
+    host = kit.text("host")
+    if not tls and host not in _LOCAL and (plan.secret or plan.password):
+        hint = "leave tls on, or remove the password"
+        raise ConfigError((Problem("channels.irc.tls", "without it the password can be read on the way", hint=hint),))
+    port = kit.own.get("port")
+    where = Where(host, port if isinstance(port, int) else 6697 if tls else 6667, tls, kit.text("tlsCaFile"))
+    return Irc(kit, plan, where)
+
+
+def _plan(kit: Kit) -> Plan:
+    services = kit.own.get("nickserv")
+    services = services if isinstance(services, dict) and services.get("enabled") is not False else {}
+    rooms = kit.own.get("channels")
+    named = [*(rooms if isinstance(rooms, list) else []), *kit.settings.groups]
+    nick = kit.text("nick")
+    return Plan(
+        nick,
+        re.sub(r"[^\w-]", "", kit.text("username", "palinurus"))[:10] or "palinurus",
+        kit.text("realname", "Palinurus, a personal agent"),
+        tuple(dict.fromkeys(str(room) for room in named if str(room).startswith(CHANNELS))),
+        kit.account,
+        str(services.get("account") or ""),
+        _secret(services.get("password")),
+        _secret(kit.own.get("password")),
+        str(services.get("service") or "NickServ"),
+    )
+
+
+def _secret(value: object) -> Secret:
+    return value if isinstance(value, Secret) else Secret(value) if isinstance(value, str) else Secret()
+
+
+class _Waiting:
+    """Lines of ours whose fate is not known yet."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+        self.token = f"sent-{secrets.token_hex(6)}"
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.failed: NotSent | None = None
+        self.ids: list[str] = []
+
+
+class Irc(Basic):
+    """Implements `Channel`."""
+
+    name = "irc"
+    abilities = Abilities("irc", outbound.LIMIT, "bytes")
+
+    def __init__(self, kit: Kit, plan: Plan, where: Where) -> None:
+        super().__init__()
+        self._kit = kit
+        self._plan = plan
+        self._where = where
+        pace = kit.own.get("paceMs")
+        self._pace = pace / 1000 if isinstance(pace, int) and pace >= 0 else PACE
+        self._wire: Wire | None = None
+        self._session = Session(plan)
+        self._waiting: _Waiting | None = None
+        self._turn = asyncio.Lock()
+        self._notices: set[asyncio.Task[object]] = set()
+        self._saved = -SAVE
+        self._began = f"{kit.clock.now():x}"
+        self._count = itertools.count(1)
+        self._seen = self._newest = ""  # how far all is on disk, and the newest that is
+        self._open = 0  # messages that are not on disk yet
+
+    async def run(self, submit: Submit) -> None:
+        self._seen = (await self._kit.memo.get("seen") or b"").decode()
+        self._open = 0
+        hands: Hands[tuple[Inbound, str]] = Hands(lambda found: self._take(*found, submit), self._overrun)
+        backoff = Backoff(1.0 if self._pace else 0.05)
+        try:
+            while True:
+                try:
+                    await self._serve(backoff, hands)
+                except Broken as exc:
+                    self.became("reconnecting", str(exc))
+                    wait = backoff.wait()
+                except Refusal as exc:
+                    self.became("signed_out" if exc.login else "failed", str(exc))
+                    wait = RETRY
+                await self._kit.clock.sleep(wait)
+        finally:
+            await hands.close()
+
+    async def _serve(self, backoff: Backoff, hands: Hands[tuple[Inbound, str]]) -> None:
+        """One connection, until it ends."""
+        wire = await connect(self._where, self._kit.clock, self._pace)
+        session = self._session = Session(self._plan)
+        keeper: asyncio.Task[None] | None = None
+        lines = wire.lines()
+        try:
+            wire.now(*session.opening())
+            async for got in lines:
+                if got.command == "ERROR":
+                    raise Broken(f"the server hangs up: {got.params[-1][:200] if got.params else ''}")
+                wire.now(*session.feed(got))
+                if session.ready and keeper is None:
+                    backoff.reset()
+                    self._wire = wire
+                    keeper = asyncio.ensure_future(self._keep(wire, session))
+                    self._catch_up(wire, session)
+                if keeper is not None:
+                    self._told(session)
+                if (found := self._heard(got, session, wire)) is not None:
+                    self._open += hands.give(found.target.to, (found, got.tags.get("time", "")))
+        finally:
+            self._wire = None
+            await lines.aclose()
+            wire.now(line("QUIT", "see you"))
+            wire.close()
+            if keeper is not None:
+                keeper.cancel()
+            if self._waiting is not None and not self._waiting.done.done():
+                self._waiting.done.set_exception(Broken("the connection broke"))
+
+    def _told(self, session: Session) -> None:
+        out = [f"{room}: {why[:80]}" for room, why in session.refused.items()]
+        detail = f"not in {'; '.join(out)}" if out else ""
+        if self._status.state != "ready" or self._status.detail != detail or self._status.me != session.nick:
+            self.became("ready", detail, session.nick)
+
+    async def _keep(self, wire: Wire, session: Session) -> None:
+        """Rooms we were put out of, and our own nick: asked for again and again."""
+        try:
+            while True:
+                await self._kit.clock.sleep(KEEP)
+                for room in session.missing():
+                    await wire.paced(line("JOIN", room))
+                if session.fold(session.nick) != session.fold(self._plan.nick):
+                    await wire.paced(line("NICK", self._plan.nick))
+        except Broken:
+            pass  # the reader says so
+
+    # --- in
+
+    def _heard(self, got: Line, session: Session, wire: Wire) -> Inbound | None:
+        if self._waiting is not None:
+            self._fate(got, self._waiting, session)
+        if got.command == "CHATHISTORY" and got.get(0) == "TARGETS" and not got.get(1).startswith(CHANNELS):
+            wire.now(self._history("AFTER", got.get(1)))
+        return heard(got, session.here, f"{self._began}-{next(self._count)}", self._kit.clock.now())
+
+    async def _take(self, found: Inbound, at: str, submit: Submit) -> None:
+        try:
+            await handed(submit, found, self._kit.clock)
+        finally:
+            self._open -= 1
+        if _STAMP.fullmatch(at):
+            self._newest = max(self._newest, at)
+        # While any message waits, history is still wanted from before it.
+        if self._open or self._newest <= self._seen:
+            return
+        self._seen = self._newest
+        now = self._kit.clock.monotonic()
+        if now >= self._saved + SAVE:
+            self._saved = now
+            await self._kit.memo.put("seen", self._seen.encode())
+
+    def _overrun(self, found: tuple[Inbound, str]) -> None:
+        """Somebody writes faster than his messages can be kept: he is told once."""
+        reply = Reply(found[0].target, NOTICE, f"full-{found[0].event}", "notice")
+        task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
+
+    def _catch_up(self, wire: Wire, session: Session) -> None:
+        """Ask for what was said while we were away, where the server keeps it. Ids make what we know harmless."""
+        if not self._seen or not session.caps & {"chathistory", "draft/chathistory"}:
+            return
+        for room in session.joined:
+            wire.now(self._history("AFTER", room))
+        wire.now(f"CHATHISTORY TARGETS timestamp={self._seen} timestamp=2999-01-01T00:00:00.000Z 50\r\n".encode())
+
+    def _history(self, how: str, target: str) -> bytes:
+        clean = re.sub(r"[\s:]", "", target)
+        return f"CHATHISTORY {how} {clean} timestamp={self._seen} {HISTORY}\r\n".encode()
+
+    # --- out
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        async with self._turn:
+            wire, session = self._wire, self._session
+            if wire is None:
+                return NotSent("IRC is not connected")
+            to, taken = self._whither(reply.target.to, session)
+            if taken:
+                return NotSent(f"the nick {to} is held by somebody else now", "gone")
+            if [one for one in reply.media if not one.startswith(("http://", "https://"))]:
+                return NotSent("IRC takes no files", "media")
+            rows = outbound.texts(reply, outbound.prefix(session.mask, session.nick, to))
+            waits = self._waiting = _Waiting(session.fold(to))
+            try:
+                return await self._shown(wire, to, rows, waits, reply.client_id)
+            finally:
+                self._waiting = None
+
+    def _whither(self, to: str, session: Session) -> tuple[str, bool]:
+        """The name to write to, and whether it has come to mean somebody else than the one who wrote to us."""
+        nick, found, home = to.partition("!")
+        if not found or to.startswith(CHANNELS):
+            return re.sub(r"[\s,:]", "", to), False
+        seen = session.masks.get(session.fold(nick), "")
+        return re.sub(r"[\s,:]", "", nick), bool(seen) and seen.partition("!")[2] != home
+
+    async def _shown(self, wire: Wire, to: str, rows: list[str], waits: _Waiting, client: str) -> Sent | NotSent:
+        begun = False
+        try:
+            for row in rows:
+                await wire.paced(line("PRIVMSG", to, row))
+                begun = True
+            wire.now(line("PING", waits.token))
+            async with asyncio.timeout(ANSWER):
+                await waits.done
+        except (Broken, TimeoutError) as exc:
+            return NotSent(str(exc) or "the server did not answer", "cut" if begun else "down")
+        return waits.failed or Sent(waits.ids[-1] if waits.ids else client)
+
+    def _fate(self, got: Line, waits: _Waiting, session: Session) -> None:
+        """What a line says about the message we wait for."""
+        if got.command == "PONG" and got.params[-1] == waits.token and not waits.done.done():
+            waits.done.set_result(None)
+        elif got.command == "PRIVMSG" and session.fold(got.nick) == session.fold(session.nick):
+            if "msgid" in got.tags and session.fold(got.get(0)) == waits.target:
+                waits.ids.append(got.tags["msgid"])
+        elif got.command in ("263", "FAIL") or session.fold(got.get(1)) == waits.target:
+            waits.failed = outbound.refused(got) or waits.failed

@@ -1,0 +1,109 @@
+"""A line of IRC -> `Inbound`. Pure.
+
+Identity is the services account where the server tells it (account-tag); else nick!user@host, which others may come to
+hold. A nick alone is never an identity. Left out: notices, CTCP (but for /me), servers, services, and ourselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from palinurus.channels.irc.line import Line, folded, plain
+from palinurus.core.types.inbound import Inbound, Sender, Target
+
+SERVICES = frozenset(
+    (
+        "nickserv",
+        "chanserv",
+        "memoserv",
+        "operserv",
+        "botserv",
+        "hostserv",
+        "saslserv",
+        "helpserv",
+        "global",
+        "statserv",
+    )
+)
+CHANNELS = ("#", "&", "+", "!")
+_STATUS = re.compile(r"^[~&@%+]+(?=[#&])")  # said to those who have a rank in a room
+
+
+class Here(NamedTuple):
+    """What the connection knows: our nick, who is logged in (nick -> account), how names are compared."""
+
+    nick: str
+    account: str = "default"  # of the config
+    mapping: str = "rfc1459"
+    logins: Mapping[str, str] = {}
+
+
+def heard(line: Line, here: Here, fallback: str, now: int) -> Inbound | None:
+    """The message in a PRIVMSG. `fallback` is its id where the server gives none."""
+    if line.command != "PRIVMSG" or len(line.params) != 2 or not said_by_person(line, here):
+        return None
+    where, said = line.params
+    text = _action(said, line.nick)
+    if text is None:
+        return None
+    room = _STATUS.sub("", where)
+    group = room.startswith(CHANNELS)
+    text, mentioned = _mention(plain(text).strip(), here) if group else (plain(text).strip(), False)
+    if not text and not mentioned:
+        return None
+    at = moment(line.tags.get("time", "")) or now
+    return Inbound(
+        Target("irc", folded(room, here.mapping) if group else line.source, here.account),
+        sender(line, here),
+        line.tags.get("msgid") or fallback,
+        text,
+        at,
+        "group" if group else "direct",
+        mentioned=mentioned,
+        title=room if group else "",
+    )
+
+
+def said_by_person(line: Line, here: Here) -> bool:
+    """Not a server, not a service, not us."""
+    if "!" not in line.source:
+        return False
+    low = folded(line.nick, here.mapping)
+    return low != folded(here.nick, here.mapping) and low not in SERVICES and not low.startswith("*")
+
+
+def sender(line: Line, here: Here) -> Sender:
+    """Who wrote. The tag of the line itself goes before what we remember."""
+    account = line.tags.get("account") or here.logins.get(folded(line.nick, here.mapping), "")
+    bot = "bot" in line.tags or "draft/bot" in line.tags
+    if account:
+        return Sender(account, line.nick, bot=bot, also=(line.source,))
+    return Sender(line.source, line.nick, bot=bot)
+
+
+def _action(text: str, nick: str) -> str | None:
+    """CTCP is for programs and left out; /me is something a person says."""
+    if not text.startswith("\x01"):
+        return text
+    kind, _, rest = text.strip("\x01").partition(" ")
+    return f"* {nick} {rest}" if kind == "ACTION" and rest else None
+
+
+def _mention(text: str, here: Here) -> tuple[str, bool]:
+    """Without our name at its begin; and whether we are named anywhere."""
+    low, nick = folded(text, here.mapping), re.escape(folded(here.nick, here.mapping))
+    head = re.match(rf"@?{nick}(?:[:,]+\s*|\s+|$)", low)
+    if head:
+        return text[head.end() :], True
+    return text, re.search(rf"(?<![\w-]){nick}(?![\w-])", low) is not None
+
+
+def moment(text: str) -> int:
+    """Milliseconds of a server-time; 0 if it is none."""
+    try:
+        return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000) if text else 0
+    except ValueError:
+        return 0

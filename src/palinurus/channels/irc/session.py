@@ -1,0 +1,239 @@
+"""One connection's state as the server's lines change it: capabilities, login, nick, rooms. Pure: `feed` takes a line
+and says what to send; when `ready` is set we are in.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from typing import NamedTuple
+
+from palinurus.channels.irc.inbound import Here
+from palinurus.channels.irc.line import Line, folded, line
+from palinurus.config.secrets import Secret
+
+WANTED = (
+    "message-tags", "server-time", "account-tag", "account-notify", "extended-join", "echo-message", "batch",
+    "draft/chathistory", "chathistory",
+)  # fmt: skip
+_LOGINS = 5000  # nicks whose login is remembered
+_NO_ROOM = frozenset(("403", "405", "407", "471", "473", "474", "475", "476", "477", "480"))
+
+
+class Plan(NamedTuple):
+    """What the config says about who we are."""
+
+    nick: str
+    username: str
+    realname: str
+    rooms: tuple[str, ...]
+    account: str  # of the config
+    login: str = ""  # at the services; "" = the nick
+    secret: Secret = Secret()  # at the services
+    password: Secret = Secret()  # of the server
+    service: str = "NickServ"
+
+
+class Refusal(Exception):
+    """The server does not let us in; its text is for people. `login`: our credentials are wrong."""
+
+    def __init__(self, why: str, login: bool = False) -> None:
+        super().__init__(why)
+        self.login = login
+
+
+class Session:
+    """`feed` every line; send what it returns."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.nick = plan.nick
+        self.mask = ""
+        self.mapping = "rfc1459"
+        self.caps: set[str] = set()
+        self.logins: dict[str, str] = {}
+        self.masks: dict[str, str] = {}  # nick -> nick!user@host, as last seen
+        self.joined: set[str] = set()
+        self.refused: dict[str, str] = {}  # room -> why we are not in it
+        self.welcome = False
+        self.ready = False
+        self._offered: set[str] = set()
+        self._tries = 0
+        self._token = f"ready-{secrets.token_hex(4)}"
+
+    @property
+    def here(self) -> Here:
+        # Where every line of a person who is logged in says so, one that does not is of somebody who is not.
+        logins = {} if "account-tag" in self.caps else self.logins
+        return Here(self.nick, self.plan.account, self.mapping, logins)
+
+    def fold(self, name: str) -> str:
+        return folded(name, self.mapping)
+
+    def opening(self) -> list[bytes]:
+        """The first lines."""
+        first = [line("PASS", self.plan.password.reveal())] if self.plan.password else []
+        user = b"USER %s 0 * " % self.plan.username.encode() + line("", self.plan.realname).lstrip()
+        return [b"CAP LS 302\r\n", *first, line("NICK", self.nick), user]
+
+    def feed(self, got: Line) -> list[bytes]:
+        """Take in a line. Raises Refusal."""
+        if "!" in got.source:
+            self._saw(got)
+        handler = _HANDLERS.get(got.command)
+        if handler is not None:
+            return handler(self, got)
+        if got.command in _NO_ROOM and self.welcome:
+            self.refused[self.fold(got.get(1))] = got.params[-1]
+        return []
+
+    def missing(self) -> list[str]:
+        """Rooms we want to be in and are not."""
+        return [room for room in self.plan.rooms if self.fold(room) not in self.joined]
+
+    def _saw(self, got: Line) -> None:
+        low = self.fold(got.nick)
+        if low == self.fold(self.nick):
+            self.mask = got.source
+        self.masks[low] = got.source
+        for known in (self.masks, self.logins):
+            while len(known) > _LOGINS:
+                known.pop(next(iter(known)))
+
+    # --- coming in
+
+    def _cap(self, got: Line) -> list[bytes]:
+        verb, more, names = got.get(1), got.get(2) == "*", got.params[-1].split()
+        if verb == "LS":
+            self._offered |= {name.partition("=")[0] for name in names}
+            return [] if more else self._ask()
+        if verb == "ACK":
+            self.caps |= set(names)
+            return [b"AUTHENTICATE PLAIN\r\n"] if "sasl" in names else [b"CAP END\r\n"]
+        if verb == "DEL":
+            self.caps -= set(names)
+        return [b"CAP END\r\n"] if verb == "NAK" else []
+
+    def _ask(self) -> list[bytes]:
+        wanted = [name for name in WANTED if name in self._offered]
+        if self.plan.secret and "sasl" in self._offered:
+            wanted.append("sasl")
+        return [line("CAP", "REQ", " ".join(wanted))] if wanted else [b"CAP END\r\n"]
+
+    def _authenticate(self, got: Line) -> list[bytes]:
+        who = self.plan.login or self.plan.nick
+        word = base64.b64encode(f"{who}\0{who}\0{self.plan.secret.reveal()}".encode()).decode()
+        rows = [word[at : at + 400] for at in range(0, len(word), 400)]
+        if len(rows[-1]) == 400:
+            rows.append("+")
+        return [f"AUTHENTICATE {row}\r\n".encode() for row in rows]
+
+    def _in(self, got: Line) -> list[bytes]:
+        return [b"CAP END\r\n"]
+
+    def _wrong(self, got: Line) -> list[bytes]:
+        raise Refusal(f"the login was refused ({got.params[-1][:100]}); check nickserv.password", login=True)
+
+    def _shut(self, got: Line) -> list[bytes]:
+        raise Refusal(f"the server refuses us: {got.params[-1][:200]}", login=got.command == "464")
+
+    def _taken(self, got: Line) -> list[bytes]:
+        """Our nick is somebody else's: another one, until we may have ours."""
+        if self.welcome:
+            return []
+        self._tries += 1
+        wanted = self.plan.nick
+        self.nick = wanted + "_" * self._tries if self._tries < 4 else f"{wanted[:5]}{secrets.token_hex(2)}"
+        return [line("NICK", self.nick)]
+
+    def _bad_nick(self, got: Line) -> list[bytes]:
+        if self.welcome:
+            return []
+        raise Refusal(f"the server does not take the nick {self.nick!r}; set another as channels.irc.nick")
+
+    def _welcome(self, got: Line) -> list[bytes]:
+        self.welcome = True
+        self.nick = got.get(0) or self.nick
+        return []
+
+    def _supports(self, got: Line) -> list[bytes]:
+        for one in got.params[1:-1]:
+            key, _, value = one.partition("=")
+            if key == "CASEMAPPING":
+                self.mapping = value
+            elif key == "BOT" and len(value) == 1:
+                return [line("MODE", self.nick, f"+{value}")]
+        return []
+
+    def _motd(self, got: Line) -> list[bytes]:
+        """We are in: log in the old way if there was no other, enter the rooms, and ask when that is done."""
+        out: list[bytes] = []
+        if self.plan.secret and "sasl" not in self.caps:
+            out.append(line("PRIVMSG", self.plan.service, f"IDENTIFY {self.plan.secret.reveal()}"))
+        out += [line("JOIN", room) for room in self.plan.rooms]
+        return [*out, line("PING", self._token)]
+
+    def _pong(self, got: Line) -> list[bytes]:
+        if got.params and got.params[-1] == self._token:
+            self.ready = True
+        return []
+
+    def _ping(self, got: Line) -> list[bytes]:
+        return [line("PONG", got.get(0))]
+
+    # --- who is who
+
+    def _nick(self, got: Line) -> list[bytes]:
+        old, new = self.fold(got.nick), self.fold(got.get(0))
+        self.masks.pop(old, None)
+        self.masks[new] = f"{got.get(0)}!{got.source.partition('!')[2]}"
+        self.logins.pop(new, None)
+        if old in self.logins:
+            self.logins[new] = self.logins.pop(old)
+        if old == self.fold(self.nick):
+            self.nick, self.mask = got.get(0), self.masks[new]
+        return []
+
+    def _join(self, got: Line) -> list[bytes]:
+        if self.fold(got.nick) == self.fold(self.nick):
+            self.joined.add(self.fold(got.get(0)))
+            self.refused.pop(self.fold(got.get(0)), None)
+        elif "extended-join" in self.caps:
+            self._logged(got, got.get(1))
+        return []
+
+    def _part(self, got: Line) -> list[bytes]:
+        """Who shares no room with us may give his nick to another without our seeing it: his login is forgotten."""
+        out = self.fold(got.get(1) if got.command == "KICK" else got.nick)
+        self.logins.pop(out, None)
+        if out == self.fold(self.nick):
+            self.joined.discard(self.fold(got.get(0)))
+            self.logins.clear()
+        return []
+
+    def _account(self, got: Line) -> list[bytes]:
+        self._logged(got, got.get(0))
+        return []
+
+    def _logged(self, got: Line, account: str) -> None:
+        low = self.fold(got.nick)
+        if account and account != "*":
+            self.logins[low] = account
+        else:
+            self.logins.pop(low, None)
+
+    def _quit(self, got: Line) -> list[bytes]:
+        self.logins.pop(self.fold(got.nick), None)
+        self.masks.pop(self.fold(got.nick), None)
+        return []
+
+
+_HANDLERS = {
+    "CAP": Session._cap, "AUTHENTICATE": Session._authenticate, "903": Session._in, "907": Session._in,
+    "902": Session._wrong, "904": Session._wrong, "905": Session._wrong, "906": Session._wrong,
+    "433": Session._taken, "436": Session._taken, "437": Session._taken,
+    "432": Session._bad_nick, "464": Session._shut, "465": Session._shut,
+    "001": Session._welcome, "005": Session._supports, "376": Session._motd, "422": Session._motd,
+    "PONG": Session._pong, "PING": Session._ping, "NICK": Session._nick, "JOIN": Session._join, "PART": Session._part,
+    "KICK": Session._part, "ACCOUNT": Session._account, "QUIT": Session._quit,
+}  # fmt: skip

@@ -1,0 +1,297 @@
+"""The Matrix channel: one account on one homeserver, over plain HTTP calls. Knows the stream of the server (`sync`)
+and what is acknowledged when: the place in the stream is kept only when all before it is on disk.
+
+Rooms with end-to-end encryption cannot be read: this account holds no keys. Said in the log and in `status`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import aiohttp
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.files import brought
+from palinurus.channels.kit import Kit
+from palinurus.channels.matrix import inbound as words
+from palinurus.channels.matrix.login import Login
+from palinurus.channels.matrix.outbound import Calls, path
+from palinurus.channels.matrix.posts import MEDIA, TYPING, Posts
+from palinurus.channels.matrix.rooms import Rooms
+from palinurus.channels.order import Order
+from palinurus.channels.patience import handed
+from palinurus.core.policy.gate import ALL, entries
+from palinurus.core.types.channel import Abilities, Act, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Inbound, Quote, Target
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import ConfigError, Problem
+
+log = logging.getLogger(__name__)
+
+POLL = 30.0  # seconds the server may wait for something to happen
+GAP = (100, 10)  # events a page, and pages, that are read back after a long absence
+AHEAD = 20  # batches of the stream in hand at once
+PLACE = "since"
+
+_NOTHING: dict[str, Any] = {"types": []}
+_FILTER = {
+    "presence": _NOTHING,
+    "account_data": {"types": ["m.direct"]},
+    "room": {
+        "state": {"types": ["m.room.name", "m.room.member"], "lazy_load_members": True},
+        "timeline": {"limit": 50},
+        "ephemeral": _NOTHING,
+        "account_data": _NOTHING,
+    },
+}
+_FIRST = {**_FILTER, "room": {"state": _NOTHING, "timeline": {"limit": 1}, "ephemeral": _NOTHING}}
+_SIGN_IN = "the homeserver does not take the access token or the password: sign in again and set the new one"
+_SECRET = "a room is encrypted and cannot be read here; use one without encryption"
+
+
+def make(kit: Kit) -> Matrix:
+    """Raises ConfigError without a homeserver or a token."""
+    return Matrix(kit)
+
+
+class Matrix(Basic):
+    """Implements `Channel`."""
+
+    name = "matrix"
+    dedupes = True
+    abilities = Abilities(
+        markup="matrix",
+        limit=4000,  # an event is at most 64 KiB, and an edit holds the text four times
+        acts=frozenset(("typing", "edit", "delete", "react", "pin", "thread", "read")),
+        typing=TYPING,
+        pace=1.5,
+        replies=True,
+        threads=True,
+        media=MEDIA,
+        voice=True,
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        server = kit.text("homeserver")
+        if not server.startswith(("https://", "http://")):
+            hint = 'set it to its address, e.g. "https://matrix.example.org"'
+            raise ConfigError((Problem("channels.matrix.homeserver", "is missing", hint=hint),))
+        self._kit = kit
+        self._login = Login(kit)
+        self._calls = Calls(server, self._login.token)
+        self._rooms = Rooms(kit, self._calls)
+        self._posts = Posts(kit, self._calls, self._rooms)
+        self._backoff = Backoff()
+        self._order = Order()
+        self._commands = frozenset(name for name, _ in kit.commands)
+        self._unread: set[str] = set()  # encrypted rooms that were told of
+        self._kept: asyncio.Task[None] | None = None  # the newest batch on its way to disk
+        self._ahead = 0
+        self._since = ""  # where in the stream we are
+
+    # --- the stream
+
+    async def run(self, submit: Submit) -> None:
+        """Receive until cancelled; ends when the homeserver does not take our token any more."""
+        going: set[asyncio.Task[None]] = set()
+        self._since, self._kept, self._ahead = "", None, 0  # from where all is on disk
+        try:
+            async with aiohttp.ClientSession() as http:
+                self._calls.use(http)
+                while True:
+                    trouble = await self._streamed(submit, going)
+                    if trouble.trouble == "signed_out" and not await self._login.refused(self._calls):
+                        self.became("signed_out", _SIGN_IN)
+                        log.error("matrix, account %s: %s", self._kit.account, _SIGN_IN)
+                        return
+                    self.became("reconnecting", trouble.reason)
+                    log.warning("matrix, account %s: %s; again soon", self._kit.account, trouble.reason)
+                    await self._kit.clock.sleep(trouble.retry_after or self._backoff.wait())
+        finally:
+            for task in going:
+                task.cancel()
+            await asyncio.gather(*going, return_exceptions=True)
+
+    async def _streamed(self, submit: Submit, going: set[asyncio.Task[None]]) -> NotSent:
+        """Follow the stream until something goes wrong."""
+        trouble = await self._introduced()
+        if trouble is not None:
+            return trouble
+        if not self._since and (kept := await self._kit.memo.get(PLACE)):
+            self._since = kept.decode()
+        while True:
+            since = self._since
+            wait = POLL if self.status().state == "ready" else 0.0  # the first answer tells that all is well
+            query = {"filter": json.dumps(_FILTER if since else _FIRST), "timeout": str(int(wait * 1000))}
+            if since:
+                query["since"] = since
+            told = await self._calls.call("GET", path("sync"), query=query, seconds=POLL + 20)
+            if isinstance(told, NotSent):
+                return told
+            following = str(told.get("next_batch") or "")
+            if not following:
+                return NotSent("the homeserver answered without a place in its stream")
+            self._backoff.reset()
+            self.became("ready", _SECRET if self._unread else "", self._rooms.me)
+            await self._batch(told, since, following, submit, going)
+            self._since = following
+            if self._kept is not None and self._kept.done():
+                self._kept.result()  # raises what kept a batch from the disk: all begins anew from the last that is
+
+    async def _introduced(self) -> NotSent | None:
+        trouble = await self._login.ready(self._calls)
+        if trouble is not None or self._rooms.me:
+            return trouble
+        told = await self._calls.call("GET", path("account", "whoami"))
+        if isinstance(told, NotSent):
+            return told
+        self._rooms.me = str(told.get("user_id") or "")
+        await self._rooms.read_direct()
+        return None
+
+    async def _batch(
+        self, told: Mapping[str, Any], since: str, following: str, submit: Submit, going: set[asyncio.Task[None]]
+    ) -> None:
+        """Take one batch. Rooms go side by side, so one that must wait holds up no other; the place in the stream
+        moves on when all of it, and all before it, is on disk."""
+        for event in _events(told, "account_data"):
+            if event.get("type") == "m.direct":
+                self._rooms.directs(words.content(event))
+        rooms = told.get("rooms") or {}
+        tasks = [self._started(self._invited(r, held), going) for r, held in (rooms.get("invite") or {}).items()]
+        if since:  # at the very first start, what was said before is not for us
+            for room, held in (rooms.get("join") or {}).items():
+                tasks.append(self._started(self._told(room, held, since, submit), going))
+        self._ahead += 1
+        self._kept = self._started(self._keep(self._kept, tasks, following), going)
+        while self._ahead > AHEAD:
+            await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+
+    def _started(self, work: Any, going: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        going.add(task)
+        task.add_done_callback(going.discard)
+        return task
+
+    async def _keep(self, before: asyncio.Task[None] | None, tasks: list[asyncio.Task[None]], place: str) -> None:
+        try:
+            await asyncio.gather(*tasks)
+            if before is not None:
+                await before
+            await self._kit.memo.put(PLACE, place.encode())
+        finally:
+            self._ahead -= 1
+
+    # --- rooms
+
+    async def _invited(self, room: str, held: Mapping[str, Any]) -> None:
+        """Join where somebody we may listen to asks us in. Who may speak there is decided by message."""
+        state = [e for e in _events(held, "invite_state") if e.get("type") == "m.room.member"]
+        mine = [e for e in state if e.get("state_key") == self._rooms.me]
+        who = str(mine[-1].get("sender") or "") if mine else ""
+        if not who or not self._welcome(who, direct=bool(words.content(mine[-1]).get("is_direct"))):
+            log.warning("matrix: %s asks us into %s; not joined (allowFrom, groupAllowFrom, autoJoin)", who, room)
+            return
+        self._rooms.changed(room)
+        backoff = Backoff()
+        while isinstance(done := await self._calls.call("POST", path("rooms", room, "join"), {}), NotSent):
+            log.warning("matrix: cannot join %s: %s", room, done.reason)
+            if done.trouble not in ("down", "cut", "limited"):
+                return
+            await self._kit.clock.sleep(done.retry_after or backoff.wait())
+
+    def _welcome(self, who: str, *, direct: bool) -> bool:
+        settings, rule = self._kit.settings, self._kit.text("autoJoin", "allowlist")
+        if rule != "allowlist":
+            return rule == "always"
+        if {ALL, who} & entries((*settings.allow_from, *settings.group_allow_from), self.name):
+            return True
+        return direct and settings.dm in ("pairing", "open")  # there a stranger is to be answered
+
+    async def _told(self, room: str, held: Mapping[str, Any], since: str, submit: Submit) -> None:
+        """What happened in a room, in order."""
+        timeline = held.get("timeline") or {}
+        events = [e for e in timeline.get("events") or () if isinstance(e, Mapping)]
+        async with self._order.turn(room):
+            events, new = words.since_joined(events, self._rooms.me)
+            if timeline.get("limited") and timeline.get("prev_batch") and not new:
+                events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
+            if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
+                self._rooms.changed(room)
+            for event in events:
+                try:
+                    heard = await self._heard(room, event)
+                except Exception:  # border: one strange event stops no other
+                    log.exception("matrix, account %s: an event could not be read", self._kit.account)
+                    continue
+                if heard is not None:
+                    await handed(submit, heard, self._kit.clock)
+
+    async def _missed(self, room: str, start: str, since: str) -> list[Mapping[str, Any]]:
+        """What the server left out because it was much: read back until where we were, or where we came in."""
+        found: list[Mapping[str, Any]] = []
+        limit, pages = GAP
+        for _ in range(pages):
+            query = {"dir": "b", "limit": str(limit), "from": start, "to": since}
+            told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
+            if isinstance(told, NotSent):
+                log.warning("matrix: what was said in %s meanwhile cannot be read: %s", room, told.reason)
+                break
+            page = [e for e in told.get("chunk") or () if isinstance(e, Mapping)]
+            found += page
+            ours, new = words.since_joined(list(reversed(found)), self._rooms.me)
+            if new:
+                return ours
+            start = str(told.get("end") or "")
+            if not start or not page:
+                break
+        return list(reversed(found))
+
+    async def _heard(self, room: str, event: Mapping[str, Any]) -> Inbound | None:
+        if event.get("type") == "m.room.encrypted":
+            self._sealed(room)
+            return None
+        if not words.said(event, self._rooms.me):
+            return None
+        heard = words.message(event, room, await self._around(room, event))
+        return await brought(self._kit, heard.inbound, heard.files, self._rooms.file) if heard is not None else None
+
+    async def _around(self, room: str, event: Mapping[str, Any]) -> words.Around:
+        known, me = await self._rooms.get(room), self._rooms.me
+        names = known.names if known else {}
+        quote: Quote | None = None
+        if target := words.answered(event) or words.thread(event):
+            quote = words.quote(await self._rooms.event(room, target))
+        kind = self._rooms.kind(room, known)
+        title = known.title if known and kind != "direct" else ""
+        name = names.get(str(event.get("sender")), "")
+        return words.Around(me, self._kit.account, kind, title, name, names.get(me, ""), quote, self._commands)
+
+    def _sealed(self, room: str) -> None:
+        if room not in self._unread:
+            self._unread.add(room)
+            log.warning("matrix: %s is encrypted and cannot be read here", room)
+            self.became("ready", _SECRET)
+
+    # --- what we say
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        return await self._posts.send(reply)
+
+    async def find(self, reply: Reply) -> Sent | None:
+        return await self._posts.find(reply)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        return await self._posts.act(target, act)
+
+
+def _events(held: Mapping[str, Any], key: str) -> Iterable[Mapping[str, Any]]:
+    section = held.get(key)
+    found = section.get("events") if isinstance(section, Mapping) else None
+    return [event for event in found or () if isinstance(event, Mapping)]

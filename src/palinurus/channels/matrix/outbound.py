@@ -1,0 +1,202 @@
+"""Calls of a homeserver, what its errors mean for a reply, and the contents of events. Raises nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from palinurus.config.secrets import Secret
+from palinurus.core.format.render import render
+from palinurus.core.types.channel import NotSent, Trouble
+
+CLIENT = "/_matrix/client/v3"
+MARK = "palinurus.client_id"  # in the content of our events: `find` reads it back
+_WHEN = 10.0  # seconds to wait when the server limits without saying how long
+_LARGE = 64 * 1024 * 1024  # bytes of an answer that are read
+
+TROUBLES: dict[str, Trouble] = {
+    "M_LIMIT_EXCEEDED": "limited",
+    "M_UNKNOWN_TOKEN": "signed_out",
+    "M_MISSING_TOKEN": "signed_out",
+    "M_USER_DEACTIVATED": "signed_out",
+    "M_USER_LOCKED": "signed_out",
+    "M_FORBIDDEN": "gone",
+    "M_NOT_FOUND": "gone",
+    "M_GUEST_ACCESS_FORBIDDEN": "gone",
+    "M_TOO_LARGE": "long",
+    "M_BAD_JSON": "markup",
+    "M_NOT_JSON": "markup",
+}
+
+
+class Calls:
+    """The client-server API with one token."""
+
+    def __init__(self, server: str, token: Secret | None) -> None:
+        self._server = server.rstrip("/")
+        self._token = token
+        self._http: aiohttp.ClientSession | None = None
+
+    @property
+    def signed(self) -> bool:
+        """Is there a token to sign with?"""
+        return self._token is not None
+
+    def sign(self, token: Secret | None) -> None:
+        self._token = token
+
+    def use(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        given: Mapping[str, Any] | bytes | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 30.0,
+    ) -> dict[str, Any] | NotSent:
+        """The answer, or what went wrong. `given` is the body: JSON, or bytes as they are."""
+        data = given if isinstance(given, bytes) else None if given is None else json.dumps(given).encode()
+        try:
+            async with self.open(method, path, data, query=query, headers=headers, seconds=seconds) as answer:
+                text = await answer.content.read(_LARGE)
+                while not answer.content.at_eof() and len(text) < _LARGE:
+                    text += await answer.content.read(_LARGE - len(text))
+                told = _object(text)
+                return told if answer.status < 300 else failed(answer.status, told, answer.headers)
+        except aiohttp.ClientConnectorError:
+            return NotSent("the homeserver cannot be reached")
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+            return NotSent(f"the connection to the homeserver broke ({type(exc).__name__})", "cut")
+
+    @asynccontextmanager
+    async def open(
+        self,
+        method: str,
+        path: str,
+        data: bytes | None = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float = 30.0,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A request with our token. Redirects are not followed: the token is for this server only."""
+        own = {"Content-Type": "application/json"}
+        if self._token is not None:
+            own["Authorization"] = f"Bearer {self._token.reveal()}"
+        wait = aiohttp.ClientTimeout(total=seconds)
+        shared = self._http if self._http is not None and not self._http.closed else None
+        http = shared or aiohttp.ClientSession()
+        try:
+            async with http.request(
+                method,
+                self._server + path,
+                data=data,
+                params=query,
+                headers={**own, **(headers or {})},
+                timeout=wait,
+                allow_redirects=False,
+            ) as answer:
+                yield answer
+        finally:
+            if shared is None:
+                await http.close()
+
+
+def failed(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> NotSent:
+    """What an answer that is not ok means."""
+    code = str(told.get("errcode") or "")
+    trouble = TROUBLES.get(code) or _by_status(status)
+    words = str(told.get("error") or "")[:200]
+    reason = f"the homeserver says {code}: {words}" if code else f"the homeserver answered {status}"
+    return NotSent(reason, trouble, _seconds(told, headers) if trouble == "limited" else None)
+
+
+def _by_status(status: int) -> Trouble:
+    if status == 429:
+        return "limited"
+    if status == 413:
+        return "long"
+    return "down" if status >= 500 else "refused"
+
+
+def _seconds(told: Mapping[str, Any], headers: Mapping[str, str]) -> float:
+    wait = told.get("retry_after_ms")
+    if isinstance(wait, (int, float)) and wait >= 0:
+        return float(wait) / 1000
+    try:
+        return max(0.0, float(headers.get("Retry-After", _WHEN)))
+    except ValueError:
+        return _WHEN
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def path(*parts: str, base: str = CLIENT) -> str:
+    """An address of the API; each part is escaped as a whole."""
+    return base + "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def text(words: str, *, plain: bool, notice: bool = False) -> dict[str, Any]:
+    """The content of a message. The empty m.mentions: whatever the text says, nobody is called by it."""
+    made: dict[str, Any] = {"msgtype": "m.notice" if notice else "m.text", "body": words, "m.mentions": {}}
+    if not plain:
+        shown = render(words, "matrix")
+        made["body"] = shown.text
+        if shown.html:
+            made |= {"format": "org.matrix.custom.html", "formatted_body": shown.html}
+    return made
+
+
+def placed(made: dict[str, Any], thread: str, reply_to: str) -> dict[str, Any]:
+    """The content in its thread, or as an answer."""
+    if thread:
+        last = reply_to or thread
+        made["m.relates_to"] = {
+            "rel_type": "m.thread",
+            "event_id": thread,
+            "is_falling_back": not reply_to,
+            "m.in_reply_to": {"event_id": last},
+        }
+    elif reply_to:
+        made["m.relates_to"] = {"m.in_reply_to": {"event_id": reply_to}}
+    return made
+
+
+def edited(made: dict[str, Any], event: str) -> dict[str, Any]:
+    """The content that takes the place of an event; who does not know edits reads it after a star."""
+    return {
+        **made,
+        "body": f"* {made['body']}",
+        "m.new_content": made,
+        "m.relates_to": {"rel_type": "m.replace", "event_id": event},
+    }
+
+
+def file(name: str, mime: str, size: int, address: str, *, voice: bool) -> dict[str, Any]:
+    kinds = {"image": "m.image", "audio": "m.audio", "video": "m.video"}
+    made: dict[str, Any] = {
+        "msgtype": kinds.get(mime.partition("/")[0], "m.file"),
+        "body": name,
+        "filename": name,
+        "url": address,
+        "info": {"mimetype": mime, "size": size},
+        "m.mentions": {},
+    }
+    if voice and made["msgtype"] == "m.audio":
+        made["org.matrix.msc3245.voice"] = {}
+    return made

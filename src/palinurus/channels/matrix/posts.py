@@ -1,0 +1,209 @@
+"""Replies and acts on Matrix. Each event has a transaction id made of our client id: the server shows it once however
+often it is sent. Servers forget these ids after a while; then `find` reads the room back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from palinurus.channels.kit import Kit
+from palinurus.channels.matrix import outbound
+from palinurus.channels.matrix.inbound import content, relation
+from palinurus.channels.matrix.outbound import MARK, Calls, path
+from palinurus.channels.matrix.rooms import Rooms
+from palinurus.core.types.channel import Act, Delete, Edit, NotSent, Pin, React, Read, Sent, Thread, Typing
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.store.ids import new_id
+
+MEDIA = 50 * 1024 * 1024
+PAGE, PAGES = 100, 5  # how far back `find` reads
+TYPING = 20.0  # seconds
+
+
+class Posts:
+    """What one account says."""
+
+    def __init__(self, kit: Kit, calls: Calls, rooms: Rooms) -> None:
+        self._kit = kit
+        self._calls = calls
+        self._rooms = rooms
+        self._typing: set[str] = set()
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        """The text, then its files, each an event with its own transaction id. Uploads come first: when one fails,
+        nothing was said yet."""
+        room = await self._rooms.place(reply.target.to)
+        if isinstance(room, NotSent):
+            return room
+        pieces: list[tuple[str, dict[str, Any]]] = []
+        if reply.text.strip() or not reply.media:
+            notice = reply.kind in ("notice", "tool")
+            pieces.append((reply.client_id, outbound.text(reply.text, plain=reply.plain, notice=notice)))
+        for number, source in enumerate(reply.media):
+            uploaded = await self._uploaded(source, voice=reply.voice)
+            if isinstance(uploaded, NotSent):
+                return uploaded
+            pieces.append((_piece(reply, number), uploaded))
+        first: Sent | None = None
+        for ident, made in pieces:
+            sent = await self._event(room, reply, made, ident)
+            if isinstance(sent, NotSent):
+                return sent
+            first = first or sent
+        if room in self._typing:
+            self._typing.discard(room)
+            await self._type(room, on=False)
+        return first or NotSent("there is nothing to send", "refused")
+
+    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> Sent | NotSent:
+        made = outbound.placed({**made, MARK: ident}, reply.target.thread, reply.reply_to)
+        return await self._put(room, "m.room.message", made, ident)
+
+    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> Sent | NotSent:
+        told = await self._calls.call("PUT", path("rooms", room, "send", kind, ident), made)
+        return told if isinstance(told, NotSent) else Sent(str(told.get("event_id") or ""))
+
+    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | NotSent:
+        loaded = await self._kit.media.load(source, MEDIA)
+        if isinstance(loaded, str):
+            return NotSent(loaded, "media")
+        told = await self._calls.call(
+            "POST",
+            f"/_matrix/media/v3/upload?filename={quote(loaded.name, safe='')}",
+            loaded.data,
+            headers={"Content-Type": loaded.mime},
+            seconds=300.0,
+        )
+        if isinstance(told, NotSent):
+            passing = told.trouble in ("down", "cut", "limited", "signed_out")
+            return told if passing else NotSent(told.reason, "media")
+        address = str(told.get("content_uri") or "")
+        return outbound.file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
+
+    async def find(self, reply: Reply) -> Sent | None:
+        """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
+        room = await self._rooms.place(reply.target.to)
+        if isinstance(room, NotSent):
+            return None
+        wanted = [_piece(reply, number) for number in range(len(reply.media))]
+        if reply.text.strip() or not reply.media:
+            wanted = [reply.client_id, *wanted]
+        met: dict[str, str] = {}
+        async for event in self._back(room, []):  # where it cannot be asked, the transaction id still keeps it one
+            mark = content(event).get(MARK)
+            if event.get("sender") == self._rooms.me and mark in wanted:
+                met[str(mark)] = str(event.get("event_id"))
+                if len(met) == len(wanted):
+                    return Sent(met[wanted[0]])
+        return None
+
+    async def _back(self, room: str, troubles: list[NotSent]) -> AsyncIterator[Mapping[str, Any]]:
+        """The events of a room, newest first. What ends it early is told."""
+        query = {"dir": "b", "limit": str(PAGE)}
+        for _ in range(PAGES):
+            told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
+            if isinstance(told, NotSent):
+                troubles.append(told)
+                return
+            for event in told.get("chunk") or ():
+                yield event
+            if not told.get("end") or not told.get("chunk"):
+                return
+            query["from"] = str(told["end"])
+
+    # --- acts
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        room = await self._rooms.place(target.to)
+        if isinstance(room, NotSent):
+            return room
+        match act:
+            case Typing():
+                self._typing.add(room)
+                return await self._type(room, on=True)
+            case Edit():
+                made = outbound.edited(outbound.text(act.text, plain=act.plain), act.message_id)
+                sent = await self._put(room, "m.room.message", made, self._new())
+                return sent if isinstance(sent, NotSent) else Sent(act.message_id)
+            case Delete():
+                return await self._redact(room, act.message_id)
+            case React():
+                return await self._react(room, act)
+            case Pin():
+                return await self._pin(room, act)
+            case Thread():
+                return await self._thread(room, act)
+            case Read():
+                return await self._read(room, act.limit)
+        return NotSent("Matrix cannot do that", "refused")
+
+    def _new(self) -> str:
+        """A transaction id for what is done once."""
+        return new_id(self._kit.clock.now())
+
+    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> Sent | NotSent:
+        told = await self._calls.call(method, address, given)
+        return told if isinstance(told, NotSent) else Sent(str(told.get("event_id") or ""))
+
+    async def _type(self, room: str, *, on: bool) -> Sent | NotSent:
+        given = {"typing": True, "timeout": int(TYPING * 1000)} if on else {"typing": False}
+        return await self._done("PUT", path("rooms", room, "typing", self._rooms.me), given)
+
+    async def _redact(self, room: str, event: str) -> Sent | NotSent:
+        return await self._done("PUT", path("rooms", room, "redact", event, self._new()), {})
+
+    async def _react(self, room: str, act: React) -> Sent | NotSent:
+        if not act.remove:
+            about = {"rel_type": "m.annotation", "event_id": act.message_id, "key": act.emoji}
+            return await self._put(room, "m.reaction", {"m.relates_to": about}, self._new())
+        base = "/_matrix/client/v1"
+        where = path("rooms", room, "relations", act.message_id, "m.annotation", "m.reaction", base=base)
+        told = await self._calls.call("GET", where)
+        if isinstance(told, NotSent):
+            return told
+        for event in told.get("chunk") or ():
+            key = (content(event).get("m.relates_to") or {}).get("key")
+            if event.get("sender") == self._rooms.me and act.emoji in ("", key):
+                await self._redact(room, str(event.get("event_id")))
+        return Sent(act.message_id)
+
+    async def _pin(self, room: str, act: Pin) -> Sent | NotSent:
+        where = path("rooms", room, "state", "m.room.pinned_events", "")
+        told = await self._calls.call("GET", where)
+        if isinstance(told, NotSent) and told.trouble != "gone":
+            return told
+        now = [] if isinstance(told, NotSent) else list(told.get("pinned") or ())
+        pinned = [one for one in now if one != act.message_id]
+        return await self._done("PUT", where, {"pinned": pinned if act.remove else [*pinned, act.message_id]})
+
+    async def _thread(self, room: str, act: Thread) -> Sent | NotSent:
+        """A thread is an event that others are below."""
+        if act.message_id:
+            return Sent(act.message_id)
+        return await self._put(room, "m.room.message", outbound.text(act.name, plain=True), self._new())
+
+    async def _read(self, room: str, limit: int) -> Sent | NotSent:
+        """What people see: edits in their place, what was taken back left out."""
+        lines: list[dict[str, Any]] = []
+        newest: dict[str, Mapping[str, Any]] = {}
+        troubles: list[NotSent] = []
+        async for event in self._back(room, troubles):
+            held, about = content(event), relation(event)
+            if event.get("type") != "m.room.message" or not held.get("body"):
+                continue
+            if about.get("rel_type") == "m.replace":
+                newest.setdefault(str(about.get("event_id")), held.get("m.new_content") or held)
+                continue
+            ident = str(event.get("event_id"))
+            words = str(newest.get(ident, held).get("body") or "")
+            lines.append({"id": ident, "from": event.get("sender"), "text": words, "at": event.get("origin_server_ts")})
+            if len(lines) >= max(1, min(limit, PAGE)):
+                break
+        return troubles[0] if troubles and not lines else Sent("", lines[::-1])
+
+
+def _piece(reply: Reply, number: int) -> str:
+    return f"{reply.client_id}.file{number + 1}"

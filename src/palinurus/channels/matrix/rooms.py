@@ -1,0 +1,133 @@
+"""What we know of rooms: who is in them, what they are called, whether they are between two; and events and files
+that messages point to. Asked when needed, forgotten when the server says that something changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.kit import Kit
+from palinurus.channels.matrix.inbound import Found
+from palinurus.channels.matrix.outbound import Calls, path
+from palinurus.core.types.channel import NotSent
+from palinurus.core.types.inbound import Attachment, ChatKind
+
+MOST = 1000  # rooms remembered
+PASSING = ("down", "cut", "limited", "signed_out")
+SECONDS = 120.0  # for one file
+MEDIA = "/_matrix/client/v1/media/download"
+OLD_MEDIA = "/_matrix/media/v3/download"  # servers before 1.11
+
+
+class Room(NamedTuple):
+    """`names` of who is in it, by id."""
+
+    names: Mapping[str, str]
+    title: str
+
+
+class Rooms:
+    """For one account. `me` is set once the server has told who we are."""
+
+    def __init__(self, kit: Kit, calls: Calls) -> None:
+        self._kit = kit
+        self._calls = calls
+        self._rooms: dict[str, Room] = {}
+        self.direct: dict[str, list[str]] = {}  # m.direct: the rooms with a person
+        self.me = ""
+
+    async def get(self, room: str) -> Room | None:
+        """None if the server does not tell it to us."""
+        if room not in self._rooms:
+            told = await self._asked(path("rooms", room, "joined_members"))
+            title = await self._asked(path("rooms", room, "state", "m.room.name", ""))
+            if told is None:
+                return None
+            joined = told.get("joined") or {}
+            names = {who: str((known or {}).get("display_name") or "") for who, known in joined.items()}
+            while len(self._rooms) >= MOST:
+                self._rooms.pop(next(iter(self._rooms)))
+            self._rooms[room] = Room(names, str((title or {}).get("name") or ""))
+        return self._rooms[room]
+
+    async def _asked(self, address: str) -> Mapping[str, Any] | None:
+        """What the server says; None for never. While it cannot be asked we wait: a guess could take a person's
+        message for something that was only overheard."""
+        backoff = Backoff()
+        while isinstance(told := await self._calls.call("GET", address), NotSent):
+            if told.trouble not in PASSING:
+                return None
+            await self._kit.clock.sleep(told.retry_after or backoff.wait())
+        return told
+
+    def changed(self, room: str) -> None:
+        self._rooms.pop(room, None)
+
+    def kind(self, room: str, known: Room | None) -> ChatKind:
+        """Direct: nobody but the two of us is in it, and it is marked so or has no name. A room of which nothing is
+        known is a group: nobody gets more rights by that."""
+        if known is None or len(known.names) > 2:
+            return "group"
+        marked = any(room in rooms for rooms in self.direct.values())
+        return "direct" if marked or not known.title else "group"
+
+    async def read_direct(self) -> None:
+        told = await self._calls.call("GET", path("user", self.me, "account_data", "m.direct"))
+        if not isinstance(told, NotSent):
+            self.directs(told)
+
+    def directs(self, told: Mapping[str, Any]) -> None:
+        """The account's m.direct."""
+        self.direct = {who: [str(r) for r in rooms] for who, rooms in told.items() if isinstance(rooms, list)}
+
+    async def place(self, to: str) -> str | NotSent:
+        """The id of a room: of one with a person (@…; made if there is none), of one with an alias (#…)."""
+        if to.startswith("#"):
+            told = await self._calls.call("GET", path("directory", "room", to))
+            return told if isinstance(told, NotSent) else str(told.get("room_id") or "")
+        if not to.startswith("@"):
+            return to
+        if to not in self.direct or not self.direct[to]:
+            wanted = {"is_direct": True, "invite": [to], "preset": "trusted_private_chat"}
+            told = await self._calls.call("POST", path("createRoom"), wanted)
+            if isinstance(told, NotSent):
+                return told
+            self.direct[to] = [str(told.get("room_id") or "")]
+            await self._calls.call("PUT", path("user", self.me, "account_data", "m.direct"), dict(self.direct))
+        return self.direct[to][-1]
+
+    async def event(self, room: str, ident: str) -> Mapping[str, Any]:
+        """One event; {} if it cannot be had."""
+        return await self._asked(path("rooms", room, "event", ident)) or {}
+
+    async def file(self, file: Found) -> Attachment | str:
+        """The file of a message on our disk, or why not."""
+        address = urlsplit(file.address)
+        if address.scheme != "mxc":
+            return f"{file.name[:80]} is encrypted and cannot be read here"
+        got: Attachment | str | None = None
+        for base in (MEDIA, OLD_MEDIA):
+            got = await self._fetched(path(address.netloc, address.path.strip("/"), base=base), file.name, file.mime)
+            if got is not None:
+                break
+        if isinstance(got, Attachment):
+            return msgspec.structs.replace(got, voice=file.voice)
+        return got or f"{file.name[:80]} could not be fetched from the homeserver"
+
+    async def _fetched(self, address: str, name: str, mime: str) -> Attachment | str | None:
+        """None: this server has it elsewhere, or not at all."""
+        try:
+            async with self._calls.open("GET", address, seconds=SECONDS) as answer:
+                if answer.status == 404:
+                    return None
+                if answer.status != 200:
+                    return f"{name[:80]} could not be fetched from the homeserver ({answer.status})"
+                return await self._kit.media.save(name, mime, answer.content.iter_any())
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+            return f"{name[:80]} could not be fetched from the homeserver ({type(exc).__name__})"

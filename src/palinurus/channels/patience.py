@@ -1,0 +1,109 @@
+"""Handing in what a platform tells only once. Where nothing can be left unacknowledged, we ask the program again until
+it takes the message; one chat that has to wait holds no other back. Knows no platform.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+from palinurus.channels.backoff import Backoff
+from palinurus.clock import Clock
+from palinurus.core.types.channel import Submit
+from palinurus.core.types.inbound import Attachment, Inbound
+from palinurus.errors import BadRequest, PalinurusError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+FIRST, LONGEST = 0.5, 30.0  # seconds between two tries
+HELD = 500  # messages of one chat that wait
+NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
+
+
+async def handed(submit: Submit, inbound: Inbound, clock: Clock) -> str:
+    """The id of the message once it is on disk; "" for one that is not let in or never can be taken (see `once`)."""
+    backoff = Backoff(FIRST, LONGEST)
+    while True:
+        try:
+            return await once(submit, inbound)
+        except BadRequest as exc:
+            log.warning("%s: a message is left out: %s", inbound.target.channel, exc.message)
+            return ""
+        except PalinurusError as exc:  # full, draining: the same again
+            log.warning("%s: a message waits: %s", inbound.target.channel, exc.message)
+        await clock.sleep(backoff.wait())
+
+
+async def once(submit: Submit, inbound: Inbound) -> str:
+    """What `submit` gives or raises. Files of a message that is not let in, or never can be taken, are removed."""
+    try:
+        ident = await submit(inbound)
+    except BadRequest:
+        await discard(inbound.files)
+        raise
+    if not ident:
+        await discard(inbound.files)
+    return ident
+
+
+class Hands(Generic[T]):
+    """Works on what it is given: things of one chat one after another, chats side by side. `full` is called with the
+    first thing that finds no room in its chat; the chat is then left alone until all before it is done."""
+
+    def __init__(self, take: Callable[[T], Awaitable[None]], full: Callable[[T], None], most: int = HELD) -> None:
+        self._take = take
+        self._full = full
+        self._most = most
+        self._waiting: dict[str, deque[T]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._shut: set[str] = set()
+
+    def give(self, chat: str, one: T) -> bool:
+        """Take it on, and return at once. False: there is no room."""
+        waiting = self._waiting.setdefault(chat, deque())
+        if chat in self._shut:
+            return False
+        if len(waiting) >= self._most:
+            self._shut.add(chat)
+            self._full(one)
+            return False
+        waiting.append(one)
+        if chat not in self._tasks:
+            self._tasks[chat] = asyncio.ensure_future(self._work(chat, waiting))
+        return True
+
+    async def _work(self, chat: str, waiting: deque[T]) -> None:
+        try:
+            while waiting:
+                try:
+                    await self._take(waiting.popleft())
+                except Exception:  # task boundary: one message that breaks us must not stop the others
+                    log.exception("a message could not be handed in")
+        finally:
+            del self._tasks[chat], self._waiting[chat]
+            self._shut.discard(chat)
+
+    async def close(self) -> None:
+        """Stop; what was not handed in is forgotten."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def discard(files: tuple[Attachment, ...]) -> None:
+    """Take away files of a message that was not let in: strangers do not fill our disk."""
+    for file in files:
+        await asyncio.to_thread(_gone, file.path)
+
+
+def _gone(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,230 @@
+"""The channel: one account of a signal-cli daemon. Receives, fetches files, hands in, sends read receipts.
+
+The daemon tells every message once and has then told Signal that it was read: what we hold is handed in again and again
+until it is taken, and lost if the program is killed meanwhile. Signal has no client ids and no read-back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+from contextlib import aclosing
+from functools import partial
+
+import msgspec
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.files import brought
+from palinurus.channels.kit import File, Kit
+from palinurus.channels.patience import NOTICE, Hands, handed
+from palinurus.channels.signal import outbound
+from palinurus.channels.signal.inbound import Found, Heard, Me, heard
+from palinurus.channels.signal.link import Broken, RpcError, Unknown, link
+from palinurus.core.types.channel import Abilities, Act, Delete, NotSent, React, Sent, Submit, Typing
+from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.outbound import Reply
+
+log = logging.getLogger(__name__)
+
+USUAL = "http://127.0.0.1:8080"
+LIMIT = 4000
+MEDIA = 25 * 1024 * 1024
+QUOTABLE = 500  # texts remembered for quotes
+RECHECK = 60.0  # seconds until a daemon without our account is asked again
+
+
+def make(kit: Kit) -> Signal:
+    """Raises ConfigError for an address that is none."""
+    return Signal(kit)
+
+
+def _address(kit: Kit) -> str:
+    if url := kit.text("httpUrl"):
+        return url
+    port = kit.own.get("httpPort")
+    return f"http://{kit.text('httpHost', '127.0.0.1')}:{port}" if port else USUAL
+
+
+class Signal(Basic):
+    """Implements `Channel`."""
+
+    name = "signal"
+    abilities = Abilities(
+        "signal",
+        LIMIT,
+        acts=frozenset(("typing", "delete", "react")),  # not edit: Signal lets a message be changed ten times only
+        typing=10.0,
+        replies=True,
+        media=MEDIA,
+        voice=True,
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        self._kit = kit
+        self._link = link(_address(kit))
+        self._me = Me(kit.text("account"), kit.text("accountUuid"))
+        self._notices: set[asyncio.Task[object]] = set()
+        self._said: OrderedDict[str, str] = OrderedDict()
+        self._receipts = kit.own.get("sendReadReceipts") is True
+
+    async def run(self, submit: Submit) -> None:
+        hands: Hands[Heard] = Hands(lambda found: self._take(found, submit), self._overrun)
+        backoff = Backoff()
+        try:
+            while True:
+                wait = await self._receive(backoff, hands)
+                await self._kit.clock.sleep(wait)
+        finally:
+            await hands.close()
+            await self._link.close()
+
+    async def _receive(self, backoff: Backoff, hands: Hands[Heard]) -> float:
+        """Until the connection ends; returns the seconds until the next try."""
+        asked: asyncio.Task[None] | None = None
+        try:
+            async with aclosing(self._link.events(self._me.number)) as events:
+                async for event in events:
+                    if not event:
+                        backoff.reset()
+                        asked = asyncio.ensure_future(self._introduce())
+                    elif (found := heard(event, self._me, self._kit.account)) is not None:
+                        hands.give(found.inbound.target.to, found)
+        except Unknown:
+            self._signed_out()
+            return RECHECK
+        except Broken as exc:
+            if self._status.state != "signed_out":
+                self.became("reconnecting", str(exc))
+            return backoff.wait()
+        finally:
+            if asked is not None:
+                asked.cancel()
+        return backoff.wait()
+
+    async def _introduce(self) -> None:
+        """While connected: does the daemon have our account? Asked again from time to time while we are signed out."""
+        while True:
+            if self._status.state != "ready":
+                await self._look()
+            await self._kit.clock.sleep(RECHECK)
+
+    async def _look(self) -> None:
+        try:
+            known = await self._link.call("listAccounts", {})
+            numbers = [one.get("number") for one in known if isinstance(one, dict)] if isinstance(known, list) else []
+            if isinstance(known, list) and self._me.number and self._me.number not in numbers:
+                self._signed_out()
+                return
+        except RpcError:
+            pass  # a daemon that was started for one account does not know this method
+        except Broken:
+            return  # the stream ends too, and with it this try
+        if await self._own_uuid():
+            self.became("ready", me=self._me.number)
+
+    async def _own_uuid(self) -> bool:
+        """Mentions of us are known by it. Asked for once, then remembered. False if we turn out to be signed out."""
+        number = self._me.number
+        if self._me.uuid or not number:
+            return True
+        if kept := await self._kit.memo.get(f"uuid/{number}"):
+            self._me = Me(number, kept.decode())
+            return True
+        told = await self._called("getUserStatus", {"recipient": [number]})
+        rows = told.data if isinstance(told, Sent) else None
+        uuid = rows[0].get("uuid") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
+        if not isinstance(uuid, str):
+            log.info("signal: our own uuid is not known (set accountUuid): %s", told)
+            return not (isinstance(told, NotSent) and told.trouble == "signed_out")
+        self._me = Me(number, uuid)
+        await self._kit.memo.put(f"uuid/{number}", uuid.encode())
+        return True
+
+    def _signed_out(self) -> None:
+        number = self._me.number or "NUMBER"
+        self.became(
+            "signed_out",
+            f"signal-cli has no account {number}: run `signal-cli -a {number} register`, or link it to a phone with "
+            "`signal-cli link -n palinurus`, then restart the daemon",
+        )
+
+    def _for(self) -> dict[str, str]:
+        return {"account": self._me.number} if self._me.number else {}
+
+    # --- in
+
+    def _overrun(self, found: Heard) -> None:
+        """Somebody writes faster than his messages can be kept: he is told once."""
+        reply = Reply(found.inbound.target, NOTICE, f"full-{found.inbound.event}", "notice")
+        task: asyncio.Task[object] = asyncio.ensure_future(self.send(reply))
+        self._notices.add(task)
+        task.add_done_callback(self._notices.discard)
+
+    async def _take(self, found: Heard, submit: Submit) -> None:
+        inbound = found.inbound
+        if inbound.event in self._said:
+            return  # told again; the first one is on disk
+        whole = await brought(self._kit, inbound, found.files, partial(self._fetch, inbound.target))
+        taken = await handed(submit, whole, self._kit.clock)
+        self._remember(inbound.event, whole.text)
+        if taken and self._receipts:
+            at = {"recipient": inbound.sender.id, "targetTimestamp": [inbound.at], "type": "read"}
+            await self._called("sendReceipt", at)
+
+    async def _fetch(self, target: Target, one: Found) -> Attachment | str:
+        most = self._kit.settings.media
+        if one.size > most:
+            return f"{one.name} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+        where = outbound.whither(target)
+        where = {"recipient": where["recipient"][0]} if "recipient" in where else where
+        try:
+            result = await self._link.call("getAttachment", {**self._for(), "id": one.id, **where})
+            data = base64.b64decode(result["data"], validate=True)
+        except (RpcError, Broken, TypeError, KeyError, binascii.Error) as exc:
+            return f"{one.name} could not be fetched from signal-cli: {type(exc).__name__}"
+        saved = await self._kit.media.save(one.name, one.mime, data)
+        return msgspec.structs.replace(saved, voice=one.voice) if isinstance(saved, Attachment) else saved
+
+    def _remember(self, event: str, text: str) -> None:
+        self._said[event] = text[:1000]
+        while len(self._said) > QUOTABLE:
+            self._said.popitem(last=False)
+
+    # --- out
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        loaded = [await self._kit.media.load(source, MEDIA) for source in reply.media]
+        for one in loaded:
+            if isinstance(one, str):
+                return NotSent(one, "media")
+        files = tuple(one for one in loaded if isinstance(one, File))
+        params = outbound.message(reply, files, self._me.number, self._said)
+        done = await self._called("send", params)
+        return done if isinstance(done, NotSent) else outbound.shown(done.data)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        if isinstance(act, Typing):
+            return await self._called("sendTyping", outbound.whither(target))
+        if isinstance(act, React):
+            params, method = outbound.reaction(target, act, self._me.number), "sendReaction"
+        elif isinstance(act, Delete):
+            params, method = outbound.deletion(target, act), "remoteDelete"
+        else:
+            return await super().act(target, act)
+        return await self._called(method, params) if params else NotSent("there is no such message", "refused")
+
+    async def _called(self, method: str, params: Mapping[str, object]) -> Sent | NotSent:
+        try:
+            result = await self._link.call(method, {**self._for(), **params})
+        except (RpcError, Broken) as exc:
+            failed = outbound.trouble(exc)
+            if failed.trouble == "signed_out":
+                self._signed_out()
+            return failed
+        return Sent("", result)

@@ -1,0 +1,143 @@
+"""Replies and acts -> the parameters of signal-cli's methods, and what its errors mean. Pure."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from palinurus.channels.kit import File
+from palinurus.channels.signal.link import Broken, RpcError
+from palinurus.core.format.render import render
+from palinurus.core.types.channel import Delete, NotSent, React, Sent, Trouble
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+
+_PERSON = re.compile(r"\+\d{5,}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|PNI:.+")
+_UNSAFE = re.compile(r"[^\w.-]+")
+IO, UNTRUSTED, LIMITED, PARAMS = -3, -4, -5, -32602
+
+# By words in the message of an error, in this order; the codes say too little.
+_WORDS: tuple[tuple[str, Trouble], ...] = (
+    ("account does not exist", "signed_out"),
+    ("valid account parameter", "signed_out"),
+    ("authorization failed", "signed_out"),
+    ("authorizationfailed", "signed_out"),
+    ("textstyle", "markup"),
+    ("invalid style", "markup"),
+    ("attachment", "media"),
+    ("group not found", "gone"),
+    ("not a group member", "gone"),
+    ("not a member", "gone"),
+    ("is not registered", "gone"),
+    ("unregistered", "gone"),
+    ("rate limit", "limited"),
+)
+_CODES: dict[int, Trouble] = {IO: "down", UNTRUSTED: "refused", LIMITED: "limited", -32603: "down"}
+_TYPES: dict[str, Trouble] = {
+    "NETWORK_FAILURE": "down",
+    "RATE_LIMIT_FAILURE": "limited",
+    "UNREGISTERED_FAILURE": "gone",
+    "IDENTITY_FAILURE": "refused",
+    "INVALID_PRE_KEY_FAILURE": "refused",
+}
+_TRUST = "the safety number has changed: compare it, then `signal-cli trust` it"
+
+
+def whither(target: Target) -> dict[str, Any]:
+    """The parameter that names the chat."""
+    to = target.to.removeprefix("uuid:")
+    if _PERSON.fullmatch(to):
+        return {"recipient": [to]}
+    if to.startswith("username:"):
+        return {"username": [to.removeprefix("username:")]}
+    return {"groupId": to.removeprefix("group:")}
+
+
+def message(reply: Reply, files: tuple[File, ...], me: str, said: Mapping[str, str]) -> dict[str, Any]:
+    """`send`. `said` are texts of messages that may be quoted, by id."""
+    params = whither(reply.target)
+    if reply.plain:
+        params["message"] = reply.text
+    else:
+        made = render(reply.text, "signal")
+        params["message"] = made.text
+        if made.spans:
+            params["textStyle"] = [f"{one.start}:{one.length}:{one.style}" for one in made.spans]
+    if files:
+        params["attachments"] = [_data(one) for one in files]
+        params["voiceNote"] = reply.voice and all(one.mime.startswith("audio/") for one in files)
+    at = stamp(reply.reply_to)
+    if at is not None:
+        params |= {"quoteTimestamp": at, "quoteAuthor": author(reply.reply_to) or me}
+        params["quoteMessage"] = said.get(reply.reply_to, "")
+    return params
+
+
+def _data(file: File) -> str:
+    name = _UNSAFE.sub("_", file.name)[:100] or "file"
+    return f"data:{file.mime};filename={name};base64,{base64.b64encode(file.data).decode()}"
+
+
+def stamp(message_id: str) -> int | None:
+    """The time that names a message on Signal; None if that is no id of ours."""
+    text = message_id.rpartition(":")[2]
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def author(message_id: str) -> str:
+    """Who wrote it; "" for ourselves."""
+    return message_id.rpartition(":")[0]
+
+
+def reaction(target: Target, act: React, me: str) -> dict[str, Any] | None:
+    """`sendReaction`; None if there is no such message."""
+    at = stamp(act.message_id)
+    if at is None:
+        return None
+    named = {"emoji": act.emoji or "👍", "targetAuthor": author(act.message_id) or me, "targetTimestamp": at}
+    return {**whither(target), **named, "remove": act.remove}
+
+
+def deletion(target: Target, act: Delete) -> dict[str, Any] | None:
+    """`remoteDelete`; None if there is no such message."""
+    at = stamp(act.message_id)
+    return {**whither(target), "targetTimestamp": at} if at is not None else None
+
+
+def shown(result: Any) -> Sent | NotSent:
+    """What `send` gave. In a group it is shown when anybody has it."""
+    found = result if isinstance(result, dict) else {}
+    types = _types(found)
+    if types and "SUCCESS" not in types:
+        return _by_types(types, found)
+    return Sent(str(found.get("timestamp") or ""))
+
+
+def trouble(exc: RpcError | Broken) -> NotSent:
+    """What went wrong."""
+    if isinstance(exc, Broken):
+        return NotSent(str(exc), "cut" if exc.sent else "down")
+    response = exc.data.get("response") if isinstance(exc.data, dict) else None
+    found = response if isinstance(response, dict) else {}
+    if types := _types(found):
+        return _by_types(types, found)
+    low = exc.message.lower()
+    word = next((word for text, word in _WORDS if text in low), None) or _CODES.get(exc.code, "refused")
+    reason = _TRUST if exc.code == UNTRUSTED else exc.message[:300]
+    return NotSent(f"signal-cli: {reason}", word, everywhere=word == "limited")
+
+
+def _types(found: dict[str, Any]) -> list[str]:
+    results = found.get("results")
+    return [str(one.get("type")) for one in results if isinstance(one, dict)] if isinstance(results, list) else []
+
+
+def _by_types(types: list[str], found: dict[str, Any]) -> NotSent:
+    first = types[0]
+    waits = [one.get("retryAfterSeconds") for one in found["results"] if isinstance(one, dict)]
+    after = max((float(w) for w in waits if isinstance(w, int | float)), default=None)
+    words = _TRUST if first == "IDENTITY_FAILURE" else first.lower().replace("_", " ")
+    word = _TYPES.get(first, "refused")
+    return NotSent(f"Signal: {words}", word, after if word == "limited" else None, everywhere=word == "limited")

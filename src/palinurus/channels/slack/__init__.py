@@ -1,0 +1,1 @@
+"""Slack: socket mode or signed requests in, the Web API out. docs/channels/slack.md."""

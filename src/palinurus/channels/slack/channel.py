@@ -1,0 +1,289 @@
+"""The Slack channel: one app in one workspace. Socket mode (usual) needs no address of ours; mode "http" has Slack
+call /channels/slack/<account>. Knows the connection and what is acknowledged when; words are `inbound` and `posts`.
+
+The socket is our own loop: the library's client reconnects at a fixed pace, goes on with refused tokens, and hands
+messages over in no certain order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any
+from urllib.parse import parse_qs
+
+import aiohttp
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.files import brought
+from palinurus.channels.kit import Kit
+from palinurus.channels.order import Order
+from palinurus.channels.patience import handed, once
+from palinurus.channels.slack import inbound as words
+from palinurus.channels.slack.gap import Gap
+from palinurus.channels.slack.lookup import Lookup
+from palinurus.channels.slack.outbound import Calls
+from palinurus.channels.slack.posts import MEDIA, Posts
+from palinurus.core.hooks.sign import verify
+from palinurus.core.types.channel import Abilities, Act, Answer, Hook, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Inbound, Target
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import BadRequest
+
+log = logging.getLogger(__name__)
+
+API = "https://slack.com/api/"
+HEARTBEAT = 20.0  # seconds; a socket that answers no ping for half of it is gone
+STEADY = 10.0  # seconds; a connection that lived longer was a good one
+AWAY = 60.0  # seconds; after a shorter absence Slack itself tells all again
+REST = 2.0  # seconds for what is on its way in when Slack changes the connection
+
+_PARTED = {"link_disabled": "Socket Mode is switched off in the app's settings"}
+_SIGN_IN = "Slack does not take the token any more: install the app again and set the new one"
+
+
+def make(kit: Kit) -> Slack:
+    """Raises ConfigError without its tokens."""
+    return Slack(kit)
+
+
+class Slack(Basic):
+    """Implements `Channel`. Slack takes no client ids, but what was posted can be read back."""
+
+    name = "slack"
+    abilities = Abilities(
+        markup="slack",
+        limit=4000,
+        acts=frozenset(("edit", "delete", "react", "pin", "thread", "read")),
+        pace=1.2,
+        buttons=10,
+        threads=True,
+        media=MEDIA,
+        voice=False,
+    )
+
+    def __init__(self, kit: Kit) -> None:
+        super().__init__()
+        self._kit = kit
+        token = kit.secret("botToken")
+        self._http_mode = kit.text("mode", "socket") == "http"
+        self._app = kit.secret("appToken") if not self._http_mode else None
+        self._signing = kit.secret("signingSecret") if self._http_mode else None
+        self._base = kit.text("apiBase", API)
+        self._calls = Calls(token, self._base)
+        self._posts = Posts(kit, self._calls)
+        self._lookup = Lookup(kit, self._calls, token, self._base)
+        self._gap = Gap(kit, self._calls)
+        self._order = Order()
+        self._backoff = Backoff()
+        self._commands = frozenset(name for name, _ in kit.commands)
+        self._threads = kit.text("replyToMode") == "all"
+        self._left: float | None = None  # when we were last connected; None: never
+
+    # --- the connection
+
+    async def run(self, submit: Submit) -> None:
+        """Receive until cancelled; ends when Slack does not take our tokens any more."""
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
+            self._calls.use(http)
+            self._lookup.use(http)
+            while True:
+                trouble = await self._connected(http, submit)
+                if trouble.trouble == "signed_out":
+                    self.became("signed_out", _SIGN_IN)
+                    log.error("slack, account %s: %s", self._kit.account, _SIGN_IN)
+                    return
+                self.became("reconnecting", trouble.reason)
+                log.info("slack, account %s: %s", self._kit.account, trouble.reason)
+                await self._kit.clock.sleep(trouble.retry_after or self._backoff.wait())
+
+    async def _connected(self, http: aiohttp.ClientSession, submit: Submit) -> NotSent:
+        """One connection, to its end, and why it ended."""
+        trouble = await self._introduced()
+        if trouble is not None:
+            return trouble
+        if self._http_mode:
+            self.became("ready", "Slack calls us", self._posts.me.name)
+            await self._catch_up(submit)
+            await asyncio.get_running_loop().create_future()
+        opened = await self._calls.call("apps.connections.open", token=self._app)
+        if isinstance(opened, NotSent):
+            return opened
+        try:
+            async with http.ws_connect(str(opened.get("url")), heartbeat=HEARTBEAT) as socket:
+                return await self._received(socket, submit)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+            return NotSent(f"the socket broke ({type(exc).__name__})")
+
+    async def _introduced(self) -> NotSent | None:
+        """Find out who we are, once."""
+        if self._posts.me.user:
+            return None
+        told = await self._calls.call("auth.test")
+        if isinstance(told, NotSent):
+            return told
+        fields = (str(told.get(key) or "") for key in ("user_id", "bot_id", "team_id", "user"))
+        self._posts.me = words.Me(*fields)
+        return None
+
+    async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: Submit) -> NotSent:
+        going: set[asyncio.Task[None]] = set()
+        begun = self._kit.clock.monotonic()
+        try:
+            async for frame in socket:
+                if frame.type is not aiohttp.WSMsgType.TEXT:
+                    continue
+                told = _object(frame.data)
+                if told.get("type") == "hello":
+                    self.became("ready", me=self._posts.me.name)
+                    if self._left is None or self._kit.clock.monotonic() - self._left > AWAY:
+                        self._begun(self._catch_up(submit), going)
+                elif told.get("type") == "disconnect":
+                    if going:
+                        await asyncio.wait(going, timeout=REST)
+                    return NotSent(_PARTED.get(str(told.get("reason")), "Slack asked for a new connection"))
+                elif told.get("envelope_id"):
+                    self._begun(self._envelope(socket, told, submit), going)
+        finally:
+            self._left = self._kit.clock.monotonic()
+            if self._left - begun > STEADY:
+                self._backoff.reset()
+            for task in going:
+                task.cancel()
+            await asyncio.gather(*going, return_exceptions=True)
+        return NotSent("Slack closed the socket")
+
+    def _begun(self, work: Coroutine[Any, Any, None], going: set[asyncio.Task[None]]) -> None:
+        task = asyncio.ensure_future(work)
+        going.add(task)
+        task.add_done_callback(going.discard)
+
+    async def _catch_up(self, submit: Submit) -> None:
+        """Take what was said while we were away for long."""
+        try:
+            for channel in await self._gap.chats():
+                async with self._order.turn(channel):
+                    async for event in self._gap.missed(channel):
+                        await self._taken(await self._heard({"type": "event_callback", "event": event}), submit)
+        except Exception:  # task boundary: what Slack tells from now on is heard all the same
+            log.exception("slack, account %s: what was said meanwhile could not be read", self._kit.account)
+
+    async def _taken(self, heard: Inbound | None, submit: Submit) -> None:
+        """Returns when the message is on disk, or never can be."""
+        if heard is None:
+            return
+        await handed(submit, heard, self._kit.clock)
+        channel, _, ts = heard.event.partition(":")
+        if channel == heard.target.to:  # a message; not a button or a command
+            await self._gap.taken(channel, ts)
+
+    async def _envelope(self, socket: aiohttp.ClientWebSocketResponse, told: dict[str, Any], submit: Submit) -> None:
+        """Acknowledged when the message is on disk, or never can be. What is not acknowledged Slack tells again."""
+        payload = told.get("payload")
+        try:
+            async with self._order.turn(_chat(payload) if isinstance(payload, dict) else ""):
+                await self._taken(await self._heard(payload) if isinstance(payload, dict) else None, submit)
+            await socket.send_str(json.dumps({"envelope_id": told["envelope_id"]}))
+        except (aiohttp.ClientError, ConnectionError):
+            pass  # told again over the next connection; the event's id makes it one message
+        except Exception:  # task boundary: one strange payload stops no other
+            log.exception("slack, account %s: a payload could not be read", self._kit.account)
+
+    # --- what is told
+
+    async def _heard(self, payload: Mapping[str, Any]) -> Inbound | None:
+        """The message in a payload, its files fetched; None if there is none, or it is not as Slack makes them."""
+        try:
+            return await self._read(payload)
+        except (AttributeError, TypeError, KeyError, IndexError, ValueError) as exc:
+            log.warning("slack, account %s: a payload is left out (%s: %s)", self._kit.account, type(exc).__name__, exc)
+            return None
+
+    async def _read(self, payload: Mapping[str, Any]) -> Inbound | None:
+        kind = str(payload.get("type") or "")
+        if kind == "event_callback":
+            return await self._message(payload.get("event") or {})
+        if kind == "block_actions":
+            text = await self._posts.behind(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
+            return words.press(payload, await self._around(payload), text)
+        if payload.get("command"):
+            return words.command(payload, await self._around(payload), self._commands, self._kit.clock.now())
+        return None
+
+    async def _message(self, event: Mapping[str, Any]) -> Inbound | None:
+        if event.get("type") not in ("message", "app_mention"):
+            return None
+        bare = words.message(event, words.Around(self._posts.me, self._kit.account, "direct"))
+        if bare is None:
+            return None
+        heard = words.message(event, await self._around(event))
+        assert heard is not None
+        return await brought(self._kit, heard.inbound, heard.files, self._lookup.file)
+
+    async def _around(self, told: Mapping[str, Any]) -> words.Around:
+        channel, hint = _chat(told), str(told.get("channel_type") or "")
+        kind, title = await self._lookup.chat(channel, hint)
+        user = told.get("user") if isinstance(told.get("user"), str) else ""
+        name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
+        thread = str(told.get("thread_ts") or "")
+        joined = bool(thread) and await self._posts.spoke(channel, thread)
+        return words.Around(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
+
+    async def hook(self, request: Hook, submit: Submit) -> Answer:
+        """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""
+        if self._signing is None:
+            return Answer(404, b"this account uses socket mode\n")
+        if not verify("slack", self._signing.reveal(), request.headers, request.body, self._kit.clock.now()):
+            return Answer(401, b"the signature does not fit\n")
+        payload = _request(request)
+        if payload.get("type") == "url_verification":
+            return Answer(200, str(payload.get("challenge") or "").encode())
+        trouble = await self._introduced()
+        if trouble is not None:
+            return Answer(503, b"not ready\n")
+        async with self._order.turn(_chat(payload)):
+            heard = await self._heard(payload)
+            if heard is not None:
+                try:
+                    await once(submit, heard)
+                except BadRequest as exc:
+                    log.warning("slack: a message of %s is not taken: %s", heard.sender.id, exc.message)
+        return Answer(200)
+
+    # --- what we say
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        return await self._posts.send(reply)
+
+    async def find(self, reply: Reply) -> Sent | None:
+        return await self._posts.find(reply)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        return await self._posts.act(target, act)
+
+
+def _chat(payload: Mapping[str, Any]) -> str:
+    """The chat a payload, or an event in it, is about."""
+    event = payload.get("event")
+    held = event if isinstance(event, dict) else payload
+    channel = held.get("channel") or held.get("channel_id") or (held.get("container") or {}).get("channel_id") or ""
+    return str(channel.get("id") or "") if isinstance(channel, dict) else str(channel)
+
+
+def _object(text: str | bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _request(request: Hook) -> dict[str, Any]:
+    """A request's payload: JSON for events, a form for commands, JSON in a form for buttons."""
+    if "x-www-form-urlencoded" not in request.headers.get("content-type", ""):
+        return _object(request.body)
+    form = {key: values[0] for key, values in parse_qs(request.body.decode("utf-8", "replace")).items()}
+    return _object(form["payload"]) if "payload" in form else dict(form)

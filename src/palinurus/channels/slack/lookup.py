@@ -1,0 +1,101 @@
+"""What Slack's events do not say: names of people and chats, and the files. Asked once each, remembered for a while.
+
+The token goes only to Slack: files that lie elsewhere are not fetched.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from palinurus.channels.kit import Kit
+from palinurus.channels.slack.inbound import Found, chat_kind
+from palinurus.channels.slack.outbound import Calls
+from palinurus.config.secrets import Secret
+from palinurus.core.types.channel import NotSent
+from palinurus.core.types.inbound import Attachment, ChatKind
+
+MOST = 2000  # names remembered
+SECONDS = 120.0  # for one file
+
+
+class Lookup:
+    """For one account."""
+
+    def __init__(self, kit: Kit, calls: Calls, token: Secret, base: str) -> None:
+        self._kit = kit
+        self._calls = calls
+        self._token = token
+        self._origin = _origin(base)
+        self._names: dict[str, str] = {}
+        self._chats: dict[str, tuple[ChatKind, str]] = {}
+        self._http: aiohttp.ClientSession | None = None
+
+    def use(self, http: aiohttp.ClientSession) -> None:
+        self._http = http
+
+    async def name(self, user: str) -> str:
+        """A person's name for display; "" while Slack does not tell."""
+        if user not in self._names:
+            told = await self._calls.call("users.info", user=user)
+            if isinstance(told, NotSent):
+                return ""
+            known = told.get("user") or {}
+            profile = known.get("profile") or {}
+            name = profile.get("display_name") or profile.get("real_name") or known.get("name") or ""
+            _remember(self._names, user, str(name))
+        return self._names[user]
+
+    async def chat(self, channel: str, hint: str) -> tuple[ChatKind, str]:
+        """What kind of chat it is, and its title."""
+        if chat_kind(channel, hint) == "direct":
+            return "direct", ""
+        if channel not in self._chats:
+            told = await self._calls.call("conversations.info", channel=channel)
+            if isinstance(told, NotSent):
+                return chat_kind(channel, hint), ""
+            known = told.get("channel") or {}
+            kind: ChatKind = "group" if known.get("is_mpim") else chat_kind(channel, hint)
+            _remember(self._chats, channel, (kind, str(known.get("name") or "")))
+        return self._chats[channel]
+
+    async def file(self, file: Found) -> Attachment | str:
+        """A file on our disk, or why not."""
+        name = file.name[:80]
+        if not self._ours(file.address) or self._http is None:
+            return f"{name} is not on Slack itself and was not fetched"
+        headers = {"Authorization": f"Bearer {self._token.reveal()}"}
+        wait = aiohttp.ClientTimeout(total=SECONDS)
+        try:
+            # A redirect leads to Slack's sign-in page: the app may not read files.
+            async with self._http.get(file.address, headers=headers, timeout=wait, allow_redirects=False) as answer:
+                if answer.status != 200:
+                    return f"{name} could not be fetched from Slack ({answer.status}); files:read is needed"
+                got = await self._kit.media.save(file.name, file.mime, answer.content.iter_any())
+                return msgspec.structs.replace(got, voice=file.voice) if isinstance(got, Attachment) else got
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
+            return f"{name} could not be fetched from Slack ({type(exc).__name__})"
+
+    def _ours(self, address: str) -> bool:
+        """May the token be sent there?"""
+        scheme, host, port = _origin(address)
+        return (scheme, host, port) == self._origin or (
+            scheme == "https" and port in (None, 443) and host.endswith(".slack.com")
+        )
+
+
+def _origin(address: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme, (parts.hostname or "").lower(), parts.port
+    except ValueError:
+        return "", "", None
+
+
+def _remember(known: dict[str, Any], key: str, value: Any) -> None:
+    while len(known) >= MOST:
+        known.pop(next(iter(known)))
+    known[key] = value

@@ -1,0 +1,301 @@
+"""Replies and acts on Slack: posting, files, reading back, editing. Knows the calls, nothing of the connection.
+
+A message carries our client id as metadata, so `find` can tell whether it was posted. A message with files cannot
+carry any; the ids of its files are kept before it is posted, and `find` looks for these.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+
+from palinurus.channels.kit import File, Kit
+from palinurus.channels.slack import emoji
+from palinurus.channels.slack.inbound import Me, millis, readable
+from palinurus.channels.slack.outbound import VALUE, Calls, body, carries, has_files, metadata
+from palinurus.channels.slack.record import Record
+from palinurus.core.types.channel import Act, Delete, Edit, NotSent, Pin, React, Read, Sent, Thread
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Button, Reply
+
+MEDIA = 100 * 1024 * 1024  # Slack takes 1 GB; this is held in memory
+PAGE, PAGES = 200, 5  # how far back `find` reads
+DOUBTS = 1000
+SHARED = 200  # messages with files that are remembered
+THREADS = 300  # threads in which we spoke
+PASSING = ("down", "cut", "limited", "signed_out")  # of a look: it can be done later
+KEY = "key:"  # before the short name of a text that is too long for a button
+
+
+class Posts:
+    """What one account says. `me` is set once Slack has told who we are."""
+
+    def __init__(self, kit: Kit, calls: Calls) -> None:
+        self._kit = kit
+        self._calls = calls
+        self._unfurl = kit.own.get("unfurlLinks") is True
+        self._direct: dict[str, str] = {}  # chats with people, by their user id
+        self._unsure: dict[str, None] = {}  # client ids of which nobody knows whether they were posted
+        self._shown = Record(kit.memo, "files", SHARED)  # ids of files by client id, before they are shown
+        self._threads = Record(kit.memo, "threads", THREADS)
+        self.me = Me("", "", "")
+
+    # --- messages
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        """Post one message; files go with the text, or before it when it has buttons. One that may be there already
+        is looked up first, and not posted while that is not possible."""
+        chat = await self.chat(reply.target.to)
+        if isinstance(chat, NotSent):
+            return chat
+        if reply.client_id in self._unsure:
+            found = await self._sought(chat, reply)
+            if found is not None and not (isinstance(found, NotSent) and found.trouble not in PASSING):
+                return found
+        answer = await self._posted(chat, reply)
+        if isinstance(answer, NotSent) and answer.trouble == "cut":
+            self._doubt(reply)
+        else:
+            self._unsure.pop(reply.client_id, None)
+        if isinstance(answer, Sent) and not await self.spoke(chat, reply.target.thread):
+            await self._threads.put(f"{chat}:{reply.target.thread}", 1)
+        return answer
+
+    async def spoke(self, chat: str, thread: str) -> bool:
+        """Have we spoken in this thread? Outside of threads there is nothing to remember."""
+        return not thread or f"{chat}:{thread}" in await self._threads.rows()
+
+    async def _posted(self, chat: str, reply: Reply) -> Sent | NotSent:
+        if reply.media:
+            text = "" if reply.buttons else reply.text
+            shared = await self._share(chat, reply, text)
+            if isinstance(shared, NotSent) or not reply.buttons:
+                return shared
+        fields = body(reply.text, reply.buttons, await self._keys(reply.buttons), plain=reply.plain)
+        answer = await self._calls.call(
+            "chat.postMessage",
+            channel=chat,
+            thread_ts=reply.target.thread or None,
+            metadata=metadata(reply.client_id),
+            # Slack would fetch what is behind a link: that tells others, and a model can be talked into it.
+            unfurl_links=self._unfurl,
+            unfurl_media=self._unfurl,
+            **fields,
+        )
+        return answer if isinstance(answer, NotSent) else Sent(str(answer.get("ts") or ""))
+
+    async def find(self, reply: Reply) -> Sent | None:
+        """Was it posted? While Slack cannot be asked, `send` asks again before it posts."""
+        chat = await self.chat(reply.target.to)
+        found = chat if isinstance(chat, NotSent) else await self._sought(chat, reply)
+        if isinstance(found, NotSent):
+            self._doubt(reply)
+            return None
+        return found
+
+    def _doubt(self, reply: Reply) -> None:
+        while len(self._unsure) >= DOUBTS:
+            self._unsure.pop(next(iter(self._unsure)))
+        self._unsure[reply.client_id] = None
+
+    async def _sought(self, chat: str, reply: Reply) -> Sent | NotSent | None:
+        """Read the chat back until our client id, or one of our files, is met. None: it is not there."""
+        files = await self._files(reply) if reply.media and not reply.buttons else ()
+        troubles: list[NotSent] = []
+        async for message in self._back(chat, reply.target.thread, troubles):
+            if carries(message, reply.client_id) or has_files(message, files):
+                return Sent(str(message.get("ts") or ""))
+        return troubles[0] if troubles else None
+
+    async def chat(self, to: str) -> str | NotSent:
+        """The chat's id; with a person (U…) one is opened."""
+        if not to.startswith(("U", "W")):
+            return to
+        if to not in self._direct:
+            answer = await self._calls.call("conversations.open", users=to)
+            if isinstance(answer, NotSent):
+                return answer
+            self._direct[to] = str((answer.get("channel") or {}).get("id") or to)
+        return self._direct[to]
+
+    async def _back(self, chat: str, thread: str, troubles: list[NotSent]) -> AsyncIterator[Mapping[str, Any]]:
+        """The messages of a chat, newest first; those of a thread as Slack gives them. What ends it early is told."""
+        method = "conversations.replies" if thread else "conversations.history"
+        cursor: str | None = None
+        for _ in range(PAGES):
+            answer = await self._calls.call(
+                method, channel=chat, ts=thread or None, limit=PAGE, include_all_metadata=True, cursor=cursor
+            )
+            if isinstance(answer, NotSent):
+                troubles.append(answer)
+                return
+            for message in answer.get("messages") or ():
+                yield message
+            cursor = (answer.get("response_metadata") or {}).get("next_cursor") or None
+            if cursor is None:
+                return
+
+    # --- buttons
+
+    async def _keys(self, buttons: tuple[Button, ...]) -> list[str]:
+        """What stands behind the buttons: their texts, or the name under which a long one is kept."""
+        keys = []
+        for button in buttons:
+            key = button.text
+            if len(key) > VALUE or key.startswith(KEY):
+                key = KEY + hashlib.sha256(button.text.encode()).hexdigest()[:32]
+                await self._kit.memo.put(key, button.text.encode())
+            keys.append(key)
+        return keys
+
+    async def behind(self, value: str) -> str:
+        """The text of a pressed button; "" if nobody knows it any more."""
+        if not value.startswith(KEY):
+            return value
+        kept = await self._kit.memo.get(value)
+        return kept.decode() if kept else ""
+
+    # --- files
+
+    async def _share(self, chat: str, reply: Reply, text: str) -> Sent | NotSent:
+        before = await self._files(reply)
+        if before:  # posted with buttons that did not follow, or not posted at all
+            troubles: list[NotSent] = []
+            async for message in self._back(chat, reply.target.thread, troubles):
+                if has_files(message, before):
+                    return Sent(str(message.get("ts") or ""))
+            if troubles and troubles[0].trouble in PASSING:
+                return troubles[0]
+        uploads: list[dict[str, str]] = []
+        for source in reply.media:
+            file = await self._kit.media.load(source, MEDIA)
+            if isinstance(file, str):
+                return NotSent(file, "media")
+            ident = await self._upload(file)
+            if isinstance(ident, NotSent):
+                return ident
+            uploads.append({"id": ident, "title": file.name})
+        await self._shown.put(reply.client_id, [one["id"] for one in uploads])
+        comment = body(text, (), (), plain=reply.plain)["text"] if text else None
+        answer = await self._calls.call(
+            "files.completeUploadExternal",
+            files=uploads,
+            channel_id=chat,
+            thread_ts=reply.target.thread or None,
+            initial_comment=comment,
+        )
+        if isinstance(answer, NotSent):
+            return _of_media(answer)
+        return Sent(await self._shared(uploads[0]["id"], chat))
+
+    async def _upload(self, file: File) -> str | NotSent:
+        """The id of the file, which nobody sees yet."""
+        place = await self._calls.call("files.getUploadURLExternal", filename=file.name, length=len(file.data))
+        if isinstance(place, NotSent):
+            return _of_media(place)
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as http:
+                async with http.post(str(place["upload_url"]), data=file.data) as answer:
+                    if answer.status != 200:
+                        return NotSent(f"Slack did not take {file.name} ({answer.status})", "media")
+        except (aiohttp.ClientError, TimeoutError, OSError, KeyError, ValueError) as exc:
+            return NotSent(f"{file.name} could not be uploaded ({type(exc).__name__})")
+        return str(place.get("file_id") or "")
+
+    async def _shared(self, file: str, chat: str) -> str:
+        """The time stamp of the message that shows the file; "" while Slack does not know."""
+        answer = await self._calls.call("files.info", file=file)
+        shares = {} if isinstance(answer, NotSent) else (answer.get("file") or {}).get("shares") or {}
+        for where in shares.values():
+            for share in where.get(chat) or ():
+                return str(share.get("ts") or "")
+        return ""
+
+    async def _files(self, reply: Reply) -> tuple[str, ...]:
+        return tuple((await self._shown.rows()).get(reply.client_id, ()))
+
+    # --- acts
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        chat = await self.chat(target.to)
+        if isinstance(chat, NotSent):
+            return chat
+        match act:
+            case Edit():
+                fields = body(act.text, act.buttons, await self._keys(act.buttons), plain=act.plain)
+                return await self._done("chat.update", channel=chat, ts=stamp(act.message_id), **fields)
+            case Delete():
+                return await self._done("chat.delete", channel=chat, ts=stamp(act.message_id))
+            case React():
+                return await self._react(chat, act)
+            case Pin():
+                method = "pins.remove" if act.remove else "pins.add"
+                return await self._done(method, channel=chat, timestamp=stamp(act.message_id))
+            case Thread():
+                return await self._thread(chat, act)
+            case Read():
+                return await self._read(chat, target.thread, act.limit)
+        return NotSent("Slack cannot do that", "refused")
+
+    async def _done(self, method: str, **given: Any) -> Sent | NotSent:
+        answer = await self._calls.call(method, **given)
+        if isinstance(answer, NotSent):
+            return answer
+        return Sent(str(answer.get("ts") or given.get("ts") or given.get("timestamp") or ""))
+
+    async def _react(self, chat: str, act: React) -> Sent | NotSent:
+        ts = stamp(act.message_id)
+        if act.remove and not act.emoji:
+            return await self._bare(chat, ts)
+        name = emoji.name(act.emoji)
+        if not name:
+            return NotSent(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
+        method = "reactions.remove" if act.remove else "reactions.add"
+        answer = await self._done(method, channel=chat, timestamp=ts, name=name)
+        already = isinstance(answer, NotSent) and answer.reason.endswith(("already_reacted", "no_reaction"))
+        return Sent(ts) if already else answer
+
+    async def _bare(self, chat: str, ts: str) -> Sent | NotSent:
+        answer = await self._calls.call("reactions.get", channel=chat, timestamp=ts, full=True)
+        if isinstance(answer, NotSent):
+            return answer
+        for one in (answer.get("message") or {}).get("reactions") or ():
+            if self.me.user in (one.get("users") or ()):
+                await self._done("reactions.remove", channel=chat, timestamp=ts, name=one.get("name"))
+        return Sent(ts)
+
+    async def _thread(self, chat: str, act: Thread) -> Sent | NotSent:
+        """A thread is a message that others are below."""
+        if act.message_id:
+            return Sent(stamp(act.message_id))
+        return await self._done("chat.postMessage", channel=chat, **body(act.name, (), (), plain=True))
+
+    async def _read(self, chat: str, thread: str, limit: int) -> Sent | NotSent:
+        method = "conversations.replies" if thread else "conversations.history"
+        answer = await self._calls.call(method, channel=chat, ts=thread or None, limit=max(1, min(limit, PAGE)))
+        if isinstance(answer, NotSent):
+            return answer
+        found = sorted(answer.get("messages") or (), key=lambda one: str(one.get("ts")))
+        told = [
+            {
+                "id": str(one.get("ts") or ""),
+                "from": str(one.get("user") or one.get("bot_id") or ""),
+                "text": readable(str(one.get("text") or ""), Me("", "", "")),
+                "at": millis(str(one.get("ts") or "")),
+            }
+            for one in found
+        ]
+        return Sent("", told)
+
+
+def stamp(message_id: str) -> str:
+    """The time stamp of a message: our events name the channel before it."""
+    return message_id.rpartition(":")[2]
+
+
+def _of_media(trouble: NotSent) -> NotSent:
+    """What Slack refuses about a file is the file's trouble; the text can go without it."""
+    return NotSent(trouble.reason, "media") if trouble.trouble == "refused" else trouble

@@ -1,0 +1,1 @@
+"""Telegram, through the Bot API: long polling, or requests to us (webhook). `docs/channels/telegram.md`."""

@@ -1,0 +1,383 @@
+"""One bot on Telegram: receives by long polling or by requests to us, acknowledges what is on our disk.
+
+Telegram keeps what we have not acknowledged for a day and tells it again; events are message ids, so that is one turn.
+It takes no client ids and shows bots nothing of the past: a reply whose receipt is lost can be seen twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import logging
+import os
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
+
+import httpx
+import msgspec
+from telegram import Bot, BotCommand, Update
+from telegram import error as errors
+from telegram.request import HTTPXRequest
+
+from palinurus.channels.basic import Basic
+from palinurus.channels.files import brought
+from palinurus.channels.kit import Kit
+from palinurus.channels.patience import once
+from palinurus.channels.telegram.inbound import STRANGE, WANTED, Heard, Me, Wanted, albums, chat, joined, moved, read
+from palinurus.channels.telegram.outbound import ABILITIES, Outbound, unsent
+from palinurus.config.secrets import Secret
+from palinurus.core.types.channel import Act, Answer, Hook, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Attachment, Inbound, Target
+from palinurus.core.types.outbound import Reply
+from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem, QueueFull
+
+log = logging.getLogger(__name__)
+
+API = "https://api.telegram.org"
+POLL = 30  # seconds Telegram may hold a request for updates
+POOL = 32  # connections
+BATCH = 100  # updates of one request, the most there can be
+FIRST, LONGEST = 0.1, 30.0  # seconds before another try
+WATCH = 300.0  # seconds between looks at how Telegram gets on with our address
+FETCHES = 3  # tries to get a file
+AT_ONCE = 3  # files that are fetched at the same time: each is held in memory
+BUSY = "⚠️ This message and those right after it could not be taken. Please send them again later."
+
+_COMMAND = re.compile(r"[a-z0-9_]{1,32}")
+T = TypeVar("T")
+
+
+def make(kit: Kit) -> Telegram:
+    """Raises ConfigError without a token, or with a webhook that has no secret."""
+    for name in ("httpx", "telegram"):  # they log addresses, and the token is part of every address
+        logging.getLogger(name).setLevel(logging.WARNING)
+    url = kit.own.get("webhookUrl")  # the configuration takes addresses of webhooks for secrets
+    if not url:
+        return Telegram(kit, _token(kit))
+    return Telegram(kit, _token(kit), kit.secret("webhookUrl").reveal(), kit.secret("webhookSecret"))
+
+
+def _token(kit: Kit) -> Secret:
+    path = kit.text("tokenFile")
+    if not path:
+        return kit.secret("botToken")
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as source:
+            return Secret(source.read(200).strip())
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError((Problem("channels.telegram.tokenFile", f"cannot be read: {exc}"),)) from exc
+
+
+class Client(Bot):
+    """The library's, whose own way to show itself would show the token."""
+
+    def __repr__(self) -> str:
+        return "<Telegram bot>"
+
+
+class Telegram(Basic):
+    """Implements `Channel`."""
+
+    name = "telegram"
+    abilities = ABILITIES
+
+    def __init__(self, kit: Kit, token: Secret, url: str = "", secret: Secret | None = None) -> None:
+        super().__init__()
+        self._kit = kit
+        self._url = url
+        self._secret = secret
+        root = kit.text("apiRoot", API).rstrip("/")
+        # One pool for everything; a poll holds one of its connections.
+        self._request = HTTPXRequest(
+            POOL,
+            read_timeout=20,
+            write_timeout=20,
+            connect_timeout=10,
+            pool_timeout=10,
+            proxy=kit.text("proxy") or None,
+            httpx_kwargs={"verify": httpx.create_ssl_context()},  # made once, however often we connect
+        )
+        self._bot = Client(token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, self._request)
+        self._out = Outbound(self._bot, kit, self._chat, self._migrated)
+        self._names = {_listed(name): name for name, _ in kit.commands}
+        self._me: Me | None = None
+        self._hint = ""  # what a person should know although all is well
+        self._users = 0
+        self._fetching = asyncio.Semaphore(AT_ONCE)
+        self._moved: dict[str, str] = {}  # groups that became supergroups: old id -> new id
+        self._albums: set[str] = set()  # albums whose rest is waited for
+        self._taken: set[int] = set()  # updates taken that are not acknowledged, because one before them is not taken
+
+    async def run(self, submit: Submit) -> None:
+        async with self._connected():
+            if await self._signed_in():
+                await (self._answering() if self._url else self._polling(submit))
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        async with self._connected():
+            return await self._out.send(reply)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        async with self._connected():
+            return await self._out.act(target, act)
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[None]:
+        """Connections live as long as somebody uses them: a reply on its way outlives the receiver."""
+        self._users += 1
+        try:
+            await self._request.initialize()
+            yield
+        finally:
+            self._users -= 1
+            if not self._users:
+                await self._request.shutdown()
+
+    async def hook(self, request: Hook, submit: Submit) -> Answer:
+        if self._secret is None:
+            return Answer(404, b"this account polls\n")
+        given = request.headers.get("x-telegram-bot-api-secret-token", "")
+        if not hmac.compare_digest(given.encode(), self._secret.reveal().encode()):
+            return Answer(401, b"wrong secret\n")
+        try:
+            update = json.loads(request.body)
+        except ValueError:
+            return Answer(400, b"no JSON\n")
+        if not isinstance(update, dict):
+            return Answer(400, b"no update\n")
+        if self._me is None:
+            return Answer(503, b"not yet\n")
+        await self._take([update], submit)  # what it raises becomes an answer that has Telegram ask again
+        return Answer()
+
+    # connecting
+
+    async def _tried(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """What the call gives, however often it takes; None once our token is refused."""
+        wait = FIRST
+        while True:
+            try:
+                return await call()
+            except errors.TelegramError as exc:
+                trouble = unsent(exc)
+            if trouble.trouble == "signed_out":
+                self.became("signed_out", "Telegram refuses the token; get one from @BotFather and set botToken")
+                return None
+            self.became("reconnecting", f"{trouble.reason}; trying again")
+            await self._kit.clock.sleep(trouble.retry_after or wait * random.uniform(0.5, 1.0))
+            wait = min(wait * 2, LONGEST)
+
+    async def _signed_in(self) -> bool:
+        user = await self._tried(self._bot.get_me)
+        if user is None:
+            return False
+        self._me = Me(user.id, user.username or "", self._kit.account, self._names)
+        self._moved = json.loads(await self._kit.memo.get("moved") or b"{}")
+        await self._menu()
+        # Without this right Telegram shows a bot only what names it: groups that want no mention stay silent.
+        deaf = not user.can_read_all_group_messages and any(
+            not group.require_mention for group in self._kit.settings.groups.values()
+        )
+        self._hint = "privacy mode hides what does not mention the bot; /setprivacy at @BotFather" if deaf else ""
+        self.became("starting", me=f"@{user.username}")
+        return True
+
+    async def _menu(self) -> None:
+        """Telegram's own list of commands, told when it changed."""
+        native = self._kit.own.get("commands")
+        listed = () if isinstance(native, dict) and native.get("native") is False else self._kit.commands
+        rows = [
+            BotCommand(_listed(name), help[:256] or name)
+            for name, help in (*listed, *_custom(self._kit.own.get("customCommands")))
+            if _COMMAND.fullmatch(_listed(name))
+        ][:100]
+        mark = hashlib.sha256(repr([(row.command, row.description) for row in rows]).encode()).digest()
+        if mark == await self._kit.memo.get("menu"):
+            return
+        try:
+            await self._bot.set_my_commands(rows)
+        except errors.TelegramError as exc:
+            log.warning("telegram %s: the menu of commands is not set: %s", self._kit.account, unsent(exc).reason)
+        else:
+            await self._kit.memo.put("menu", mark)
+
+    async def _answering(self) -> None:
+        """Have Telegram send updates to our address, and look now and then whether it can."""
+        assert self._secret is not None
+        secret = self._secret.reveal()
+        set_up = await self._tried(
+            lambda: self._bot.set_webhook(self._url, allowed_updates=WANTED, secret_token=secret)
+        )
+        while set_up is not None:
+            info = await self._tried(self._bot.get_webhook_info)
+            if info is None:
+                return
+            late = info.pending_update_count > 0 and info.last_error_message
+            self.became("ready", f"Telegram cannot reach {self._url}: {late}" if late else self._hint)
+            await self._kit.clock.sleep(WATCH)
+
+    async def _polling(self, submit: Submit) -> None:
+        offset, wait = 0, FIRST
+        batch: list[dict[str, Any]] | None = None if await self._tried(self._bot.delete_webhook) is None else []
+        while batch is not None:
+            # A whole batch that came again: nobody else would be heard while a chat waits for its place.
+            stuck = await self._all(batch, submit, refuse=len(batch) == BATCH and wait > FIRST)
+            if batch:
+                offset = min(stuck, default=batch[-1]["update_id"] + 1)
+                self._taken = {one for one in self._taken if one >= offset}
+            if stuck:
+                await self._kit.clock.sleep(wait)
+            wait = min(wait * 2, LONGEST) if stuck else FIRST
+            # What is said while we wait for a place is not waited for.
+            batch = await self._tried(partial(self._updates, offset, 0 if stuck else POLL))
+
+    async def _updates(self, offset: int, wait: int) -> list[dict[str, Any]]:
+        """Asking from `offset` on acknowledges all before it. Raw, so that one strange update spoils no other."""
+        if self._status.state != "ready":
+            wait = 0  # the first answer comes at once and says that all is well
+        asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": json.dumps(WANTED)}
+        found = await self._request.post(f"{self._bot.base_url}/getUpdates?{urlencode(asked)}", read_timeout=wait + 10)
+        self.became("ready", self._hint)
+        return cast("list[dict[str, Any]]", found)
+
+    # receiving
+
+    async def _all(self, batch: list[dict[str, Any]], submit: Submit, *, refuse: bool) -> list[int]:
+        """Take updates in, chats side by side, each in order. Returns the updates that have to come again."""
+        chats: dict[str, list[dict[str, Any]]] = {}
+        for update in batch:
+            if update["update_id"] not in self._taken:
+                chats.setdefault(chat(update), []).append(update)
+        left = await asyncio.gather(*(self._some(one, submit, refuse) for one in chats.values()))
+        return sorted(one for some in left for one in some)
+
+    async def _some(self, updates: list[dict[str, Any]], submit: Submit, refuse: bool) -> list[int]:
+        left = [one["update_id"] for one in updates]
+        for album, parts in albums(updates):
+            if album and len(parts) == len(left) and album not in self._albums:
+                self._albums.add(album)  # the rest of it may be on its way: looked at once more in a moment
+                return left
+            try:
+                await self._take(parts, submit)
+            except Exception as exc:  # border: a message that breaks the program keeps no other chat waiting
+                ours = isinstance(exc, PalinurusError)
+                log.warning("telegram %s: messages wait: %s", self._kit.account, exc, exc_info=not ours)
+                if refuse and (isinstance(exc, QueueFull) or not ours):
+                    await self._refuse(parts[0])
+                    return []
+                return left
+            self._albums.discard(album)
+            self._taken.update(left[: len(parts)])
+            del left[: len(parts)]
+        return []
+
+    async def _take(self, parts: list[dict[str, Any]], submit: Submit) -> None:
+        """Put what an update (of an album: what all of them) says on our disk. Raises PalinurusError if it has to
+        come again."""
+        heards = [heard for one in parts if (heard := await self._read(one)) is not None]
+        heard = joined(heards) if heards else None
+        inbound = await self._whole(heard) if heard is not None else None
+        if heard is None or inbound is None:
+            return
+        try:
+            await once(submit, inbound)
+        except BadRequest as exc:
+            log.warning("telegram %s: message %s is not taken: %s", self._kit.account, inbound.event, exc.message)
+        if heard.query:
+            try:
+                await self._bot.answer_callback_query(heard.query)
+            except errors.TelegramError as exc:  # the button keeps its hourglass for a while, no more
+                log.info("telegram %s: a press is not confirmed: %s", self._kit.account, unsent(exc).reason)
+
+    async def _read(self, update: dict[str, Any]) -> Heard | None:
+        assert self._me is not None
+        try:
+            parsed = Update.de_json(update, self._bot)
+            went, heard = moved(parsed), read(parsed, self._me)
+        except STRANGE:
+            log.warning("telegram %s: an update that cannot be read is left out", self._kit.account, exc_info=True)
+            return None
+        if went is not None:
+            await self._migrated(*went)
+        return heard
+
+    async def _whole(self, heard: Heard) -> Inbound | None:
+        """With its files, the words of its button, and the id under which we know the chat."""
+        inbound = msgspec.structs.replace(heard.inbound, target=self._known(heard.inbound.target))
+        if heard.data:
+            text = await self._behind(heard.data)
+            return msgspec.structs.replace(inbound, text=text, at=self._kit.clock.now()) if text else None
+        return await brought(self._kit, inbound, heard.files, self._fetch)
+
+    async def _behind(self, data: str) -> str:
+        """The words of a button. Who sends other data than a button of ours says only what he could have typed."""
+        if data.startswith("t"):
+            return data[1:]
+        return (await self._kit.memo.get(f"button/{data}") or b"").decode() if data.startswith("k") else ""
+
+    async def _fetch(self, wanted: Wanted) -> Attachment | str:
+        """A file that came with a message, on our disk; else a text that says why not."""
+        most = self._kit.settings.media
+        if wanted.size > most:
+            return f"{wanted.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+        why = ""
+        for attempt in range(FETCHES):
+            try:
+                async with self._fetching:
+                    file = await self._bot.get_file(wanted.id)
+                    data = bytes(await file.download_as_bytearray())
+            except errors.TelegramError as exc:
+                trouble = unsent(exc)
+                why = trouble.reason
+                if trouble.trouble not in ("down", "cut", "limited"):
+                    break
+                await self._kit.clock.sleep(trouble.retry_after or FIRST * (attempt + 1))
+            else:
+                saved = await self._kit.media.save(wanted.name, wanted.mime, data)
+                return msgspec.structs.replace(saved, voice=wanted.voice) if isinstance(saved, Attachment) else saved
+        return f"{wanted.name[:80]} could not be fetched: {why}"
+
+    async def _refuse(self, update: dict[str, Any]) -> None:
+        heard = await self._read(update)
+        if heard is not None:
+            target, event = self._known(heard.inbound.target), heard.inbound.event
+            log.warning("telegram %s: too many messages in %s; some are refused", self._kit.account, target.to)
+            await self._out.send(Reply(target, BUSY, f"busy/{event}", "notice", event, plain=True))
+
+    # groups that get a new id
+
+    def _chat(self, chat: str) -> str:
+        """The id that Telegram knows a chat by today."""
+        return self._moved.get(chat, chat)
+
+    def _known(self, target: Target) -> Target:
+        """A supergroup keeps the id of the group it was, and with it its session and its rules; not if the
+        configuration already names the new one."""
+        if target.to in self._kit.settings.groups:
+            return target
+        old = next((old for old, new in self._moved.items() if new == target.to), target.to)
+        return msgspec.structs.replace(target, to=old)
+
+    async def _migrated(self, old: str, new: str) -> None:
+        if self._moved.get(old) != new:
+            log.info("telegram %s: the group %s is now the supergroup %s", self._kit.account, old, new)
+            self._moved[old] = new
+            await self._kit.memo.put("moved", json.dumps(self._moved).encode())
+
+
+def _listed(name: str) -> str:
+    """A command's name as Telegram's menu takes it."""
+    return name.lower().replace("-", "_")
+
+
+def _custom(written: Any) -> list[tuple[str, str]]:
+    rows = written if isinstance(written, list) else []
+    pairs = [(row.get("command"), row.get("description")) for row in rows if isinstance(row, dict)]
+    return [(name.lstrip("/"), str(help or "")) for name, help in pairs if isinstance(name, str)]

@@ -1,0 +1,359 @@
+"""Replies and acts -> calls of the Bot API, and what its errors mean. Knows nothing of updates.
+
+A reply with files can be several messages: what of it was shown is remembered while the program runs, so that another
+try goes on where the last one stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple, TypeAlias
+
+import httpx
+from telegram import (
+    Bot,
+    InlineKeyboardButton,
+    InlineKeyboardMarkup,
+    LinkPreviewOptions,
+    Message,
+    ReactionTypeEmoji,
+    ReplyParameters,
+)
+from telegram import error as errors
+
+from palinurus.channels.kit import File, Kit
+from palinurus.channels.telegram.inbound import number
+from palinurus.core.format.render import length, render
+from palinurus.core.types.channel import (
+    Abilities,
+    Act,
+    Delete,
+    Edit,
+    NotSent,
+    Pin,
+    Poll,
+    React,
+    Sent,
+    Thread,
+    Trouble,
+    Typing,
+)
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Button, Reply
+
+ABILITIES = Abilities(
+    markup="telegram",
+    limit=4096,
+    unit="utf16",
+    acts=frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread")),
+    typing=5.0,
+    pace=1.0,
+    buttons=24,
+    replies=True,
+    threads=True,
+    media=50 * 1024 * 1024,
+    voice=True,
+)
+CAPTION = 1024  # UTF-16 units below a file
+PHOTO = 10 * 1024 * 1024  # larger pictures go as documents
+DATA = 64  # bytes behind a button
+ROW = 30  # letters of buttons side by side
+PARTLY = 1000  # replies of which the shown part is remembered
+STYLES = {"good": "success", "bad": "danger"}
+GENERAL = "1"  # the topic that Telegram does not want to be named
+
+# What Telegram says (lower case), for 400 and 403: the first that occurs counts.
+WORDS: tuple[tuple[str, Trouble], ...] = (
+    ("can't parse entities", "markup"),
+    ("unsupported parse_mode", "markup"),
+    ("too long", "long"),
+    ("bot was blocked", "blocked"),
+    ("user is deactivated", "blocked"),
+    ("can't initiate conversation", "blocked"),
+    ("voice_messages_forbidden", "media"),
+    ("chat not found", "gone"),
+    ("peer_id_invalid", "gone"),
+    ("bot was kicked", "gone"),
+    ("not a member", "gone"),
+    ("group chat was deactivated", "gone"),
+    ("thread not found", "gone"),
+    ("topic_closed", "gone"),
+    ("topic_deleted", "gone"),
+    ("photo_", "media"),
+    ("image_process_failed", "media"),
+    ("wrong file", "media"),
+    ("file is too big", "media"),
+    ("file must be", "media"),
+    ("invalid file", "media"),
+    ("remote file", "media"),
+    ("webpage_", "media"),
+    ("wrong type of the web page content", "media"),
+    ("failed to get http url content", "media"),
+)
+UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
+
+Call: TypeAlias = Callable[[], Awaitable[Message]]
+
+
+class Upload(NamedTuple):
+    """How a kind of file is sent: the method of `Bot`, and the name of its file argument."""
+
+    method: str
+    field: str
+
+
+KINDS: dict[str, Upload] = {
+    "image/jpeg": Upload("send_photo", "photo"),
+    "image/png": Upload("send_photo", "photo"),
+    "image/webp": Upload("send_photo", "photo"),
+    "image/gif": Upload("send_animation", "animation"),
+    "video/mp4": Upload("send_video", "video"),
+    "audio/mpeg": Upload("send_audio", "audio"),
+    "audio/mp4": Upload("send_audio", "audio"),
+    "audio/x-m4a": Upload("send_audio", "audio"),
+}
+VOICES = ("audio/ogg", "audio/opus", "audio/mpeg", "audio/mp4", "audio/x-m4a")
+DOCUMENT, VOICE = Upload("send_document", "document"), Upload("send_voice", "voice")
+
+
+def unsent(exc: errors.TelegramError) -> NotSent:
+    """Why a call failed, in our words. Never shows the token."""
+    if isinstance(exc, errors.RetryAfter):
+        wait = exc.retry_after
+        seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
+        return NotSent(f"Telegram wants {seconds:g} seconds of rest", "limited", seconds)
+    if isinstance(exc, (errors.InvalidToken, errors.EndPointNotFound)):
+        return NotSent("Telegram does not take the bot's token any more", "signed_out")
+    if isinstance(exc, (errors.BadRequest, errors.Forbidden)):
+        said = exc.message.lower()
+        found: Trouble = next((trouble for words, trouble in WORDS if words in said), "refused")
+        return NotSent(f"Telegram: {exc.message[:200]}", found)
+    if isinstance(exc, errors.NetworkError):
+        return _broken(exc)
+    return NotSent(f"Telegram: {exc.message[:200]}", "down")
+
+
+def _broken(exc: errors.NetworkError) -> NotSent:
+    """No proper answer: was the message on its way already?"""
+    cause = exc.__cause__
+    if isinstance(cause, UNSENT):
+        return NotSent("Telegram cannot be reached", "down")
+    if isinstance(cause, httpx.HTTPError):
+        return NotSent("the connection broke before Telegram answered", "cut")
+    if "too large" in exc.message.lower():
+        return NotSent("Telegram: the file is too large", "media")
+    if "timeout" in exc.message.lower():  # 504: a server behind Telegram's door may have it
+        return NotSent("Telegram did not answer in time", "cut")
+    return NotSent("Telegram has trouble of its own", "down")
+
+
+def behind(text: str) -> str:
+    """What a button with this text holds: the text itself, or the name under which it is kept."""
+    whole = f"t{text}"
+    return whole if len(whole.encode()) <= DATA else "k" + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def rows(buttons: Sequence[Button]) -> list[list[InlineKeyboardButton]]:
+    """Short ones stand side by side."""
+    made: list[list[InlineKeyboardButton]] = []
+    room = 0
+    for button in buttons:
+        label = button.label[:64] or "…"
+        if room < len(label) or len(made[-1]) == 3:
+            made.append([])
+            room = ROW
+        style = STYLES.get(button.style)
+        made[-1].append(InlineKeyboardButton(label, callback_data=behind(button.text), style=style))
+        room -= len(label)
+    return made
+
+
+class Outbound:
+    """`chat` gives the id that a chat has now (groups get new ones); `migrated` is told of a new one."""
+
+    def __init__(
+        self, bot: Bot, kit: Kit, chat: Callable[[str], str], migrated: Callable[[str, str], Awaitable[None]]
+    ) -> None:
+        self._bot = bot
+        self._kit = kit
+        self._chat = chat
+        self._migrated = migrated
+        self._preview = LinkPreviewOptions(is_disabled=True) if kit.own.get("linkPreview") is False else None
+        self._partly: dict[str, list[str]] = {}  # client id -> ids of the messages shown so far
+        self._acts: dict[type[Any], Callable[[dict[str, Any], Any], Awaitable[str]]] = {
+            Typing: self._typing,
+            Edit: self._edit,
+            Delete: self._delete,
+            React: self._react,
+            Pin: self._pin,
+            Poll: self._poll,
+            Thread: self._thread,
+        }
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        """Show it. Raises nothing of Telegram's."""
+        if _where(self._chat(reply.target.to)) is None:
+            return NotSent(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
+        files: list[File] = []
+        for source in reply.media:
+            file = await self._kit.media.load(source, ABILITIES.media)
+            if isinstance(file, str):
+                return NotSent(file, "media")
+            files.append(file)
+        try:
+            return await self._tried(reply.target, lambda: self._show(reply, files))
+        except errors.TelegramError as exc:
+            return unsent(exc)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        """Do it. Raises nothing of Telegram's."""
+        does = self._acts.get(type(act))
+        if does is None:
+            return NotSent("Telegram has no such thing", "refused")
+        try:
+            return await self._tried(target, lambda: self._done(target, act, does))
+        except errors.TelegramError as exc:
+            return unsent(exc)
+
+    async def _tried(self, target: Target, call: Callable[[], Awaitable[Sent | NotSent]]) -> Sent | NotSent:
+        """Once more where a group has got a new id."""
+        try:
+            return await call()
+        except errors.ChatMigrated as exc:
+            await self._migrated(target.to, str(exc.new_chat_id))
+            return await call()
+
+    def _place(self, target: Target) -> dict[str, Any]:
+        thread = target.thread if target.thread.isdigit() and target.thread != GENERAL else ""
+        chat = _where(self._chat(target.to))
+        return {"chat_id": chat, **({"message_thread_id": int(thread)} if thread else {})}
+
+    async def _keyboard(self, buttons: Sequence[Button]) -> InlineKeyboardMarkup | None:
+        for button in buttons:
+            data = behind(button.text)
+            if data.startswith("k"):
+                await self._kit.memo.put(f"button/{data}", button.text.encode())
+        return InlineKeyboardMarkup(rows(buttons)) if buttons else None
+
+    async def _show(self, reply: Reply, files: list[File]) -> Sent | NotSent:
+        steps = await self._steps(reply, files)
+        shown = self._partly.setdefault(reply.client_id, [])
+        while len(self._partly) > PARTLY:
+            del self._partly[next(iter(self._partly))]
+        while len(shown) < len(steps):
+            try:
+                message = await steps[len(shown)]()
+            except errors.BadRequest as exc:
+                trouble = unsent(exc)
+                if not shown or trouble.trouble != "media":
+                    raise
+                name = files[len(files) - len(steps) + len(shown)].name
+                notice = f"{name[:80]} could not be sent. {trouble.reason}"
+                message = await self._bot.send_message(text=notice, **self._place(reply.target))
+            shown.append(str(message.message_id))
+        self._partly.pop(reply.client_id, None)
+        return Sent(shown[0])
+
+    async def _steps(self, reply: Reply, files: list[File]) -> list[Call]:
+        """The messages that make up the reply, in order. The first has the buttons and says what is answered."""
+        place = self._place(reply.target)
+        first: dict[str, Any] = {"reply_markup": await self._keyboard(reply.buttons)}
+        if answered := number(reply.reply_to):
+            first["reply_parameters"] = ReplyParameters(answered, allow_sending_without_reply=True)
+        words = _words(reply.text, reply.plain)
+        below = bool(files) and (length(reply.text, ABILITIES) if not reply.plain else _units(reply.text)) <= CAPTION
+        if below and reply.text:
+            first |= {"caption": words.pop("text"), **words}
+        steps: list[Call] = []
+        if not below:
+            steps.append(lambda: self._bot.send_message(**place, **first, **words, link_preview_options=self._preview))
+        for file in files:
+            extra = first if not steps else {}
+            steps.append(self._upload(file, reply.voice, {**place, **extra}))
+        return steps
+
+    def _upload(self, file: File, spoken: bool, rest: dict[str, Any]) -> Call:
+        how = KINDS.get(file.mime, DOCUMENT)
+        if how.field == "photo" and len(file.data) > PHOTO:
+            how = DOCUMENT
+        if spoken and file.mime in VOICES:
+            how = VOICE
+        call: Callable[..., Awaitable[Message]] = getattr(self._bot, how.method)
+        return lambda: call(**{how.field: file.data}, filename=file.name, **rest)
+
+    async def _done(
+        self, target: Target, act: Act, does: Callable[[dict[str, Any], Any], Awaitable[str]]
+    ) -> Sent | NotSent:
+        place = self._place(target)
+        if place["chat_id"] is None:
+            return NotSent(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
+        if isinstance(act, (Edit, Delete, React, Pin)) and not number(act.message_id):
+            return NotSent(f"{act.message_id[:40]!r} is no id of a message", "refused")
+        return Sent(await does(place, act))
+
+    async def _typing(self, place: dict[str, Any], act: Typing) -> str:
+        await self._bot.send_chat_action(**place, action="typing")
+        return ""
+
+    async def _edit(self, place: dict[str, Any], act: Edit) -> str:
+        words = _words(act.text, act.plain)
+        rest = {"chat_id": place["chat_id"], "message_id": number(act.message_id)}
+        rest["reply_markup"] = await self._keyboard(act.buttons)
+        try:
+            await self._bot.edit_message_text(**rest, **words, link_preview_options=self._preview)
+        except errors.BadRequest as exc:
+            said = exc.message.lower()
+            if "no text in the message" in said:  # a file with words below it
+                await self._bot.edit_message_caption(caption=words.pop("text"), **rest, **words)
+            elif "not modified" not in said:
+                raise
+        return act.message_id
+
+    async def _delete(self, place: dict[str, Any], act: Delete) -> str:
+        try:
+            await self._bot.delete_message(place["chat_id"], number(act.message_id))
+        except errors.BadRequest as exc:
+            if "to delete not found" not in exc.message.lower():
+                raise
+        return act.message_id
+
+    async def _react(self, place: dict[str, Any], act: React) -> str:
+        given = [] if act.remove or not act.emoji else [ReactionTypeEmoji(act.emoji)]
+        await self._bot.set_message_reaction(place["chat_id"], number(act.message_id), given)
+        return act.message_id
+
+    async def _pin(self, place: dict[str, Any], act: Pin) -> str:
+        if act.remove:
+            await self._bot.unpin_chat_message(place["chat_id"], number(act.message_id))
+        else:
+            await self._bot.pin_chat_message(place["chat_id"], number(act.message_id), disable_notification=True)
+        return act.message_id
+
+    async def _poll(self, place: dict[str, Any], act: Poll) -> str:
+        question, options = act.question[:300], [option[:100] for option in act.options[:12]]
+        sent = await self._bot.send_poll(
+            **place, question=question, options=options, allows_multiple_answers=act.several, is_anonymous=False
+        )
+        return str(sent.message_id)
+
+    async def _thread(self, place: dict[str, Any], act: Thread) -> str:
+        topic = await self._bot.create_forum_topic(place["chat_id"], act.name[:128])
+        return str(topic.message_thread_id)
+
+
+def _words(text: str, plain: bool) -> dict[str, Any]:
+    shown = "" if plain else render(text, "telegram").text
+    return {"text": shown, "parse_mode": "HTML"} if shown.strip() else {"text": text}
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _where(chat: str) -> int | str | None:
+    """A chat's number, or the public @name of a channel."""
+    if chat.removeprefix("-").isascii() and chat.removeprefix("-").isdigit():
+        return int(chat)
+    return chat if chat.startswith("@") and len(chat) > 1 else None

@@ -1,0 +1,291 @@
+"""`pal channels`: which chat channels there are, how they are, adding and removing them, signing in, a test message.
+
+What a channel needs to be told is the table `NEEDS`; everything else about it stands in the config.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import os
+import re
+import sys
+import uuid
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.app.channels import signing
+from palinurus.channels import CHANNELS, LOGINS, deed
+from palinurus.cli import http
+from palinurus.cli.args import Parser
+from palinurus.cli.args import settings as load_settings
+from palinurus.cli.client import where
+from palinurus.cli.devices import link_to
+from palinurus.cli.render import plain
+from palinurus.clock import SystemClock
+from palinurus.config.load import Loaded
+from palinurus.config.patch import Patched, set_key, unset_key
+from palinurus.config.secrets import secret
+from palinurus.config.settings import Settings
+from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
+from palinurus.gateway.rpc import RpcError
+from palinurus.tools.web.door import Door
+
+
+class Need(NamedTuple):
+    """A key that a channel cannot do without. `env`: the variable that usually holds it."""
+
+    key: str
+    about: str
+    env: str = ""
+
+
+NEEDS: dict[str, tuple[Need, ...]] = {
+    "telegram": (Need("botToken", "the token that @BotFather gave", "TELEGRAM_BOT_TOKEN"),),
+    "discord": (Need("token", "the bot's token", "DISCORD_BOT_TOKEN"),),
+    "slack": (
+        Need("botToken", "the bot's token, xoxb-…", "SLACK_BOT_TOKEN"),
+        Need("appToken", "the app's token, xapp-…", "SLACK_APP_TOKEN"),
+    ),
+    "signal": (
+        Need("account", "your number with its country code, +49…"),
+        Need("httpUrl", "where signal-cli's daemon listens, such as http://127.0.0.1:8080"),
+    ),
+    "matrix": (
+        Need("homeserver", "the server's address, https://…"),
+        Need("accessToken", "the account's access token", "MATRIX_ACCESS_TOKEN"),
+    ),
+    "irc": (Need("host", "the server"), Need("nick", "our nick there")),
+    "webhook": (
+        Need("url", "where our messages are posted, https://…"),
+        Need("secret", "the shared secret of the signatures", "PALINURUS_WEBHOOK_SECRET"),
+    ),
+    "spool": (Need("dir", "a folder for messages, such as ~/spool"),),
+}
+VERBS: dict[str, str] = {
+    "list": "the configured accounts; --all: every channel there is",
+    "status": "how they are, as the running gateway knows",
+    "add": "add a channel, or an account of one",
+    "remove": "switch one off; --delete: take it out of the config",
+    "login": "sign in where a channel has a sign-in of its own",
+    "logout": "give that sign-in up",
+    "test": "send a message and wait for its receipt",
+}
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
+
+def run(argv: list[str]) -> int:
+    """0; 1 if it did not work out. Raises BadRequest, NotFound, ConfigError, GatewayUnreachable, StateError kinds."""
+    asked = _asked(argv)
+    if asked.account and not _NAME.fullmatch(asked.account):
+        raise BadRequest("the name of an account is letters, digits, - and _, 40 at most")
+    return _ACTS[asked.what](asked, load_settings(dict(os.environ)))
+
+
+def _asked(argv: list[str]) -> argparse.Namespace:
+    what = argv[0] if argv and argv[0] in VERBS else ""
+    if not what:
+        parser = Parser("channels", "Chat channels.")
+        help = "; ".join(f"{name}: {text}" for name, text in VERBS.items())
+        parser.add_argument("what", nargs="?", default="list", choices=tuple(VERBS), help=help)
+        return parser.parse_args(argv, argparse.Namespace(account="", json=False, all=False))
+    parser = Parser(f"channels {what}", VERBS[what])
+    if what not in ("list", "status"):
+        parser.add_argument("channel")
+    if what == "test":
+        parser.add_argument("target", help="the chat or person, by the platform's id")
+        parser.add_argument("--text", default="This is a test of Palinurus.", help="what to say")
+        parser.add_argument("--thread", default="")
+    if what == "add":
+        parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="better KEY='${NAME}'")
+        parser.add_argument("--use-env", action="store_true", help="secrets stay in the environment: ${NAME}")
+    if what == "remove":
+        parser.add_argument("--delete", action="store_true", help="take it out of the config")
+    if what == "list":
+        parser.add_argument("--all", action="store_true", help="also those that nobody set up")
+    if what in ("list", "status"):
+        parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--account", default="", help="where a channel has several")
+    return parser.parse_args(argv[1:], argparse.Namespace(what=what))
+
+
+def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+    accounts = [one for by in loaded.settings.accounts.values() for one in by.values()]
+    rows = [{"channel": a.channel, "account": a.account, "dmPolicy": a.dm, "groupPolicy": a.group} for a in accounts]
+    if asked.json:
+        print(msgspec.json.encode(rows).decode())
+        return 0
+    for row in rows:
+        print(plain(f"{row['channel']}/{row['account']}  dm {row['dmPolicy']}, groups {row['groupPolicy']}"))
+    for name, entry in CHANNELS.items() if asked.all else ():
+        if name not in loaded.settings.accounts:
+            ready = not entry.needs or find_spec(entry.needs) is not None
+            print(f"{name}  not set up" + ("" if ready else f"; needs pip install 'palinurus[{entry.extra}]'"))
+    if not rows:
+        print("no channels yet; `pal channels add telegram` adds one")
+    return 0
+
+
+def _status(asked: argparse.Namespace, loaded: Loaded) -> int:
+    try:
+        found = asyncio.run(_called(loaded.settings, "channels.status", {}))
+    except GatewayUnreachable:
+        print("the gateway does not run, so no channel does; `pal gateway` starts it")
+        return 1
+    if asked.json:
+        print(msgspec.json.encode(found).decode())
+        return 0
+    bad = 0
+    for name, accounts in found["channelAccounts"].items():
+        for one in accounts:
+            state, detail = one.get("healthState", "not running"), one.get("lastError", "")
+            bad += state not in ("ready", "stopped")
+            me = f" as {one['name']}" if one.get("name") else ""
+            print(plain(f"{name}/{one['accountId']}  {state}{me}" + (f": {detail}" if detail else "")))
+    if not found["channelAccounts"]:
+        print("no channels yet; `pal channels add telegram` adds one")
+    return 1 if bad else 0
+
+
+def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
+    name = asked.channel.lower()
+    if name not in CHANNELS:
+        raise NotFound(f"there is no channel {asked.channel!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
+    section: dict[str, Any] = dict((loaded.raw.get("channels") or {}).get(name) or {})
+    given = dict(_pair(text) for text in asked.set)
+    own = {**section, **given}
+    for need in NEEDS.get(name, ()):
+        if asked.account or not own.get(need.key):
+            given.setdefault(need.key, _answer(need, name, use_env=asked.use_env))
+    key, value = f"channels.{name}", {**section, **given, "enabled": True}
+    if asked.account:
+        known = section.get("accounts") or ({"default": {}} if section else {})
+        accounts = {**known, asked.account: {**known.get(asked.account, {}), **given}}
+        value = {**section, "enabled": True, "accounts": accounts}
+    _told(set_key(loaded.settings.home, os.environ, key, value), f"{name}{_of(asked)} is set up")
+    if name in LOGINS:
+        print(f"now sign in: pal channels login {name}")
+    entry = CHANNELS[name]
+    if entry.needs and find_spec(entry.needs) is None:
+        print(f"its library is missing: pip install 'palinurus[{entry.extra}]'")
+    print("strangers who write get a code; `pal pairing approve CODE` lets them in, the first one as the owner")
+    return 0
+
+
+def _answer(need: Need, channel: str, *, use_env: bool) -> str:
+    if use_env and need.env:
+        if not os.environ.get(need.env):
+            raise BadRequest(f"{need.env} is not set", fix="set it here and where the gateway runs")
+        return f"${{{need.env}}}"
+    if not sys.stdin.isatty():
+        more = f", or --use-env with {need.env}" if need.env else ""
+        raise BadRequest(f"{channel} needs {need.key}: {need.about}", fix=f"--set {need.key}=…{more}")
+    ask: Callable[[str], str] = getpass.getpass if secret(("channels", channel, need.key)) else input
+    told = ask(f"{need.key} ({need.about}): ").strip()
+    if not told:
+        raise BadRequest(f"{channel} cannot do without {need.key}")
+    return told
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise BadRequest(f"{text[:20]!r} is not KEY=VALUE")
+    return key.strip(), value
+
+
+def _remove(asked: argparse.Namespace, loaded: Loaded) -> int:
+    key = f"channels.{asked.channel}" + (f".accounts.{asked.account}" if asked.account else "")
+    if asked.channel not in (loaded.raw.get("channels") or {}):
+        raise NotFound(f"{asked.channel} is not set up", fix="`pal channels list`")
+    if asked.delete:
+        _told(unset_key(loaded.settings.home, os.environ, key), f"{asked.channel}{_of(asked)} is gone")
+    else:
+        done = set_key(loaded.settings.home, os.environ, f"{key}.enabled", False)
+        _told(done, f"{asked.channel}{_of(asked)} is switched off")
+    return 0
+
+
+def _told(done: Patched, text: str) -> None:
+    print(f"{text} ({done.file})" if done.changed else f"{text} already")
+    if done.changed and done.restart:
+        print("it counts when the gateway starts again")
+
+
+def _login(asked: argparse.Namespace, loaded: Loaded) -> int:
+    enter = deed(LOGINS, asked.channel)
+    if enter is None:
+        raise BadRequest(f"{asked.channel} has no sign-in of its own", fix=f"`pal channels add {asked.channel}`")
+    return asyncio.run(_signed(asked, loaded.settings, enter))
+
+
+async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable[..., Any]) -> int:
+    """A gateway that runs lets go of the channel meanwhile: two of us on one account throw each other out."""
+    alive = await http.alive(where(settings))
+    if alive:
+        await _called(settings, "channels.stop", {"channel": asked.channel})
+    clock = SystemClock()
+    kit = signing(settings, asked.channel, asked.account or "default", clock, Door(settings.web.fetch.rules))
+    try:
+        problem = await enter(kit, print)
+    finally:
+        if alive:
+            await _called(settings, "channels.start", {"channel": asked.channel})
+    print(plain(problem) or f"{asked.channel} is signed in")
+    return 1 if problem else 0
+
+
+def _logout(asked: argparse.Namespace, loaded: Loaded) -> int:
+    params = {"channel": asked.channel, "accountId": asked.account or "default"}
+    done = asyncio.run(_called(loaded.settings, "channels.logout", params))
+    print(plain(done["detail"]) or f"{asked.channel} is signed out")
+    return 0 if done["loggedOut"] else 1
+
+
+def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+    params = {
+        "channel": asked.channel,
+        "to": asked.target,
+        "accountId": asked.account or "default",
+        "threadId": asked.thread,
+        "message": asked.text,
+        "idempotencyKey": uuid.uuid4().hex,
+    }
+    done = asyncio.run(_called(loaded.settings, "send", params))
+    if done["state"] == "sent":
+        print(plain(f"sent; the platform's receipt: {done['receipt']}"))
+        return 0
+    why = f": {done['error']}" if done["error"] else ""
+    print(plain(f"not sent ({done['state']}){why}" + ("" if done["state"] == "failed" else "; it is tried again")))
+    return 1
+
+
+async def _called(settings: Settings, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Raises GatewayUnreachable, Unauthorized, BadRequest."""
+    link = await link_to(settings, SystemClock())
+    try:
+        found: dict[str, Any] = await link.call(method, params)
+        return found
+    except RpcError as error:
+        raise BadRequest(error.message) from None
+    finally:
+        await link.close()
+
+
+def _of(asked: argparse.Namespace) -> str:
+    return f", account {asked.account}," if asked.account else ""
+
+
+_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+    "list": _list,
+    "status": _status,
+    "add": _add,
+    "remove": _remove,
+    "login": _login,
+    "logout": _logout,
+    "test": _test,
+}

@@ -1,0 +1,134 @@
+"""`pal doctor`: a table of checks, each saying ok, warn or fail and the way out. `--fix` does only what cannot hurt; at
+a terminal it offers to. `--ask` also asks the model for one word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from palinurus.cli import http
+from palinurus.cli.args import Parser
+from palinurus.cli.client import where
+from palinurus.cli.doctor import parts, state
+from palinurus.cli.doctor.finding import Case, Finding
+from palinurus.cli.main import PARTS
+from palinurus.cli.main import load as part
+from palinurus.cli.render import View, plain
+from palinurus.config import paths
+from palinurus.config.load import Loaded, load
+from palinurus.errors import ConfigError, PalinurusError
+
+CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
+    state.modes,
+    state.lock,
+    state.database,
+    state.transcripts,
+    parts.port,
+    parts.auth,
+    parts.contained,
+    parts.approvals,
+    parts.model,
+    parts.workspace,
+    parts.prompt,
+    parts.plugins,
+    parts.jobs,
+    parts.page,
+    parts.screen,
+    state.disk,
+)
+
+
+def run(argv: list[str]) -> int:
+    """Check everything; 1 if something failed and was not repaired."""
+    parser = Parser("doctor", "Check the installation.")
+    parser.add_argument("--fix", action="store_true", help="repair what is safe to repair (file modes, missing files)")
+    parser.add_argument("--ask", action="store_true", help="also ask the model for one word (costs a few tokens)")
+    args = parser.parse_args(argv)
+    environ = dict(os.environ)
+    os.umask(0o077)
+    view = View(sys.stdout, environ)
+    home = paths.home(environ)
+    findings = [*_config(home, environ)]
+    loaded = _loaded(home, environ)
+    running = loaded is not None and asyncio.run(_alive(loaded))
+    case = Case(home, environ, loaded, running)
+    for check in CHECKS:
+        findings += check(case)
+    if args.ask:
+        findings += _answers(case)
+    for finding in findings:
+        _show(finding, view)
+    open_ = [finding for finding in findings if finding.repair is not None]
+    if open_ and (args.fix or _wanted(len(open_))):
+        for finding in open_:
+            _repair(finding)
+        findings = [finding for finding in findings if finding.repair is None]
+    return 1 if any(finding.level == "fail" for finding in findings) else 0
+
+
+def _show(finding: Finding, view: View) -> None:
+    colors = {"ok": "green", "warn": "cyan", "fail": "red"}
+    print(f"{view.style(f'{finding.level:<5}', colors[finding.level])} {plain(finding.what)}")
+    if finding.fix:
+        print(f"      fix: {plain(finding.fix)}")
+
+
+def _wanted(count: int) -> bool:
+    """Whether the person at the terminal wants it done."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    try:
+        return input(f"{count} of these can be repaired here and now. Do it? [y/N]: ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+def _repair(finding: Finding) -> None:
+    assert finding.repair is not None
+    finding.repair()
+    print(f"repaired: {plain(finding.what)}")
+
+
+def _answers(case: Case) -> Iterator[Finding]:
+    if case.loaded is None:
+        return
+    ask: Any = part(PARTS["tried"])
+    ref, problem = asyncio.run(ask(case.loaded.settings, case.environ))
+    if problem:
+        yield Finding("fail", f"model: {ref} does not answer: {problem}", "`pal setup` tries another")
+    else:
+        yield Finding("ok", f"model: {ref} answers")
+
+
+async def _alive(loaded: Loaded) -> bool:
+    try:
+        return await http.alive(where(loaded.settings))
+    except PalinurusError:
+        return False
+
+
+def _loaded(home: str, environ: Mapping[str, str]) -> Loaded | None:
+    try:
+        return load(home, environ)
+    except ConfigError:
+        return None
+
+
+def _config(home: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    file = paths.config_file(home)
+    try:
+        loaded = load(home, environ)
+    except ConfigError as exc:
+        for problem in exc.problems:
+            yield Finding("fail", f"config: {problem}", exc.fix)
+        return
+    if loaded.fallback:
+        yield Finding("fail", f"config: {loaded.fallback}", "correct the file; `pal config validate` checks it")
+    for problem in loaded.problems:
+        yield Finding("warn", f"config: {problem}", "`pal config validate` lists every problem")
+    if not loaded.fallback and not loaded.problems:
+        yield Finding("ok", f"config: {file}" if os.path.exists(file) else "config: none, defaults apply")

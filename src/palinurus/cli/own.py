@@ -1,0 +1,62 @@
+"""The program in this process, for the terminal screen when no gateway runs: with a door on a free port of this machine
+that only we have the key to, and that nobody is told of. Heavy to import: loaded through the table in `cli/main.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from palinurus.app import App
+from palinurus.cli import logs
+from palinurus.cli.link import Line
+from palinurus.cli.local import begun
+from palinurus.clock import Clock
+from palinurus.config import paths
+from palinurus.config.load import Loaded
+from palinurus.gateway.client import Options, connect, kept_identity
+from palinurus.gateway.server import Gateway
+
+LOOPBACK = "127.0.0.1"
+
+
+class Own:
+    """The program in this process. Make one with `own`."""
+
+    where = "in this process"
+
+    def __init__(self, app: App, gateway: Gateway, secret: str) -> None:
+        self._app = app
+        self._gateway = gateway
+        self._secret = secret
+
+    async def open(self) -> Line:
+        """Raises GatewayUnreachable."""
+        options = Options(token=self._secret, identity=kept_identity(self._app.settings.home))
+        return Line(await connect(f"ws://{LOOPBACK}:{self._gateway.port}/", self._app.clock, options))
+
+    async def close(self) -> None:
+        """Turns that run are handed back: the next start goes on with them."""
+        await self._gateway.close()
+        await self._app.stop("exit", 0)
+        await self._gateway.stop()
+
+
+async def own(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Own:
+    """Start it. Raises StateError kinds, ConfigError."""
+    settings = loaded.settings
+    file = str(settings.logging.get("file") or paths.log_file(settings.home))
+    logs.start(logging.WARNING, logs.secrets(settings), file=file)
+    door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
+    app = await begun(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)
+    secret = secrets.token_urlsafe(32)
+    gateway = Gateway(app, clock, secret)
+    try:
+        await gateway.start(LOOPBACK, 0)
+    except BaseException:
+        await app.stop("failed", 0)
+        raise
+    return Own(app, gateway, secret)

@@ -1,0 +1,356 @@
+"""The screen: who is where, what a key does, what an event changes. Stands before the agent is reached.
+
+Drawing is the widgets' affair, what is to be seen `talk`'s, what goes over the line `desk`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Markdown, Static
+
+from palinurus import __version__
+from palinurus.cli.client import Message
+from palinurus.cli.main import PARTS, load
+from palinurus.cli.render import plain
+from palinurus.cli.tui import status
+from palinurus.cli.tui.complete import known
+from palinurus.cli.tui.composer import Composer
+from palinurus.cli.tui.decide import Card, Question, question
+from palinurus.cli.tui.desk import Desk, Told
+from palinurus.cli.tui.history import History
+from palinurus.cli.tui.log import Log
+from palinurus.cli.tui.pick import Choice, Picker
+from palinurus.cli.tui.port import House
+from palinurus.cli.tui.shell import Shell
+from palinurus.cli.tui.style import CSS, KEYS
+from palinurus.cli.tui.talk import Block
+from palinurus.clock import Clock, SystemClock
+from palinurus.config.load import Loaded
+from palinurus.errors import PalinurusError
+
+AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
+
+
+class Start(NamedTuple):
+    """What a screen begins with. `enter` finds the agent; it may take its time."""
+
+    enter: Callable[[], Awaitable[House]]
+    session: str
+    model: str = ""
+    history: str = ""  # the file
+    environ: Mapping[str, str] = {}
+
+
+class Chat(App[None]):
+    """One person at one terminal."""
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+p", "sessions", priority=True),
+        Binding("ctrl+n", "begin", priority=True),
+        Binding("ctrl+l", "models", priority=True),
+        Binding("ctrl+t", "levels", priority=True),
+        Binding("ctrl+o", "fold", priority=True),
+        Binding("ctrl+y", "copy", priority=True),
+        Binding("f1", "keys", priority=True),
+        Binding("ctrl+q", "quit", priority=True),
+        Binding("pageup", "look(-1)", priority=True),
+        Binding("pagedown", "look(1)", priority=True),
+    ]
+
+    def __init__(self, start: Start, clock: Clock) -> None:
+        super().__init__()
+        self.trouble: PalinurusError | None = None  # why it ended, if not because somebody left
+        self.desk = Desk(start.enter, start.session, start.model, clock, self._told)
+        self._start = start
+        self._clock = clock
+        self._shell = Shell(start.environ)
+        self._trusted = False  # shell lines were allowed once
+        self._warned = -AGAIN
+        self._since: float | None = None
+        self._questions: dict[str, Question] = {}
+        self.talk, self.card, self.composer = Log(), Card(), Composer(History(start.history))
+        self._status = Static("", id="status", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.talk
+        yield self.card
+        yield self.composer
+        yield self._status
+
+    async def on_mount(self) -> None:
+        """The box has the keys at once; the agent is looked for meanwhile."""
+        self.composer.box.focus()
+        self.set_interval(1.0, self._beat)
+        self._beat()
+        self.run_worker(self._live(), name="live", exit_on_error=True)
+
+    async def on_unmount(self) -> None:
+        """Leave the house in order."""
+        self._shell.stop()
+        await self.desk.close()
+
+    async def _live(self) -> None:
+        try:
+            await self.desk.live()
+        except PalinurusError as exc:
+            self.trouble = exc
+            self.exit(return_code=1)
+
+    # --- what the desk tells ---------------------------------------------------------------------------------
+
+    async def _told(self, told: Told) -> None:
+        """Something changed. Nobody looks any more once the screen is taken down."""
+        if not self.talk.is_attached:
+            return
+        if told.fresh:
+            await self.talk.clear()
+            await self.talk.show([self.desk.talk.note(self._greeting())])
+        await self.talk.show(told.blocks)
+        if told.asked is not None:
+            asked = question(told.asked, self.desk.session)
+            self._questions[asked.id] = asked
+        self._questions.pop(told.answered, None)
+        self._card()
+        if told.lists:
+            desk = self.desk
+            names = [f"{m['provider']}/{m['id']}" for m in desk.models]
+            self.composer.known = known(desk.commands, names, [str(one["id"]) for one in desk.levels])
+        running = bool(self.desk.talk.run)
+        if running and self._since is None:
+            self._since = self._clock.monotonic()
+        elif not running and self._since is not None:
+            self._since = None
+            await self.talk.settle()
+        self._beat()
+
+    def _greeting(self) -> str:
+        demo = self.desk.row.get("modelProvider") == "builtin"
+        hint = "\nThis is the built-in demo; `pal setup` connects a real model." if demo else ""
+        return f"Palinurus {__version__}, {self.desk.where}. F1 tells the keys.{hint}"
+
+    def _card(self) -> None:
+        card = self.card
+        first = next(iter(self._questions.values()), None)
+        had = card.has_focus
+        card.ask(first, len(self._questions) - 1)
+        if had:  # the next question must not get a key that was meant for the one before
+            self.composer.box.focus()
+
+    def _beat(self) -> None:
+        going = None if self._since is None else self._clock.monotonic() - self._since
+        desk = self.desk
+        scene = status.Scene(desk.session, desk.row, going, desk.line, len(self._questions), desk.cost)
+        self._status.update(plain(status.text(scene, max(20, self.size.width - 2))))
+
+    # --- typing ----------------------------------------------------------------------------------------------
+
+    async def on_composer_sent(self, event: Composer.Sent) -> None:
+        """A command of ours, a line for the shell, or something for the agent."""
+        text = event.text
+        own = OURS.get(text.strip().lower())
+        if own is not None:
+            await self.run_action(own)
+        elif text.startswith("!") and text[1:].strip():
+            self.run_worker(self._line(text[1:].strip()))
+        else:
+            self.talk.anchor()
+            await self.desk.send(text)
+
+    async def on_composer_key(self, event: Composer.Key) -> None:
+        """A key that the box has no use for."""
+        if event.key == "tab":
+            if self.card.display:
+                self.card.focus()
+        elif event.key == "ctrl+d":
+            self.exit()
+        elif event.key == "escape":
+            await self._stop()
+        elif event.key == "ctrl+c":
+            await self._interrupt()
+
+    def on_card_left(self) -> None:
+        """Back to the box."""
+        self.composer.box.focus()
+
+    async def _interrupt(self) -> None:
+        if self.composer.text:
+            self.composer.set("")
+        elif not await self._stop():
+            now = self._clock.monotonic()
+            if now - self._warned < AGAIN:
+                self.exit()
+            self._warned = now
+            self.notify("Ctrl-C again leaves", timeout=AGAIN)
+
+    async def _stop(self) -> bool:
+        if self._shell.busy:
+            self._shell.stop()
+            return True
+        return await self.desk.stop()
+
+    async def on_card_decided(self, event: Card.Decided) -> None:
+        """An answer for the agent."""
+        self.composer.box.focus()
+        await self.desk.decide(event.question.id, event.decision)
+
+    async def on_markdown_link_clicked(self, event: Markdown.LinkClicked) -> None:
+        """An address is copied, never opened: what the model writes starts no program here."""
+        event.stop()
+        self.copy_to_clipboard(plain(event.href))
+        self.notify(f"copied: {plain(event.href)[:200]}", markup=False)
+
+    # --- actions ---------------------------------------------------------------------------------------------
+
+    def action_fold(self) -> None:
+        """Show all, or the beginnings."""
+        self.talk.fold()
+
+    def action_copy(self) -> None:
+        """The last answer to the clipboard (through the terminal, so that it works over SSH)."""
+        self.copy_to_clipboard(self.talk.last())
+        self.notify("copied the last answer")
+
+    def action_look(self, way: int) -> None:
+        """A page back or forth."""
+        if way < 0:
+            self.talk.release_anchor()
+            self.talk.scroll_page_up()
+        else:
+            self.talk.scroll_page_down()
+            if self.talk.scroll_target_y >= self.talk.max_scroll_y:
+                self.talk.anchor()
+
+    async def action_keys(self) -> None:
+        """What the keys do."""
+        await self.talk.show([self.desk.talk.note(KEYS)])
+
+    async def action_begin(self) -> None:
+        """A new session."""
+        await self.desk.begin()
+
+    def action_models(self) -> None:
+        """Choose a model for this session."""
+        row = self.desk.row
+        now = f"{row.get('providerOverride')}/{row.get('modelOverride')}" if row.get("modelOverride") else ""
+        choices = [Choice("", f"Inherited: {self.desk.inherited}")]
+        choices += [
+            Choice(f"{m['provider']}/{m['id']}", f"{m['provider']}/{m['id']}", _about(m)) for m in self.desk.models
+        ]
+        self._ask(Picker("Model", choices, now), lambda value: self.desk.patch(model=value or None))
+
+    def action_levels(self) -> None:
+        """Choose how much it thinks."""
+        row = self.desk.row
+        choices = [Choice("", f"Inherited: {row.get('thinkingDefault') or 'off'}")]
+        choices += [Choice(str(one["id"]), str(one["label"])) for one in self.desk.levels]
+        picker = Picker("Thinking", choices, str(row.get("thinkingLevel") or ""))
+        self._ask(picker, lambda value: self.desk.patch(thinkingLevel=value or None))
+
+    async def action_sessions(self) -> None:
+        """Go elsewhere."""
+        now = self._clock.now()
+        choices = [Choice("+", "+ new session")]
+        choices += [Choice(f"+{name}", f"+ new session with {name}") for name in await self.desk.agents()]
+        for row in await self.desk.sessions():
+            title = plain(str(row.get("label") or row.get("derivedTitle") or row["key"]))
+            going = "working, " if row.get("hasActiveRun") else ""
+            choices.append(Choice(str(row["key"]), title, f"{going}{_ago(now, row.get('updatedAt'))}{row['key']}"))
+
+        async def go(value: str) -> None:
+            await (self.desk.begin(value[1:]) if value.startswith("+") else self.desk.go(value))
+
+        self._ask(Picker("Sessions", choices, self.desk.session), go)
+
+    def _ask(self, picker: Picker, then: Callable[[str], Awaitable[None]]) -> None:
+        async def chosen(value: str | None) -> None:
+            if value is not None:
+                await then(value)
+
+        if len(self.screen_stack) == 1:
+            self.push_screen(picker, chosen)
+
+    async def _line(self, line: str) -> None:
+        """A line for the shell; asks the first time."""
+        if self._shell.busy:
+            self.notify("a line is running; Esc stops it", severity="warning")
+            return
+        if not self._trusted:
+            choices = [Choice("no", "No"), Choice("yes", "Yes, and do not ask again until I leave")]
+            title = "Run lines in your shell, with your rights and outside any sandbox?"
+            self._trusted = await self.push_screen_wait(Picker(title, choices)) == "yes"
+        if not self._trusted:
+            return
+        ident = f"shell:{uuid.uuid4()}"
+        shown = Block(ident, "tool", "", f"! {plain(line)}", "running")
+        await self.talk.show([shown])
+        heard: list[str] = [""]
+
+        def show(text: str) -> None:
+            heard[0] = plain(text)
+            self.run_worker(self.talk.show([Block(ident, "tool", heard[0], shown.head, "running")]))
+
+        began = self._clock.monotonic()
+        try:
+            code = await self._shell.run(line, show)
+        except OSError as exc:
+            code, heard[0] = 127, str(exc)
+        took = int(1000 * (self._clock.monotonic() - began))
+        await self.talk.show([Block(ident, "tool", heard[0], shown.head, "failed" if code else "done", took)])
+
+
+def _about(model: Mapping[str, Any]) -> str:
+    room = model.get("contextWindow")
+    name = plain(str(model.get("name") or ""))
+    shown = name if name != model["id"] else ""
+    return ", ".join(part for part in (shown, f"{status.amount(room)} tokens" if room else "") if part)
+
+
+def _ago(now: int, then: Any) -> str:
+    if not isinstance(then, int):
+        return ""
+    seconds = max(0, (now - then) // 1000)
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit} ago, "
+    return "just now, "
+
+
+OURS = {
+    "/exit": "quit",
+    "/quit": "quit",
+    "/sessions": "sessions",
+    "/models": "models",
+    "/model": "models",
+    "/think": "levels",
+    "/keys": "keys",
+}
+
+
+def run(loaded: Loaded, environ: Mapping[str, str], blank: Message, local: bool) -> int:
+    """Talk until the person leaves. Raises PalinurusError when the agent cannot be reached at all."""
+    clock = SystemClock()
+
+    async def enter() -> House:
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, screen.exit)
+        part: Any = await asyncio.to_thread(load, PARTS["link"])
+        found: House = await part(loaded, environ, clock, local)
+        return found
+
+    history = os.path.join(loaded.settings.home, "history")
+    screen = Chat(Start(enter, blank.session, blank.model, history, environ), clock)
+    screen.run()
+    if screen.trouble is not None:
+        raise screen.trouble
+    return screen.return_code or 0

@@ -1,0 +1,58 @@
+"""`!line`: a line for this machine's shell, typed by the person, with the person's rights. The agent sees
+none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+
+OUTPUT = 200_000  # characters of one command that are kept; the end is
+
+
+class Shell:
+    """Runs one line at a time."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Is a line running?"""
+        return self._process is not None
+
+    async def run(self, line: str, show: Callable[[str], None]) -> int:
+        """The exit code; `show` gets all output so far as it comes. Raises OSError if there is no shell."""
+        shell = self._environ.get("SHELL") or "/bin/sh"
+        self._process = await asyncio.create_subprocess_exec(
+            shell,
+            "-c",
+            line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(self._environ),
+        )
+        try:
+            assert self._process.stdout is not None
+            heard = ""
+            while data := await self._process.stdout.read(65536):
+                heard = (heard + data.decode("utf-8", "replace"))[-OUTPUT:]
+                show(heard)
+            return await self._process.wait()
+        finally:
+            self.stop()
+            await self._process.wait()
+            self._process = None
+
+    def stop(self) -> None:
+        """End the line that runs, and what it started."""
+        if self._process is not None and self._process.returncode is None:
+            try:
+                os.killpg(self._process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # gone meanwhile

@@ -1,0 +1,68 @@
+"""The line at the bottom: agent, session, model, thinking, tokens, cost, and what goes on. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from palinurus.core.types.keys import session_key
+
+
+class Scene(NamedTuple):
+    """What the line tells. `line` is the state of the connection: "" when it stands."""
+
+    session: str
+    row: Mapping[str, Any]  # the session as the gateway lists it
+    running: float | None = None  # seconds
+    line: str = ""
+    waiting: int = 0  # questions that wait for an answer
+    cost: float = 0.0  # dollars
+
+
+def model(row: Mapping[str, Any]) -> str:
+    """provider/model, or "" before anybody knows."""
+    return f"{row['modelProvider']}/{row['model']}" if row.get("model") else ""
+
+
+def level(row: Mapping[str, Any]) -> str:
+    """The thinking level in force."""
+    return str(row.get("thinkingLevel") or row.get("thinkingDefault") or "off")
+
+
+def amount(tokens: float) -> str:
+    """12.3k, 1.2M."""
+    for size, unit in ((1_000_000, "M"), (1000, "k")):
+        if tokens >= size:
+            return f"{tokens / size:.1f}".removesuffix(".0") + unit
+    return str(int(tokens))
+
+
+def parts(scene: Scene) -> list[str]:
+    """The words of the line, most important first."""
+    key = session_key(scene.session)
+    row = scene.row
+    place = f"{key.agent}/{key.rest}" if key is not None else scene.session
+    name = str(row.get("label") or "")
+    shown = [scene.line] if scene.line else []
+    if scene.running is not None:
+        shown.append(f"working {scene.running:.0f} s, Esc stops")
+    if scene.waiting:
+        shown.append(f"{scene.waiting} to decide")
+    shown += [f"{place} ({name})" if name else place]
+    if model(row):
+        shown += [model(row), f"think {level(row)}"]
+    used, room = row.get("totalTokens") or 0, row.get("contextTokens") or 0
+    if room:
+        shown.append(f"{amount(used)}/{amount(room)} tokens")
+    if scene.cost:
+        shown.append(f"${scene.cost:.4f}" if scene.cost < 1 else f"${scene.cost:.2f}")
+    return shown
+
+
+def text(scene: Scene, width: int) -> str:
+    """One line of at most `width` characters; what matters least is left out first."""
+    shown = parts(scene)
+    while len(shown) > 2 and len("  ".join(shown)) > width:
+        shown.pop()
+    line = "  ".join(shown)
+    return line if len(line) <= width else line[: max(0, width - 1)] + "…"

@@ -1,0 +1,275 @@
+"""One conversation as the screen shows it: answers and events of the gateway in, blocks out. A machine without I/O.
+
+A block has an id; one that is handed out again under the same id takes the place of the earlier one. A run that was
+joined in its middle, or that the line was cut in, is read again from disk at its end (`stale`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from palinurus.cli.render import plain
+
+Kind: TypeAlias = Literal["user", "words", "thought", "tool", "note", "error"]
+State: TypeAlias = Literal["", "sending", "waiting", "taken", "failed", "running", "done"]
+Payload: TypeAlias = Mapping[str, Any]
+
+SUMMARY = 200  # characters of a tool's arguments
+SKEW = 2000  # milliseconds that a line may be older than its message
+SENT = 50
+TOOLS = 100
+KEPT = 1000  # lines of transcript whose ids are remembered
+
+
+class Block(msgspec.Struct, frozen=True):
+    """One piece of the conversation. `head` is a tool's name and arguments; `took` its milliseconds, 0 = unknown."""
+
+    id: str
+    kind: Kind
+    text: str
+    head: str = ""
+    state: State = ""
+    took: int = 0
+
+
+def words(content: Any) -> str:
+    """The text of a message's content, safe to show."""
+    if isinstance(content, str):
+        return plain(content)
+    return plain("".join(str(b.get("text") or "") for b in content or () if isinstance(b, dict)))
+
+
+def summary(args: Any) -> str:
+    """Arguments in one line: the values, as a person would say them; of a flag that is set, its name."""
+    pairs = args.items() if isinstance(args, dict) else () if args is None else (("", args),)
+    shown = [str(name) if value is True else value for name, value in pairs]
+    said = [plain(str(value)) for value in shown if value not in (None, False) and not isinstance(value, dict | list)]
+    line = " ".join(" ".join(said).split())
+    return line if len(line) <= SUMMARY else line[: SUMMARY - 1] + "…"
+
+
+class Talk:
+    """The open session. `run` is the run that is going, "" for none."""
+
+    def __init__(self) -> None:
+        self.run = ""
+        self.stale = False
+        self._thoughts = False
+        self._count = 0
+        self._open: Block | None = None  # the words or thoughts that still grow
+        self._sent: dict[str, Block] = {}  # run id -> what we said whose line of the transcript was not told of yet
+        self._since: dict[str, int] = {}  # run id -> when
+        self._tools: dict[str, tuple[Block, int]] = {}  # with when it began
+        self._spoke: set[str] = set()  # runs that words were shown of
+        self._known: dict[str, None] = {}
+
+    # --- from disk -------------------------------------------------------------------------------------------
+
+    def reset(self, answer: Payload) -> list[Block]:
+        """Begin again from what `chat.history` says. What was sent and is not on disk yet stays."""
+        shown: dict[str, Block] = {}
+        self._open, self._known = None, {}
+        self._tools.clear()
+        # As in the run itself: thoughts are shown to those who asked for them.
+        self._thoughts = (answer.get("sessionInfo") or {}).get("reasoningLevel") in ("on", "stream")
+        for message in answer.get("messages") or ():
+            for block in self._line(message):
+                shown[block.id] = block
+        flight = answer.get("inFlightRun") or {}
+        self.run = str(flight.get("runId") or "")
+        self.stale = bool(self.run)
+        return [*shown.values(), *(block for block in self._sent.values() if block.state in ("sending", "waiting"))]
+
+    def _line(self, message: Payload) -> Iterable[Block]:
+        ident = str((message.get("__openclaw") or {}).get("id") or self._next("line"))
+        if ident in self._known:
+            return
+        self._known[ident] = None
+        role, content = message.get("role"), message.get("content")
+        if role == "user":
+            text = words(content)
+            self._found(text, int(message.get("timestamp") or 0))
+            yield Block(ident, "user", text)
+        elif role == "assistant":
+            yield from self._answer(ident, message)
+        elif role == "toolResult":
+            yield self._ended(message, message.get("content"), int(message.get("timestamp") or 0))
+        else:
+            yield Block(ident, "note", "Earlier messages were summarised.")
+
+    def _answer(self, ident: str, message: Payload) -> Iterable[Block]:
+        for at, part in enumerate(message.get("content") or ()):
+            if part.get("type") == "thinking" and part.get("thinking") and self._thoughts:
+                yield Block(f"{ident}:{at}", "thought", plain(str(part["thinking"])))
+            elif part.get("type") == "text" and str(part.get("text") or "").strip():
+                yield Block(f"{ident}:{at}", "words", plain(str(part["text"])))
+        for call in message.get("toolCalls") or ():
+            yield self._called(str(call["id"]), str(call["name"]), call.get("arguments"), message.get("timestamp"))
+        if message.get("stopReason") == "error":
+            yield Block(f"{ident}:error", "error", plain(str(message.get("errorMessage") or "The model failed.")))
+
+    # --- what we say -----------------------------------------------------------------------------------------
+
+    def send(self, run: str, text: str, now: int) -> Block:
+        """A message on its way. What the agent is saying goes on above it."""
+        self._since[run] = now
+        self._sent[run] = Block(f"sent:{run}", "user", plain(text), state="sending")
+        return self._sent[run]
+
+    def mark(self, run: str, state: State) -> list[Block]:
+        """What became of a message."""
+        block = self._sent.get(run)
+        if block is None or block.state == "done":
+            return []
+        block = self._sent[run] = msgspec.structs.replace(block, state=state)
+        if state == "failed":
+            del self._sent[run]
+        return [block]
+
+    def _forget(self) -> None:
+        """Lines that were never told of are not waited for for ever; what tools said long ago is on the screen."""
+        for kept, most in ((self._sent, SENT), (self._tools, TOOLS)):
+            while len(kept) > most:
+                del kept[next(iter(kept))]
+        self._since = {run: self._since[run] for run in self._sent}
+
+    def _found(self, text: str, at: int) -> None:
+        """A line of the transcript may be a message of ours: then it is no longer on its way."""
+        for run, block in self._sent.items():
+            if block.text.strip() in text and at >= self._since[run] - SKEW:
+                del self._sent[run]
+                return
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def feed(self, event: str, payload: Payload) -> list[Block]:
+        """What an event of this session makes people see."""
+        if event in ("agent", "session.tool"):
+            step = _STREAMS.get(str(payload.get("stream")))
+            data = payload.get("data") or {}
+            return list(step(self, str(payload.get("runId")), data, int(payload.get("ts") or 0))) if step else []
+        if event == "chat" and payload.get("state") != "delta":
+            return list(self._end(payload))
+        if event == "session.message":
+            return list(self._heard(payload.get("message") or {}))
+        if event == "session.operation" and payload.get("operation") == "steer":
+            return self.mark(str(payload.get("runId")), "taken")
+        return []
+
+    def note(self, text: str, kind: Kind = "note") -> Block:
+        """A line of ours."""
+        return Block(self._next("note"), kind, plain(text))
+
+    def _next(self, word: str) -> str:
+        self._count += 1
+        return f"{word}:{self._count}"
+
+    def _heard(self, message: Payload) -> Iterable[Block]:
+        """A line was written. Only what others said is news: the rest was shown as it came."""
+        ident = str((message.get("__openclaw") or {}).get("id") or "")
+        if message.get("role") != "user" or ident in self._known:
+            return
+        self._known[ident] = None
+        while len(self._known) > KEPT:
+            del self._known[next(iter(self._known))]
+        text = words(message.get("content"))
+        ours = next((run for run, block in self._sent.items() if block.text.strip() in text), "")
+        if ours:
+            yield msgspec.structs.replace(self._sent.pop(ours), state="done")
+        elif text.strip():
+            yield Block(ident, "user", text)
+
+    def _lifecycle(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+        if data.get("phase") == "start":
+            self.run, self._open, self.stale = run, None, False
+            yield from self.mark(run, "done")
+        elif self.run == run:
+            self.run = ""
+
+    def _said(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+        text = plain(str(data.get("text") or ""))
+        if not text.strip():
+            return
+        self._spoke.add(run)
+        now = self._open
+        same = now is not None and now.kind == "words" and (data.get("replace") or text.startswith(now.text))
+        self._open = Block(now.id if same and now else self._next("words"), "words", text)
+        yield self._open
+
+    def _thought(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+        delta = plain(str(data.get("delta") or ""))
+        now = self._open if self._open is not None and self._open.kind == "thought" else None
+        self._open = Block(now.id if now else self._next("thought"), "thought", (now.text if now else "") + delta)
+        yield self._open
+
+    def _tool(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+        ident, phase = str(data.get("toolCallId")), data.get("phase")
+        if phase == "start":
+            if ident not in self._tools:  # told twice: to the one who asked, and to those who follow the session
+                self._open = None
+                yield self._called(ident, str(data.get("name")), data.get("args"), at)
+        elif phase == "update":
+            partial = words((data.get("partialResult") or {}).get("content"))
+            block, began = self._tools.get(ident) or (self._called(ident, str(data.get("name")), None, at), at)
+            if block.state == "running":
+                block = msgspec.structs.replace(block, text=partial)
+                self._tools[ident] = (block, began)
+                yield block
+        elif phase == "result":
+            yield self._ended(data, (data.get("result") or {}).get("content"), at)
+
+    def _compaction(self, run: str, data: Payload, at: int) -> Iterable[Block]:
+        if data.get("phase") == "start":
+            yield self.note("Making room in the conversation.")
+
+    def _called(self, ident: str, name: str, args: Any, at: Any) -> Block:
+        block = Block(f"tool:{ident}", "tool", "", f"{plain(name)} {summary(args)}".strip(), "running")
+        self._tools[ident] = (block, int(at or 0))
+        return block
+
+    def _ended(self, told: Payload, content: Any, at: int) -> Block:
+        ident = str(told.get("toolCallId"))
+        name = str(told.get("toolName") or told.get("name"))
+        block, began = self._tools.get(ident) or (self._called(ident, name, None, at), at)
+        state: State = "failed" if told.get("isError") else "done"
+        took = max(0, at - began) if at and began else 0
+        if block.state != "running":
+            took = block.took
+        block = msgspec.structs.replace(block, text=words(content) or block.text, state=state, took=took)
+        self._tools[ident] = (block, began)
+        return block
+
+    def _end(self, payload: Payload) -> Iterable[Block]:
+        run, message = str(payload.get("runId")), payload.get("message") or {}
+        text = words(message.get("content"))
+        yield from self.mark(run, "done")
+        if message.get("command"):  # has no line in the transcript
+            self._sent.pop(run, None)
+            if text:
+                yield self.note(text)
+            return
+        self._open = None
+        if payload.get("state") == "final" and text.strip() and run not in self._spoke and not self.stale:
+            yield Block(self._next("words"), "words", text)
+        self._spoke.discard(run)
+        for notice in payload.get("notices") or ():
+            yield self.note(str(notice))
+        if payload.get("state") == "error":
+            yield self.note(str(payload.get("errorMessage") or "The run failed."), "error")
+        if payload.get("state") == "aborted":
+            yield self.note("stopped")
+        self._forget()
+        if self.run == run:
+            self.run = ""
+
+
+_STREAMS: dict[str, Any] = {
+    "lifecycle": Talk._lifecycle,
+    "assistant": Talk._said,
+    "thinking": Talk._thought,
+    "tool": Talk._tool,
+    "compaction": Talk._compaction,
+}

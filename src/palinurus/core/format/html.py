@@ -1,0 +1,145 @@
+"""Platforms that take HTML: Telegram's few tags, and Matrix's org.matrix.custom.html.
+
+Every run opens and closes its own tags, so what is written is balanced by construction; all text is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from palinurus.core.format.tree import MARKS, Block, Mark, Run
+
+
+class Tags(NamedTuple):
+    """How one platform names things. `lines`: what ends a line outside of code."""
+
+    marks: Mapping[Mark, tuple[str, str]]
+    lines: str
+    rich: bool  # real lists, headings and rules; otherwise they are text
+
+
+TELEGRAM = Tags(
+    {
+        "bold": ("<b>", "</b>"),
+        "italic": ("<i>", "</i>"),
+        "strike": ("<s>", "</s>"),
+        "spoiler": ("<tg-spoiler>", "</tg-spoiler>"),
+    },
+    "\n",
+    False,
+)
+MATRIX = Tags(
+    {
+        "bold": ("<strong>", "</strong>"),
+        "italic": ("<em>", "</em>"),
+        "strike": ("<del>", "</del>"),
+        "spoiler": ("<span data-mx-spoiler>", "</span>"),
+    },
+    "<br>",
+    True,
+)
+
+
+def escape(text: str) -> str:
+    """As text between tags, or inside a quoted attribute."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+
+
+def written(blocks: tuple[Block, ...], to: Tags, *, inside: bool = False) -> str:
+    """The whole text. `inside` a quote, where Telegram allows neither code nor links."""
+    if to.rich:
+        return _rich(blocks, to)
+    out = ""
+    for at, block in enumerate(blocks):
+        between = "" if at == 0 else "\n\n" if block.gap else "\n"
+        out += between + _flat(block, to, inside)
+    return out
+
+
+def _flat(block: Block, to: Tags, inside: bool) -> str:
+    if block.kind == "code":
+        text = escape(block.runs[0].text)
+        if inside:
+            return text
+        return f'<pre><code class="language-{escape(block.label)}">{text}</code></pre>' if block.label else _pre(text)
+    if block.kind == "rule":
+        return "———"
+    if block.kind == "quote":
+        return f"<blockquote>{written(block.inner, to, inside=True)}</blockquote>"
+    if block.kind == "heading":
+        return _line(tuple(_bold(run) for run in block.runs), to, inside)
+    if block.kind == "item":
+        text = _line(block.runs, to, inside).replace("\n", "\n" + "  " * (block.level + 1))
+        return f"{'  ' * block.level}{block.label} {text}"
+    return _line(block.runs, to, inside)
+
+
+def _bold(run: Run) -> Run:
+    return run if run.code else Run(run.text, run.marks | {"bold"}, False, run.url)
+
+
+def _pre(text: str) -> str:
+    return f"<pre>{text}</pre>"
+
+
+def _line(runs: tuple[Run, ...], to: Tags, inside: bool = False) -> str:
+    return "".join(_run(run, to, inside) for run in runs)
+
+
+def _run(run: Run, to: Tags, inside: bool) -> str:
+    text = escape(run.text).replace("\n", to.lines)
+    if run.code:
+        return text if inside else f"<code>{text}</code>"
+    if run.url and inside and run.url != run.text:
+        text = f"{text} ({escape(run.url)})"
+    elif run.url and not inside and (to.rich or run.url != run.text):
+        text = f'<a href="{escape(run.url)}">{text}</a>'
+    for mark in MARKS:
+        if mark in run.marks and mark in to.marks and run.text.strip():
+            before, after = to.marks[mark]
+            text = f"{before}{text}{after}"
+    return text
+
+
+def _rich(blocks: tuple[Block, ...], to: Tags) -> str:
+    out: list[str] = []
+    lists: list[str] = []  # the closing tags of the lists that are open
+    last = ""
+    for block in blocks:
+        if block.kind == "item":
+            _item(block, to, lists, out)
+        else:
+            out += reversed(lists)
+            lists = []
+            out.append(_block(block, to, last))
+        last = block.kind
+    return "".join([*out, *reversed(lists)])
+
+
+def _item(block: Block, to: Tags, lists: list[str], out: list[str]) -> None:
+    """One item: lists are opened and closed so that it stands as deep as it should."""
+    tag = "ul" if block.label == "•" else "ol"
+    while len(lists) > block.level + 1 or (len(lists) == block.level + 1 and lists[-1] != f"</{tag}>"):
+        out.append(lists.pop())
+    while len(lists) <= block.level:
+        start = f' start="{int(block.label[:-1])}"' if tag == "ol" and block.label != "1." else ""
+        out.append(f"<{tag}{start}>")
+        lists.append(f"</{tag}>")
+    out.append(f"<li>{_line(block.runs, to)}</li>")
+
+
+def _block(block: Block, to: Tags, last: str) -> str:
+    if block.kind == "code":
+        text = escape(block.runs[0].text)
+        if block.label:
+            return f'<pre><code class="language-{escape(block.label)}">{text}\n</code></pre>'
+        return f"<pre><code>{text}\n</code></pre>"
+    if block.kind == "rule":
+        return "<hr>"
+    if block.kind == "quote":
+        return f"<blockquote>{_rich(block.inner, to)}</blockquote>"
+    line = _line(block.runs, to)
+    if block.kind == "heading":
+        return f"<h{block.level}>{line}</h{block.level}>"
+    return f"{'<br>' if last == 'text' and not block.gap else ''}<p>{line}</p>"

@@ -1,0 +1,95 @@
+"""The one door of this folder: Markdown and a platform's way of formatting -> what is sent, and how long it is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+import msgspec
+
+from palinurus.core.format import dialects, html, spans
+from palinurus.core.format.blocks import blocks
+from palinurus.core.format.spans import Span, utf16
+from palinurus.core.format.tree import Block
+from palinurus.core.types.channel import Abilities, Markup
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no platform takes them
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """`text` is what is sent. `html` only for Matrix (its formatted_body; "" if there is nothing to format), `spans`
+    only for Signal."""
+
+    text: str
+    html: str = ""
+    spans: tuple[Span, ...] = ()
+
+
+def _matrix(tree: tuple[Block, ...]) -> Rendered:
+    body = dialects.written(tree, dialects.PLAIN)
+    rich = html.written(tree, html.MATRIX)
+    if len(tree) == 1 and tree[0].kind == "text":
+        rich = rich.removeprefix("<p>").removesuffix("</p>")
+    return Rendered(body, "" if rich == html.escape(body) else rich)
+
+
+def _signal(tree: tuple[Block, ...]) -> Rendered:
+    text, found = spans.written(tree)
+    return Rendered(text, "", found)
+
+
+_WRITERS: dict[Markup, Callable[[tuple[Block, ...]], Rendered]] = {
+    "telegram": lambda tree: Rendered(html.written(tree, html.TELEGRAM)),
+    "slack": lambda tree: Rendered(dialects.written(tree, dialects.SLACK)),
+    "discord": lambda tree: Rendered(dialects.written(tree, dialects.DISCORD)),
+    "whatsapp": lambda tree: Rendered(dialects.written(tree, dialects.WHATSAPP)),
+    "matrix": _matrix,
+    "signal": _signal,
+    "irc": lambda tree: Rendered(dialects.written(tree, dialects.PLAIN)),
+    "plain": lambda tree: Rendered(dialects.written(tree, dialects.PLAIN)),
+}
+_ESCAPED: dict[Markup, Callable[[str], str]] = {
+    "telegram": html.escape,
+    "slack": dialects.SLACK.escape,
+    "discord": dialects.DISCORD.escape,
+}
+
+
+@lru_cache(maxsize=64)
+def render(text: str, markup: Markup) -> Rendered:
+    """What the platform is sent for `text`. Something that can be read goes out for all that could be read."""
+    text = _CONTROLS.sub(_control, text)
+    if markup == "markdown":
+        return Rendered(text)
+    tree = blocks(text)
+    made = _WRITERS[markup](tree)
+    if not tree and text.strip():  # nothing but marks
+        return Rendered(_ESCAPED.get(markup, str)(text.strip()))
+    return made
+
+
+def _control(found: re.Match[str]) -> str:
+    return "\n" if found.group() in "\x0b\x0c" else "" if found.group() < "\x80" else "\ufffd"
+
+
+_UNITS: dict[str, Callable[[str], int]] = {
+    "characters": len,
+    "utf16": utf16,
+    "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
+}
+
+
+def raw(text: str, abilities: Abilities) -> int:
+    """How long the platform finds a text that goes as it is."""
+    return _UNITS[abilities.unit](text)
+
+
+def length(text: str, abilities: Abilities) -> int:
+    """How long the platform finds `text` (Markdown), in its own unit: Telegram counts what is read, Matrix both forms
+    of a message, others what is sent."""
+    count = _UNITS[abilities.unit]
+    if abilities.markup == "telegram":
+        return count(render(text, "signal").text)
+    made = render(text, abilities.markup)
+    return count(made.text) + count(made.html)

@@ -1,0 +1,124 @@
+"""Files that clients send with a message, and reading them again. Pictures go to the model as they are; everything else
+is put on disk first and goes along as a file. Only files that came in this way are ever given out here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import mimetypes
+import os
+import stat
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palinurus.core.types.inbound import Attachment, Inbound
+from palinurus.core.types.messages import Image
+from palinurus.gateway.rpc import RpcError
+from palinurus.inbox.commands.desk import Keep
+from palinurus.store.port import ItemRow
+
+MOST = 20 * 1024 * 1024  # bytes of one attachment
+PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PLAIN = "application/octet-stream"
+FOLDER = os.path.join("media", "inbound")  # below the home
+
+
+class Given(NamedTuple):
+    """One attachment as it came, its content checked."""
+
+    name: str
+    mime: str
+    content: str  # base64
+    voice: bool
+
+
+def read(attachments: list[Any] | None) -> list[Given]:
+    """What was attached. Raises RpcError for what cannot be read."""
+    return [_given(number, one) for number, one in enumerate(attachments or (), 1)]
+
+
+def _given(number: int, one: Any) -> Given:
+    if not isinstance(one, dict):
+        raise RpcError(f"attachment {number} is not an object")
+    content = one.get("content")
+    mime = str(one.get("mimeType") or one.get("mimetype") or "").partition(";")[0].strip().lower()
+    if not isinstance(content, str):
+        raise RpcError(f"attachment {number} has no content")
+    if content.startswith("data:"):
+        head, _, content = content.partition(",")
+        mime = mime or head[5:].partition(";")[0].strip().lower()
+    if len(content) > MOST * 4 // 3 + 4:
+        raise RpcError(f"attachment {number} is larger than {MOST // 1024 // 1024} MB")
+    try:
+        base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        raise RpcError(f"attachment {number}: content is not base64") from None
+    name = str(one.get("fileName") or "")[:200]
+    return Given(name, mime or mimetypes.guess_type(name)[0] or PLAIN, content, one.get("voice") is True)
+
+
+async def split(attachments: list[Any] | None, keep: Keep | None) -> tuple[tuple[Image, ...], tuple[Attachment, ...]]:
+    """Pictures, and the other files, which are on disk then. Raises RpcError; nothing is left behind in that case."""
+    images: list[Image] = []
+    files: list[Attachment] = []
+    for one in read(attachments):
+        if one.mime in PICTURES:
+            images.append(Image(one.content, one.mime))
+            continue
+        name = one.name or ("voice note" if one.voice else "file")
+        kept = await keep(name, one.mime, base64.b64decode(one.content)) if keep else "only pictures are taken here"
+        if isinstance(kept, str):
+            await drop(files)
+            raise RpcError(kept)
+        files.append(msgspec.structs.replace(kept, voice=one.voice and kept.mime.startswith("audio/")))
+    return tuple(images), tuple(files)
+
+
+async def drop(files: Iterable[Attachment]) -> None:
+    """Take files away again that no message refers to."""
+    for one in files:
+        try:
+            await asyncio.to_thread(os.unlink, one.path)
+        except OSError:
+            continue  # it is in nobody's way
+
+
+def sent(row: ItemRow | None) -> tuple[Attachment, ...]:
+    """The files that came with a message of the inbox. Raises RpcError if it is not there any more."""
+    try:
+        found = msgspec.json.decode(row.body, type=Inbound) if row is not None else None
+    except msgspec.DecodeError:
+        found = None
+    if found is None:
+        raise RpcError("nothing is on file about this message")
+    return found.files
+
+
+async def load(home: str, file: Attachment) -> dict[str, Any]:
+    """What is in a file that came in. Raises RpcError if it is gone."""
+    data = await asyncio.to_thread(_load, os.path.join(home, FOLDER), os.path.basename(file.path))
+    if data is None:
+        raise RpcError(f"{file.name} is not there any more")
+    return {**shown(file), "content": base64.b64encode(data).decode()}
+
+
+def shown(file: Attachment) -> dict[str, Any]:
+    """A file as clients see it. Where it lies is not their business."""
+    return {"name": file.name, "mimeType": file.mime, "size": file.size, "voice": file.voice}
+
+
+def _load(folder: str, name: str) -> bytes | None:
+    """The bytes of a plain file of the folder."""
+    try:
+        handle = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(handle, "rb") as opened:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST:
+            return None
+        return opened.read(MOST)

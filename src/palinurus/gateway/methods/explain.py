@@ -1,0 +1,36 @@
+"""config.explain: what a key is, what it is set to, where that comes from, and when a change acts. Ours."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from palinurus.config.explain import Explained, explain
+from palinurus.config.load import load
+from palinurus.errors import PalinurusError
+from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError
+from palinurus.gateway.scene import scene
+
+
+class Key(Params, frozen=True):
+    path: Annotated[str, Meta(min_length=1, max_length=1024)]
+
+
+async def explained(call: Call, asked: Key) -> dict[str, Any]:
+    """As `pal config explain` says it; secrets are masked."""
+    desk = scene(call).desk
+
+    def look() -> Explained:
+        return explain(load(desk.settings.home, desk.environ), asked.path)
+
+    try:
+        found = await asyncio.to_thread(look)
+    except PalinurusError as exc:
+        raise RpcError(exc.message) from None
+    return dict(msgspec.to_builtins(found, enc_hook=str))
+
+
+METHODS: tuple[Method, ...] = (Method("config.explain", ADMIN, Key, explained),)

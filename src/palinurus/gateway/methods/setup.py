@@ -1,0 +1,223 @@
+"""setup.*: what a first run on the page needs: which models there could be, whether one answers, and writing it down.
+
+Ours. What is tried is exactly what would be written: the change is laid over the config in memory, and one word is
+asked for. Keys go in and never come out again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+from msgspec import Meta
+
+from palinurus.abort import Abort
+from palinurus.config import paths
+from palinurus.config.load import judge, read
+from palinurus.config.rewrite import digest
+from palinurus.config.settings import Settings
+from palinurus.core.types.messages import User
+from palinurus.core.types.model import Done, Failed, Failure, Prompt, Request
+from palinurus.gateway.methods import config
+from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
+from palinurus.gateway.scene import scene
+from palinurus.inbox.commands.desk import Desk
+from palinurus.providers import VENDORS
+from palinurus.providers.catalog import DEMO, Catalog
+from palinurus.providers.probe import ADDRESS, probe_ollama
+from palinurus.providers.stream import Models
+
+LOCAL = "ollama"  # the one local server that is looked for
+SERVER = "server"  # what a model server that somebody named by its address is called in the config
+API = "openai-completions"
+SHOWN = 12  # models named for a provider
+LISTED = 50  # models taken over from a server
+LIST_SECONDS = 5.0
+TRY_SECONDS = 20.0
+TOKENS = 64
+
+Text = Annotated[str, Meta(max_length=4096)]
+
+
+class Nothing(Params, frozen=True):
+    pass
+
+
+class Choice(Params, frozen=True):
+    provider: Word | None = None  # None: the server at `base_url`
+    model: Text = ""  # "": the first one there is
+    key: Text = ""  # "": the one that is known already, or none
+    base_url: Text = ""
+    workspace: Text = ""  # "": where it is now
+
+
+async def status(call: Call, asked: Nothing) -> dict[str, Any]:
+    """Whether a model is missing, and which there could be. `needed`: nobody chose one and the demo answers."""
+    desk = scene(call).desk
+    agent = desk.settings.agents[desk.settings.default_agent]
+    found, vendor = desk.catalog.default(agent), desk.catalog.vendor(LOCAL)
+    running = await probe_ollama(_address(desk.settings))
+    return {
+        "needed": found.ref == DEMO and not agent.model,
+        "model": str(found.ref),
+        "workspace": agent.workspace,
+        "reload": desk.settings.gateway.reload,
+        "providers": _providers(desk),
+        "local": {"provider": LOCAL, "name": vendor.name if vendor else LOCAL, "models": list(running)},
+    }
+
+
+def _providers(desk: Desk) -> list[dict[str, Any]]:
+    """Those that a key opens, the best known first. `source`: where a key was found already."""
+    vendors = [vendor for name in VENDORS if (vendor := desk.catalog.vendor(name)) is not None]
+    return [
+        {
+            "id": vendor.id,
+            "name": vendor.name,
+            "source": desk.catalog.key_source(vendor.id),
+            "models": [{"id": known.id, "name": known.name or known.id} for known in vendor.models[:SHOWN]],
+        }
+        for vendor in vendors
+        if vendor.keys and vendor.models and not vendor.keyless
+    ]
+
+
+def _address(settings: Settings) -> str:
+    own = settings.providers.get(LOCAL)
+    return own.base_url if own is not None and own.base_url else ADDRESS
+
+
+async def attempt(call: Call, asked: Choice) -> dict[str, Any]:
+    """Ask the chosen model for one word. `problem` says why there was none."""
+    desk = scene(call).desk
+    ref, change = await _change(desk, asked)
+    problem = await _asked(desk, ref, change)
+    return {"ok": not problem, "model": ref, **({"problem": problem} if problem else {})}
+
+
+async def apply(call: Call, asked: Choice) -> dict[str, Any]:
+    """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
+    desk = scene(call).desk
+    ref, change = await _change(desk, asked)
+    file = paths.config_file(desk.settings.home)
+    found = await asyncio.to_thread(read, file, desk.settings.home, desk.environ)
+    text = msgspec.json.encode(change).decode()
+    done = await config.merge(call, config.Patch(raw=text, base_hash=digest(found.data)))
+    return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": desk.settings.gateway.reload}
+
+
+async def _change(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
+    """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
+    if "\0" in asked.workspace:
+        raise RpcError("that cannot be the name of a folder")
+    if asked.base_url and _host(asked.base_url) is None:
+        raise RpcError("an address looks like http://127.0.0.1:8080/v1")
+    ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
+    if asked.key:
+        entry["apiKey"] = asked.key.strip()
+    change: dict[str, Any] = {"agents": {"defaults": {"model": ref}}}
+    if asked.workspace.strip():
+        wanted = paths.expand(asked.workspace.strip(), desk.environ, desk.settings.home)
+        if wanted != desk.settings.agents[desk.settings.default_agent].workspace:
+            change["agents"]["defaults"]["workspace"] = wanted
+    if entry:
+        change["models"] = {"providers": {ref.partition("/")[0]: entry}}
+    return ref, change
+
+
+def _host(address: str) -> str | None:
+    try:
+        parts = urlsplit(address.strip())
+        return parts.hostname if parts.scheme in ("http", "https") else None
+    except ValueError:
+        return None
+
+
+def _known(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
+    provider = (asked.provider or "").strip().lower()
+    vendor = desk.catalog.vendor(provider) if provider in VENDORS else None
+    if vendor is None:
+        raise RpcError(f"no provider {provider[:80]!r}")
+    model = asked.model.strip() or next((known.id for known in vendor.models), "")
+    if not model:
+        raise RpcError("which model?")
+    if not (asked.key or vendor.keyless or desk.catalog.key_source(vendor.id) or vendor.id == DEMO.provider):
+        raise RpcError(f"{vendor.name} needs a key")
+    return f"{vendor.id}/{model}", {"baseUrl": asked.base_url.strip()} if asked.base_url else {}
+
+
+async def _server(asked: Choice) -> tuple[str, dict[str, Any]]:
+    """A server that speaks the usual protocol: it is asked what it has."""
+    base = asked.base_url.strip().rstrip("/")
+    if not base:
+        raise RpcError("a provider or an address is needed")
+    places = [base] if urlsplit(base).path else [f"{base}/v1", base]
+    for place in places:
+        models = await _listed(place, asked.key.strip())
+        if models:
+            ref = f"{SERVER}/{asked.model.strip() or models[0]}"
+            return ref, {"baseUrl": place, "api": API, "models": [{"id": one} for one in models]}
+    raise RpcError(f"no list of models at {places[0]}/models")
+
+
+async def _listed(base: str, key: str) -> list[str]:
+    timeout = aiohttp.ClientTimeout(total=LIST_SECONDS)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{base}/models", headers=headers) as said:
+            found = msgspec.json.decode(await said.read()) if said.status == 200 else {}
+        return [str(row["id"]) for row in found.get("data", ()) if row.get("id")][:LISTED]
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError, AttributeError, TypeError):
+        return []
+
+
+async def _asked(desk: Desk, ref: str, change: dict[str, Any]) -> str:
+    """Why the model does not answer, if the config were so; "" if it does."""
+    settings = await asyncio.to_thread(_as_if, desk, change)
+    catalog = Catalog(settings, desk.environ)
+    info = catalog.find(ref, settings.agents[settings.default_agent])
+    if isinstance(info, Failure):
+        return info.message
+    request = Request(info, Prompt("Answer with one word."), (User("Are you there?"),), (), max_tokens=TOKENS)
+    models = Models(catalog, desk.clock)
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            async for event in models.stream(request, Abort()):
+                if isinstance(event, Failed):
+                    return event.failure.message
+                if isinstance(event, Done):
+                    return ""
+        return "it said nothing"
+    except TimeoutError:
+        return f"nothing came within {TRY_SECONDS:.0f} s"
+    finally:
+        await models.close()
+
+
+def _as_if(desk: Desk, change: dict[str, Any]) -> Settings:
+    """The settings that the change would give. Raises RpcError with the first problem."""
+    home = desk.settings.home
+    file = paths.config_file(home)
+    raw = _laid(read(file, home, desk.environ).raw, change)
+    made = judge(msgspec.json.encode(raw).decode(), file, home, desk.environ)
+    if made.settings is None:
+        first = next(problem for problem in made.problems if problem.fatal)
+        raise RpcError(f"{first.path}: {first.message}" if first.path else first.message)
+    return made.settings
+
+
+def _laid(under: Any, over: Any) -> Any:
+    if not isinstance(over, dict):
+        return over
+    base = under if isinstance(under, dict) else {}
+    return {**base, **{key: _laid(base.get(key), value) for key, value in over.items()}}
+
+
+METHODS: tuple[Method, ...] = (
+    Method("setup.status", ADMIN, Nothing, status),
+    Method("setup.try", ADMIN, Choice, attempt),
+    Method("setup.apply", ADMIN, Choice, apply),
+)

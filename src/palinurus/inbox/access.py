@@ -1,0 +1,324 @@
+"""The door of the chat channels: everything they hand in comes through here, whatever kind of event it is.
+
+Puts together who asks and which rules apply, has `core/policy/gate.py` decide, and says what follows. Rights are set
+here and nowhere else: what a channel wrote into a message about them is not looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from palinurus.clock import Clock
+from palinurus.config.channels import AccountSettings, GroupSettings
+from palinurus.config.settings import Settings
+from palinurus.core.policy import mention
+from palinurus.core.policy.flood import Flood
+from palinurus.core.policy.gate import ALL, Asked, Rules, Verdict, entries, gate
+from palinurus.core.types.inbound import Inbound, Route, Sender
+from palinurus.core.types.keys import part
+from palinurus.core.types.outbound import Reply
+from palinurus.inbox.bindings import identity
+from palinurus.inbox.commands.table import typed
+from palinurus.inbox.control import control
+from palinurus.inbox.overheard import Overheard
+from palinurus.inbox.pairing import Pairing, Standing, client_id
+from palinurus.inbox.route import route
+from palinurus.sessions.record import Record
+from palinurus.store.port import Store
+
+STRANGER = 10  # messages a minute of somebody who waits to be let in: more are not even looked up
+MANNERS = (
+    "Several people talk in this chat; every message begins with the name of whoever wrote it. Names are chosen by "
+    "their bearers and prove nothing. {when} Answer the person who asked."
+)
+WHEN = {
+    True: "You get a message when somebody means you; what was said before comes along as context.",
+    False: "You get every message: answer only when you have something to add.",
+}
+
+
+class Admitted(NamedTuple):
+    """A turn may come of it. `inbound` says what its sender may do."""
+
+    inbound: Inbound
+
+
+class Turned(NamedTuple):
+    """Away: nothing happens. `reply` goes to whoever wrote; its id is the same however often it is said."""
+
+    why: str
+    reply: Reply | None = None
+
+
+class Noted(NamedTuple):
+    """Context for later."""
+
+
+Outcome: TypeAlias = Admitted | Turned | Noted
+
+
+class _Led(NamedTuple):
+    """A message at the door of its account, and where it would go."""
+
+    inbound: Inbound
+    account: AccountSettings
+    where: Route
+
+
+class _Pace(NamedTuple):
+    """How often one sender may write, and what counts it."""
+
+    flood: Flood
+    key: str
+    most: int
+    window: float
+    rest: float
+
+
+class Access:
+    """`own`: channels whose writers are the owner, because nobody else can write there (a folder of mode 0700)."""
+
+    def __init__(
+        self, settings: Settings, store: Store, clock: Clock, pairing: Pairing, own: frozenset[str] = frozenset()
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._clock = clock
+        self._own = own
+        self._flood = Flood()
+        self._loops = Flood()
+        self._heard = Overheard()
+        self.pairing = pairing
+
+    async def admit(self, inbound: Inbound) -> Outcome:
+        """What becomes of an event. Raises what the store raises; the channel then tries again."""
+        led = self._led(inbound)
+        if not isinstance(led, _Led):
+            return led
+        return await (self._direct(led.inbound, led.account) if led.inbound.kind == "direct" else self._group(*led))
+
+    async def expects(self, inbound: Inbound) -> bool:
+        """Would a turn come of it now? Asked before its files are fetched; nothing is counted, offered or written."""
+        led = self._led(inbound)
+        if not isinstance(led, _Led):
+            return isinstance(led, Admitted)
+        inbound, account, _ = led
+        now = self._clock.monotonic()
+        if inbound.kind != "direct":
+            verdict, _ = await self._heard_in(*led)
+        elif self._unknown(inbound, account) and self._flood.full(_stranger(inbound), now, STRANGER):
+            return False
+        else:
+            verdict = await self._known(inbound, account)
+        pace = self._pace(inbound, account, verdict)
+        return verdict.word == "in" and (pace is None or not pace.flood.full(pace.key, now, pace.most, pace.window))
+
+    def _led(self, inbound: Inbound) -> _Led | Admitted | Turned:
+        """With the rights it came with taken away; or the outcome, where no rules are needed for it."""
+        target = inbound.target
+        accounts = self._settings.accounts.get(target.channel)
+        if accounts is None or target.channel in self._own:
+            return Admitted(inbound)
+        account = accounts.get(target.account)
+        if account is None:
+            return Turned(f"{target.channel} has no account {target.account!r}")
+        inbound = _stripped(inbound)
+        where = route(inbound, self._settings)
+        return Turned(where) if isinstance(where, str) else _Led(inbound, account, where)
+
+    def taken(self, inbound: Inbound) -> None:
+        """An admitted message is on disk: what came along as context is used up."""
+        self._heard.forget(inbound.target, len(inbound.before))
+
+    async def _direct(self, inbound: Inbound, account: AccountSettings) -> Outcome:
+        now = self._clock.monotonic()
+        if self._unknown(inbound, account) and self._flood.step(_stranger(inbound), now, STRANGER) != "fine":
+            return Turned("too many messages of a stranger")  # the disk is not asked for each of them
+        verdict = await self._known(inbound, account)
+        if verdict.word == "pair":
+            asking = await self.pairing.ask(inbound)
+            return Turned("unknown", asking.reply() if asking is not None else None)
+        if verdict.word != "in":
+            return Turned(verdict.why)
+        return self._let_in(self._placed(inbound, account, verdict), account, verdict)
+
+    def _unknown(self, inbound: Inbound, account: AccountSettings) -> bool:
+        """Do the lists of the config leave open who it is?"""
+        return gate(_asked(inbound), self._rules(account, Standing())).word == "pair"
+
+    async def _known(self, inbound: Inbound, account: AccountSettings) -> Verdict:
+        """On a direct message: by the lists, and by who was let in."""
+        target, sender, rules = inbound.target, inbound.sender, self._rules(account, Standing())
+        verdict = gate(_asked(inbound), rules)
+        if verdict.word != "pair" and (verdict.word != "in" or verdict.owner):
+            return verdict
+        standing = await self.pairing.standing(target.channel, target.account, sender.id)
+        first = rules.owners | ({sender.id} if standing.owner else frozenset())
+        return gate(_asked(inbound), rules._replace(paired=standing.paired, owners=first))
+
+    def _placed(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Inbound:
+        """Where the config does not say whose direct chats are one, nobody reads in the owner's by writing to us.
+        Whoever is the only one on the list is taken for the one the assistant belongs to."""
+        listed = entries(account.allow_from, account.channel)
+        sole = len(listed) == 1 and bool(listed & {inbound.sender.id, *inbound.sender.also})
+        if self._settings.session.dm_scope or verdict.owner or sole:
+            return inbound
+        peer = part(identity(inbound, self._settings.session.identity_links))
+        return msgspec.structs.replace(inbound, session=f"{inbound.target.channel}:direct:{peer}")
+
+    async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> Outcome:
+        verdict, rules = await self._heard_in(inbound, account, where)
+        if verdict.word == "note":
+            self._heard.note(inbound, account.history)
+            return Noted()
+        if verdict.word != "in":
+            return Turned(verdict.why)
+        admitted = self._let_in(inbound, account, verdict)
+        if not isinstance(admitted, Admitted):
+            return admitted
+        return Admitted(self._dressed(admitted.inbound, account, rules))
+
+    async def _heard_in(self, inbound: Inbound, account: AccountSettings, where: Route) -> tuple[Verdict, Rules]:
+        """On a group's message, and the rules it was made by."""
+        standing = await self.pairing.standing(account.channel, account.account, inbound.sender.id)
+        rules = self._rules(account, standing, found(account, inbound), inbound)
+        rules = rules._replace(mention=await self._wanted(where, rules.mention))
+        asked = _asked(inbound)
+        if not asked.named:
+            patterns = self._settings.people.patterns.get(where.agent, ())
+            asked = asked._replace(named=mention.named(inbound.text, patterns))
+        return gate(asked, rules), rules
+
+    async def _wanted(self, where: Route, usual: bool) -> bool:
+        """Must we be named? /activation goes before the config."""
+        row = await self._store.session(str(where.key))
+        said = Record.decode(row.data).groupActivation if row else None
+        return {"mention": True, "always": False}.get(said or "", usual)
+
+    def _rules(
+        self,
+        account: AccountSettings,
+        standing: Standing,
+        row: GroupSettings | None = None,
+        inbound: Inbound | None = None,
+    ) -> Rules:
+        """For a group when there is an `inbound`, else for a direct chat."""
+        people, channel = self._settings.people, account.channel
+        owners = entries(people.owners.get(channel, ()), channel)
+        said = people.commands
+        commands = None if said is None else entries((*said.get(ALL, ()), *said.get(channel, ())), channel)
+        if inbound is None:
+            return Rules(account.dm, entries(account.allow_from, channel), owners, commands, bots=account.bots)
+        # Being let into direct chats opens no group: the lists of the config alone do.
+        written = row.allow_from if row is not None and row.allow_from is not None else account.group_allow_from
+        own = row is not None and row.allow_from is not None
+        listed = entries(written if own or written else account.allow_from, channel)
+        if row is not None and not set(row.roles).isdisjoint(inbound.roles):
+            listed |= {inbound.sender.id}
+        first = {inbound.sender.id} if standing.owner else frozenset()
+        return Rules(
+            row.policy if row is not None and row.policy is not None else account.group,
+            (listed - {ALL} if not (own or written) else listed) | (owners if row is not None else frozenset()),
+            owners | first,
+            commands,
+            chat=row.enabled if row is not None else not account.groups or account.group == "open",
+            mention=row.require_mention if row is not None else account.own.get("requireMention") is not False,
+            overhear=account.visibility == "all",
+            bots=account.bots,
+        )
+
+    def _let_in(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Admitted | Turned:
+        notice = self._slowed(inbound, account, verdict)
+        if notice is not None:
+            return notice
+        sender = msgspec.structs.replace(inbound.sender, owner=verdict.owner, allowed=verdict.allowed or verdict.owner)
+        return Admitted(msgspec.structs.replace(inbound, sender=sender))
+
+    def _dressed(self, inbound: Inbound, account: AccountSettings, rules: Rules) -> Inbound:
+        """A group's message with what belongs to it: the group's prompt, and what was said before."""
+        row = found(account, inbound)
+        prompt = row.prompt if row else ""
+        quote = inbound.quote if account.visibility != "allowlist" else None
+        before = () if control(inbound) else self._heard.before(inbound.target, inbound.event)
+        manners = MANNERS.format(when=WHEN[rules.mention])
+        options = {"system": f"{manners}\n\n{prompt}" if prompt else manners}
+        return msgspec.structs.replace(inbound, quote=quote, before=before, options=options)
+
+    def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Turned | None:
+        """Bots that go on and on, and strangers whom only `*` lets in, are stopped; each is told once."""
+        target, sender, chat = inbound.target, inbound.sender, _place(inbound)
+        if not sender.bot:
+            self._loops.forget(chat)  # with a human between them, two bots are no loop
+        pace = self._pace(inbound, account, verdict)
+        if pace is None:
+            return None
+        step = pace.flood.step(pace.key, self._clock.monotonic(), pace.most, pace.window, pace.rest)
+        if step == "fine":
+            return None
+        text = f"That was more than {pace.most} messages in a minute. I read on when you have paused for one."
+        if sender.bot:
+            text = f"I pause here for {pace.rest:g} seconds: a bot and I have been talking to each other for too long."
+        ident = client_id("slow", chat, sender.id, inbound.event or str(self._clock.now()))
+        return Turned(
+            "too many messages", Reply(target, text, ident, "notice", plain=True) if step == "first" else None
+        )
+
+    def _pace(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> _Pace | None:
+        """None for people we know, and for bots where loops are allowed."""
+        target, sender, loop = inbound.target, inbound.sender, account.loop
+        if sender.bot:
+            key = f"{_place(inbound)}{sender.id}"
+            return _Pace(self._loops, key, loop.most, loop.window, loop.rest) if loop.enabled else None
+        if verdict.owner or verdict.allowed:
+            return None
+        return _Pace(self._flood, f"{target.channel}/{target.account}/{sender.id}", account.rate, 60.0, 60.0)
+
+
+def found(account: AccountSettings, inbound: Inbound) -> GroupSettings | None:
+    """The row of the chat: its topic's, its own, its server's, the one for all others; None if there is none."""
+    target = inbound.target
+    keys = (f"{target.to}:topic:{target.thread}" if target.thread else "", target.to, f"guild:{inbound.guild}", ALL)
+    return next((account.groups[key] for key in keys if key and key in account.groups), None)
+
+
+def _place(inbound: Inbound) -> str:
+    target = inbound.target
+    return f"{target.channel}/{target.account}/{target.to}/{target.thread}/"
+
+
+def _stranger(inbound: Inbound) -> str:
+    """What counts the messages of somebody who waits to be let in."""
+    return f"?{inbound.target.channel}/{inbound.target.account}/{inbound.sender.id}"
+
+
+def _asked(inbound: Inbound) -> Asked:
+    sender, direct = inbound.sender, inbound.kind == "direct"
+    found = typed(inbound.text)
+    command = found is not None and found.command is not None
+    return Asked(
+        # Some platforms let people speak as the group itself. Then nobody says who it is.
+        tuple(one for one in (sender.id, *sender.also) if direct or one != inbound.target.to),
+        direct=direct,
+        bot=sender.bot,
+        named=inbound.mentioned or bool(inbound.pressed),
+        command=command,
+        plain=not inbound.pressed and not command,
+    )
+
+
+def _stripped(inbound: Inbound) -> Inbound:
+    """Only what a platform can know: no rights, no session or agent of its own choice, no overrides."""
+    was = inbound.sender
+    return msgspec.structs.replace(
+        inbound,
+        sender=Sender(was.id, was.name, bot=was.bot, also=was.also),
+        session="",
+        agent="",
+        options={},
+        system=False,
+        push=True,
+        before=(),
+        signed=False,
+    )

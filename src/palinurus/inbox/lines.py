@@ -1,0 +1,67 @@
+"""What commands and the gateway see of the chat channels: who is let in, which accounts run, a way to say something.
+
+`app/lines.py` implements the port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from palinurus.core.types.channel import Status
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.inbox.pairing import Pairing
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One account of one channel. `running`: somebody receives there."""
+
+    channel: str
+    account: str
+    status: Status
+    running: bool
+    dm: str = ""  # dmPolicy; "" where nobody configured the channel
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """What became of a message we sent. `state`: pending, sent, failed."""
+
+    id: str
+    state: str
+    receipt: str = ""
+    error: str = ""
+
+
+class Lines(Protocol):
+    def all(self) -> tuple[Line, ...]:
+        """Every account, by channel."""
+        ...
+
+    async def start(self, channel: str) -> bool:
+        """Receive there (again). False if somebody does already. Raises NotFound."""
+        ...
+
+    async def stop(self, channel: str) -> bool:
+        """Receive there no more, until `start` or a restart. False if nobody did. Raises NotFound."""
+        ...
+
+    async def logout(self, channel: str, account: str) -> str:
+        """Give up the sign-in of an account; "" or why that cannot be. Raises NotFound."""
+        ...
+
+    async def send(self, target: Target, text: str, ident: str, wait: float) -> Delivery:
+        """Send a message through the outbox and wait so many seconds for its receipt. One `ident` is one message.
+
+        Raises NotFound (no such channel), DiskFull."""
+        ...
+
+
+class Chats(NamedTuple):
+    """All of it."""
+
+    pairing: Pairing
+    say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
+    lines: Lines

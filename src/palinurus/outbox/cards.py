@@ -1,0 +1,83 @@
+"""Cards of approvals on people's screens: when the question is decided, the card says so and loses its buttons.
+
+Which message a card is, is on record, so that a card that was shown before a restart is set right as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import msgspec
+
+from palinurus.core.types.channel import Channel, Edit
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.outbox.drafts import called
+from palinurus.store.port import Store
+
+KIND = "card"  # of the records, by the id of the question
+MARK = ".a-"  # in a client id: what follows is the id of the question (`blocks.py`)
+CLOSED = "this question is no longer open"
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A card that was shown."""
+
+    target: Target
+    message_id: str
+    text: str
+
+
+class Cards:
+    """`shown` hears of messages, `decided` of decisions, in any order. `spawn` does work in the background."""
+
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], spawn: Callable[[Callable[[], Awaitable[object]]], object]
+    ) -> None:
+        self._store = store
+        self._channels = channels
+        self._spawn = spawn
+        self._decided: dict[str, str] = {}  # words by question, of this process
+
+    def shown(self, reply: Reply, message_id: str) -> None:
+        """A message was shown; those that are no cards are nobody's business here."""
+        question = question_of(reply.client_id)
+        channel = self._channels.get(reply.target.channel)
+        if question and channel is not None and message_id and "edit" in channel.abilities.acts:
+            card = Card(reply.target, message_id, reply.text)
+            self._spawn(lambda: self._keep(question, card))
+
+    def decided(self, question: str, words: str) -> None:
+        """The question is closed; `words` say how."""
+        self._decided[question] = words
+        while len(self._decided) > 1000:
+            del self._decided[next(iter(self._decided))]
+        self._spawn(lambda: self._mend(question))
+
+    async def load(self, open_ones: Collection[str]) -> None:
+        """At the start: cards of questions that were closed while nobody looked."""
+        for row in await self._store.all_kept(KIND):
+            if row.key not in open_ones:
+                self.decided(row.key, CLOSED)
+
+    async def _keep(self, question: str, card: Card) -> None:
+        await self._store.keep(KIND, question, msgspec.json.encode(card))
+        if question in self._decided:
+            await self._mend(question)
+
+    async def _mend(self, question: str) -> None:
+        kept = await self._store.kept(KIND, question)
+        if kept is None:  # not shown yet, or set right already
+            return
+        card = msgspec.json.decode(kept.data, type=Card)
+        channel = self._channels.get(card.target.channel)
+        if channel is not None:
+            text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
+            await called(channel.act(card.target, Edit(card.message_id, text, plain=True)))
+        await self._store.keep(KIND, question, None)
+
+
+def question_of(client_id: str) -> str:
+    """The question whose card has this id; "" if it is none. A card that is cut has its buttons on the last part."""
+    _, mark, rest = client_id.partition(MARK)
+    return rest.split(".")[0] if mark else ""

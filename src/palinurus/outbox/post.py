@@ -1,0 +1,112 @@
+"""Messages that the agent sends by itself: into the outbox, cut as the channel takes them; and acts, at once.
+
+Implements `tools.post.Post`. At kill -9 a message that was posted is sent by the next start; an act is lost, and one
+that would show twice is not repeated.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from palinurus.agent.settle import outgoing
+from palinurus.clock import Clock
+from palinurus.config.settings import Settings
+from palinurus.core.types.channel import Abilities, Act, Channel, NotSent, Sent
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.outbox.parts import Fit, parts
+from palinurus.sessions.record import Record
+from palinurus.store.port import Store
+from palinurus.tools.post import Chat, Delivered
+
+log = logging.getLogger(__name__)
+
+LOOK = 0.05  # seconds between looks for a receipt
+KIND = "acted"  # of the records of what must not be done twice, by call
+OLD = 86_400_000  # milliseconds after which no run asks for a record
+BEGUN = b"null"
+
+
+class Post:
+    """`wake` tells the deliverer of a channel that there are rows."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        channels: Mapping[str, Channel],
+        clock: Clock,
+        wake: Callable[[tuple[Reply, ...]], None],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._wake = wake
+
+    def channels(self) -> Mapping[str, Abilities]:
+        return {name: channel.abilities for name, channel in self._channels.items()}
+
+    def accounts(self, channel: str) -> tuple[str, ...]:
+        return tuple(self._settings.accounts.get(channel, ())) or ("default",)
+
+    async def send(self, reply: Reply, wait: float) -> Delivered:
+        """What became of it after at most `wait` seconds. Raises DiskFull."""
+        account = self._settings.accounts.get(reply.target.channel, {}).get(reply.target.account)
+        able = self._channels[reply.target.channel].abilities
+        fit = Fit(able, account.limit, account.newline, account.reply_to) if account else Fit(able)
+        every = parts(reply, fit)
+        now, again = self._clock.now(), await self._store.reply(reply.client_id) is not None
+        await self._store.post([outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
+        self._wake(every)
+        done = await self._end(every, self._clock.monotonic() + wait)
+        return done._replace(again=again)
+
+    async def _end(self, every: tuple[Reply, ...], until: float) -> Delivered:
+        """The receipt of the first part once all have one, or the first failure."""
+        while True:
+            rows = [await self._store.reply(part.client_id) for part in every]
+            states = [row.state if row else "pending" for row in rows]
+            failed = next((row for row in rows if row and row.state == "failed"), None)
+            over = failed is not None or all(state == "sent" for state in states)
+            if over or self._clock.monotonic() >= until:
+                error = next((row.error for row in rows if row and row.error), "")
+                state = "failed" if failed else "sent" if over else "pending"
+                return Delivered(state, rows[0].receipt if rows and rows[0] else "", error)
+            await self._clock.sleep(LOOK)
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        try:
+            return await self._channels[target.channel].act(target, act)
+        except Exception as exc:  # border: a plugin's channel may break its promise
+            log.exception("channel %s: %s failed", target.channel, type(act).__name__)
+            return NotSent(f"the channel broke: {exc}", "refused")
+
+    async def once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+        """The record comes before the act, so that after a crash nobody does it a second time."""
+        if not await self._store.keep(KIND, ident, BEGUN, expect=None):
+            kept = await self._store.kept(KIND, ident)
+            return msgspec.json.decode(kept.data, type=Sent | None) if kept is not None else None
+        await self._sweep()
+        done = await self.act(target, act)
+        await self._store.keep(KIND, ident, msgspec.json.encode(done) if isinstance(done, Sent) else None)
+        return done
+
+    async def _sweep(self) -> None:
+        for kept in await self._store.all_kept(KIND):
+            if kept.at < self._clock.now() - OLD:
+                await self._store.keep(KIND, kept.key, None, expect=kept.data)
+
+    async def chats(self) -> list[Chat]:
+        found: list[Chat] = []
+        for row in await self._store.sessions():
+            record = Record.decode(row.data)
+            channel = record.lastChannel or ""
+            if record.lastTo and channel in self._channels:
+                target = Target(channel, record.lastTo, record.lastAccountId or "default")
+                found += [Chat(name, target) for name in (record.subject, record.displayName, record.label) if name]
+                found.append(Chat("", target))
+        return found

@@ -1,0 +1,129 @@
+"""Signs of life while a run goes: typing, and a reaction on the message that was taken. Best effort: they hold nothing
+up, and nothing that goes wrong with them is anybody's business but the log's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from palinurus.clock import Clock
+from palinurus.config.blocks import PresenceSettings, TypingMode
+from palinurus.core.types.channel import Act, Channel, React, Typing
+from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.types.inbound import Inbound
+from palinurus.outbox.drafts import called
+
+log = logging.getLogger(__name__)
+
+Work: TypeAlias = Callable[[], Awaitable[object]]
+LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
+
+
+def typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
+    """When typing begins: as configured, else at once for those who certainly get an answer."""
+    if said is not None:
+        return said
+    return "instant" if inbound.kind == "direct" or inbound.mentioned else "message"
+
+
+def acknowledged(inbound: Inbound, settings: PresenceSettings) -> bool:
+    """Does this message get the reaction?"""
+    group = inbound.kind != "direct"
+    scopes = {
+        "all": True,
+        "direct": not group,
+        "group-all": group,
+        "group-mentions": group and inbound.mentioned,
+        "off": False,
+    }
+    return bool(settings.ack and inbound.event) and not inbound.pressed and scopes[settings.scope]
+
+
+class Presence:
+    """Of one run. Fed with its events; `close` when what it said is on disk."""
+
+    def __init__(
+        self, channel: Channel, inbound: Inbound, settings: PresenceSettings, clock: Clock, helpers: Helpers
+    ) -> None:
+        self._channel = channel
+        self._inbound = inbound
+        self._settings = settings
+        self._clock = clock
+        self._helpers = helpers
+        self._mode = typing_mode(inbound, settings.typing) if "typing" in channel.abilities.acts else "never"
+        self._acked = acknowledged(inbound, settings) and "react" in channel.abilities.acts
+        self._typing: asyncio.Task[None] | None = None
+        self._heard = clock.monotonic()
+        self._over = False
+        if self._acked:
+            self._act(React(inbound.event, settings.ack))
+        if self._mode == "instant":
+            self._type()
+
+    def feed(self, event: Event) -> None:
+        """Begin, go on or stop, as the mode says."""
+        self._heard = self._clock.monotonic()
+        if isinstance(event, AgentEnd):
+            self.stop()
+        elif isinstance(event, MessageUpdate) and self._typing is None and not self._over:
+            wanted = "thinking" if event.kind == "thinking" else "message"
+            if self._mode == wanted:
+                self._type()
+
+    def stop(self) -> None:
+        """No more typing."""
+        self._over = True
+        if self._typing is not None:
+            self._typing.cancel()
+
+    def close(self) -> None:
+        """The answer is on its way: the reaction goes, where it is to."""
+        self.stop()
+        if self._acked and self._settings.remove:
+            self._act(React(self._inbound.event, self._settings.ack, remove=True))
+
+    def _type(self) -> None:
+        self._typing = self._helpers.spawn(self._keep)
+
+    async def _keep(self) -> None:
+        every = max(0.5, min(self._settings.interval, self._channel.abilities.typing))
+        while self._clock.monotonic() - self._heard < LONGEST:
+            await called(self._channel.act(self._inbound.target, Typing()))
+            await self._clock.sleep(every)
+
+    def _act(self, act: Act) -> None:
+        self._helpers.spawn(lambda: called(self._channel.act(self._inbound.target, act)))
+
+
+class Helpers:
+    """The small tasks of all runs; none of them is waited for but at the end."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Work) -> asyncio.Task[None]:
+        """Do it some time soon; the log says what went wrong."""
+        task = asyncio.ensure_future(self._quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _quietly(self, work: Work) -> None:
+        try:
+            await work()
+        except Exception:  # task boundary: a sign of life is never worth a run
+            log.exception("a sign of life failed")
+
+    async def settle(self) -> None:
+        """Wait for all of them."""
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
+
+    async def close(self) -> None:
+        """Whatever is still under way is dropped."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

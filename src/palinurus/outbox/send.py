@@ -1,0 +1,119 @@
+"""One message to the platform, with what can be done about it at once: plain instead of formatted, smaller pieces,
+names instead of files. In the place of a draft where there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from typing import NamedTuple
+
+import msgspec
+
+from palinurus.core.types.channel import Channel, Delete, Edit, NotSent, Sent
+from palinurus.core.types.outbound import Reply
+from palinurus.outbox.parts import Fit, cut
+from palinurus.outbox.troubles import How, remedy, shaped
+
+log = logging.getLogger(__name__)
+
+FIXED = ("gone", "refused", "blocked")  # a draft that cannot be edited any more
+SMALLEST = 16  # characters that are not cut any further
+PATIENCE = 120.0  # seconds that a call may take; files are slow
+
+
+class Message(NamedTuple):
+    """`draft`: the message of ours whose place it takes. `again`: it was tried before, parts of it may be there."""
+
+    reply: Reply
+    draft: str = ""
+    again: bool = False
+
+
+class Sender:
+    """For one channel. Remembers the pieces of a message that were shown, until it is `over`."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._shown: dict[str, dict[str, str]] = {}  # by client id: piece -> message id
+
+    def over(self, client_id: str) -> None:
+        """No piece of it is sent any more."""
+        self._shown.pop(client_id, None)
+
+    async def send(self, message: Message) -> Sent | NotSent:
+        """Show it, or say why it cannot be."""
+        how, draft = How(), message.draft
+        while True:
+            reply = shaped(message.reply, how)
+            if draft and (reply.media or how.small):  # no edit makes that of it
+                await self._remove(reply, draft)
+                draft = ""
+            if not draft:
+                done = await (self._pieced(reply, message.again) if how.small else _in_time(self._channel.send(reply)))
+            else:
+                edit = Edit(draft, reply.text, reply.buttons, reply.plain)
+                done = await _in_time(self._channel.act(reply.target, edit))
+            if isinstance(done, Sent):
+                return Sent(draft) if draft else done
+            if draft and done.trouble in FIXED:
+                await self._remove(reply, draft)
+                draft = ""
+                continue
+            better = remedy(done.trouble, how, reply)
+            if better is None:
+                return done
+            how = better
+
+    async def _remove(self, reply: Reply, draft: str) -> None:
+        """Before the new message is sent: afterwards nobody would know that the draft is still there."""
+        if "delete" in self._channel.abilities.acts:
+            await _in_time(self._channel.act(reply.target, Delete(draft)))
+
+    async def _pieced(self, reply: Reply, again: bool) -> Sent | NotSent:
+        """In pieces, which get smaller as long as the platform finds them too long. Those that were shown stay."""
+        shown = self._shown.setdefault(reply.client_id, {})
+        todo, number = self._smaller(reply, reply.text), 1
+        while todo:
+            piece = _piece(reply, todo[0], number, last=len(todo) == 1)
+            if piece.client_id not in shown:
+                found = await self._channel.find(piece) if again else None
+                done = found or await _in_time(self._channel.send(piece))
+                if isinstance(done, NotSent):
+                    if done.trouble != "long" or len(todo[0]) <= SMALLEST:
+                        return done
+                    todo[:1] = self._smaller(piece, todo[0])
+                    continue
+                shown[piece.client_id] = done.message_id
+            todo, number = todo[1:], number + 1
+        return Sent(next(iter(shown.values()), ""))
+
+    def _smaller(self, reply: Reply, text: str) -> list[str]:
+        abilities = self._channel.abilities
+        fit = Fit(abilities)
+        half = max(1, min(fit.size(text, plain=reply.plain), fit.most) // 2)
+        return cut(text, Fit(abilities, half), plain=reply.plain)
+
+
+def _piece(reply: Reply, text: str, number: int, *, last: bool) -> Reply:
+    return msgspec.structs.replace(
+        reply,
+        text=text,
+        client_id=f"{reply.client_id}.s{number}",
+        reply_to=reply.reply_to if number == 1 else "",
+        media=reply.media if last else (),
+        voice=reply.voice and last,
+        buttons=reply.buttons if last else (),
+    )
+
+
+async def _in_time(work: Awaitable[Sent | NotSent]) -> Sent | NotSent:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await work
+    except TimeoutError:
+        return NotSent(f"no answer within {PATIENCE:g} s", "cut")
+    except Exception:  # border: a channel that breaks its promise is one that may or may not have sent it
+        log.exception("a channel raised")
+        return NotSent("the channel failed; the log says why", "cut")

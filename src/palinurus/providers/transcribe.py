@@ -1,0 +1,184 @@
+"""Spoken words as text: a provider's transcription (the API that OpenAI began), or a command of the owner's. The ways
+are tried in the order of the config; the first that gives words ends it. Nothing raises; spends no budget of tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+
+import msgspec
+
+from palinurus.abort import Abort
+from palinurus.config.audio import AudioSettings, Way
+from palinurus.config.settings import Secret
+from palinurus.core.types.model import Failure
+from palinurus.providers.address import is_local
+from palinurus.providers.auth import find_key, headers
+from palinurus.providers.catalog import Catalog
+from palinurus.providers.errors import clip, refused
+from palinurus.providers.http import Broken, Http, Limits
+
+BODY = 2_000_000  # bytes of an answer
+_TOLD = 300  # characters of what a command complains about
+
+
+class _Words(msgspec.Struct):
+    text: str
+
+
+class Sound(msgspec.Struct, frozen=True):
+    """A recording on our disk."""
+
+    path: str
+    name: str
+    mime: str
+    data: bytes
+
+
+class Ears:
+    """`words` of a recording. `env` is the environment of commands. `close` when the program ends."""
+
+    def __init__(self, settings: AudioSettings, catalog: Catalog, env: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._env = dict(env)
+        self._http = Http()
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._http.close()
+
+    async def words(self, sound: Sound) -> str | Failure:
+        """What is said, or why that is not known."""
+        if not self._settings.ways:
+            return Failure("config", "nothing is set up for that (tools.media.audio)")
+        if len(sound.data) > self._settings.size:
+            return Failure("refused", f"larger than {self._settings.size:,} bytes")
+        why = Failure("refused", "no words in it")
+        for way in self._settings.ways:
+            found = await (self._run(way, sound) if way.argv else self._ask(way, sound))
+            if isinstance(found, str) and found.strip():
+                return found.strip()[: self._settings.chars]
+            why = found if isinstance(found, Failure) else Failure("refused", "no words in it")
+        return why
+
+    # a provider
+
+    async def _ask(self, way: Way, sound: Sound) -> str | Failure:
+        settings, vendor = self._catalog.provider(way.provider), self._catalog.vendor(way.provider)
+        base = ((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/")
+        if not base:
+            return Failure("config", f"unknown provider {way.provider!r}")
+        key = self._key(way.provider, base)
+        if isinstance(key, Failure):
+            return key
+        boundary = secrets.token_hex(16)
+        fields = {"model": way.model, "language": self._settings.language, "prompt": self._settings.prompt}
+        sent = {
+            **(settings.headers if settings else {}),
+            **headers(key, "authorization"),
+            "content-type": f"multipart/form-data; boundary={boundary}",
+        }
+        limits = Limits(first=way.timeout, idle=way.timeout)
+        try:
+            async with asyncio.timeout(way.timeout):
+                body = form(fields, sound, boundary)
+                answer = await self._http.post(f"{base}/audio/transcriptions", body, sent, limits, Abort())
+                try:
+                    told = await answer.body(BODY)
+                finally:
+                    answer.close()
+        except Broken as exc:
+            return Failure(exc.kind, exc.message)
+        except TimeoutError:
+            return Failure("timeout", f"{way.provider} took longer than {way.timeout:g} s")
+        if answer.status != 200:
+            failure = refused(answer.status, told)
+            return msgspec.structs.replace(failure, message=clip(failure.message, (key.reveal(),) if key else ()))
+        try:
+            return msgspec.json.decode(told, type=_Words).text
+        except msgspec.MsgspecError:
+            return Failure("malformed", f"{way.provider} did not answer with a transcript")
+
+    def _key(self, provider: str, base: str) -> Secret | Failure:
+        profile = next(iter(self._catalog.profiles(provider)), None)
+        if profile is not None:
+            return profile.secret
+        vendor = self._catalog.vendor(provider)
+        return find_key(provider, self._catalog.provider(provider), vendor, self._catalog.environ, is_local(base))
+
+    # a command
+
+    async def _run(self, way: Way, sound: Sound) -> str | Failure:
+        folder = tempfile.mkdtemp(prefix="pal-")
+        try:
+            return await self._started(way, sound, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def _started(self, way: Way, sound: Sound, folder: str) -> str | Failure:
+        base = os.path.splitext(os.path.basename(sound.path))[0]
+        known = {"MediaPath": sound.path, "OutputDir": folder, "OutputBase": os.path.join(folder, base),
+                 "Prompt": self._settings.prompt, "Language": self._settings.language}  # fmt: skip
+        argv = [_filled(word, known) for word in way.argv]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self._env,
+                cwd=folder,
+                start_new_session=True,  # so that all it starts can be ended with it
+            )
+        except OSError as exc:
+            return Failure("config", f"{os.path.basename(argv[0])} cannot be started: {exc.strerror}")
+        try:
+            async with asyncio.timeout(way.timeout):
+                out, err = await process.communicate()
+        except TimeoutError:
+            return Failure("timeout", f"{os.path.basename(argv[0])} took longer than {way.timeout:g} s")
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            told = err.decode("utf-8", "replace").strip().splitlines()
+            return Failure("refused", clip(told[-1][:_TOLD] if told else f"exit code {process.returncode}"))
+        return _written(os.path.join(folder, f"{base}.txt")) or out.decode("utf-8", "replace")
+
+
+def form(fields: Mapping[str, str], sound: Sound, boundary: str) -> bytes:
+    """The body of the request. Names from outside cannot leave their quotes."""
+    parts = [
+        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()
+        for name, value in fields.items()
+        if value
+    ]
+    name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in sound.name)[-80:] or "audio"
+    kind = "".join(c for c in sound.mime if c.isascii() and (c.isalnum() or c in "/.+-"))
+    head = f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: {kind}'
+    return b"".join((*parts, head.encode(), b"\r\n\r\n", sound.data, f"\r\n--{boundary}--\r\n".encode()))
+
+
+def _filled(word: str, known: Mapping[str, str]) -> str:
+    for name, value in known.items():
+        word = word.replace("{{" + name + "}}", value)
+    return word
+
+
+def _written(path: str) -> str:
+    """What a command wrote beside its output, as whisper does."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as source:
+            return source.read(BODY)
+    except OSError:
+        return ""

@@ -1,0 +1,265 @@
+"""An IRC server with people, as modern ones are: capabilities, SASL, accounts, message ids, history; or an old one
+without any of that (`modern=False`). Speaks the protocol on loopback, without TLS unless given a certificate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from typing import Any, ClassVar
+
+from palinurus.channels.irc.channel import make
+from palinurus.channels.irc.line import Line, folded, line, parse
+from palinurus.core.types.channel import Channel, Trouble
+from palinurus.testing.platform import Shown, kit
+
+ROOM = "#room"
+NICK = "pal"
+CAPS = (
+    "message-tags", "server-time", "account-tag", "account-notify", "extended-join", "echo-message", "batch", "sasl",
+    "draft/chathistory",
+)  # fmt: skip
+SERVER = "irc.test"
+# What the server says to each trouble: its number and words.
+NUMBERS: dict[str, tuple[str, str]] = {
+    "limited": ("263", "Server load is temporarily too heavy. Please wait a while and try again."),
+    "blocked": ("404", "Cannot send to channel"),
+    "gone": ("401", "No such nick/channel"),
+    "refused": ("407", "Too many recipients"),
+    "long": ("417", "Input line was too long"),
+}
+
+
+class _Client:
+    """A connection: ours. `text` collects the lines of a message until the client asks for a sign."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self.nick = ""
+        self.caps: set[str] = set()
+        self.negotiating = False
+        self.welcomed = False
+        self.named = False
+        self.rooms: set[str] = set()
+        self.login = ""
+
+    def send(self, command: str, *params: str, source: str = SERVER, tags: dict[str, str] | None = None) -> None:
+        known = tags if tags and "message-tags" in self.caps else {}
+        head = "@" + ";".join(f"{key}={value}" if value else key for key, value in known.items()) + " " if known else ""
+        self.writer.write(f"{head}:{source} ".encode() + line(command, *params))
+
+
+class FakeIrc:
+    """Implements `Platform`."""
+
+    name = "irc"
+    groups = True
+    troubles: ClassVar[tuple[Trouble, ...]] = ("cut", "limited", "blocked", "gone", "refused", "long")
+
+    def __init__(self, modern: bool = True, certificate: ssl.SSLContext | None = None) -> None:
+        self.modern = modern
+        self.password = ""  # at the services; "" = anybody may come
+        self.taken: set[str] = set()  # nicks of others
+        self.accounts = {"human": "human"}  # nick -> account
+        self.banned: set[str] = set()  # rooms we may not enter
+        self.seen: list[tuple[str, Shown]] = []
+        self.lines: list[Line] = []  # all that clients sent
+        self._certificate = certificate
+        self._clients: set[_Client] = set()
+        self._history: list[tuple[str, str, str, dict[str, str]]] = []  # target, source, text, tags
+        self.faults: list[Trouble] = []
+        self._count = 0
+        self._port = 0
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> FakeIrc:
+        await self.mend()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.cut()
+
+    async def mend(self) -> None:
+        if self._server is None:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, ssl=self._certificate)
+            self._port = self._server.sockets[0].getsockname()[1]
+
+    async def cut(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        self.drop()
+
+    def drop(self) -> None:
+        """Connections break; new ones are taken."""
+        for client in list(self._clients):
+            client.writer.transport.abort()
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The account's part of a config."""
+        where = {"host": "127.0.0.1", "port": self._port, "tls": self._certificate is not None}
+        return {**where, "nick": NICK, "channels": [ROOM], "paceMs": 0}
+
+    def channel(self, folder: str) -> Channel:
+        return make(kit("irc", folder, self.section))
+
+    # --- people
+
+    def mask(self, sender: str = "") -> str:
+        nick = sender or "human"
+        return f"{nick}!{nick}@home.{nick}"
+
+    async def say(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        sender: str = "",
+        event: str = "",
+        mention: bool = False,
+        times: int = 1,
+        mask: str = "",
+    ) -> str:
+        """`mask`: another nick!user@host than the usual one."""
+        self._count += 1
+        nick = sender or "human"
+        body = f"{NICK}: {text}" if mention else text
+        ident = event or f"id{self._count}"
+        tags = {"msgid": ident, "time": f"2026-01-01T00:{self._count // 60:02}:{self._count % 60:02}.000Z"}
+        if nick in self.accounts:
+            tags["account"] = self.accounts[nick]
+        target = ROOM if chat == "group" else NICK
+        source = mask or self.mask(nick)
+        self._history.append((target, source, body, tags))
+        for client in self._clients:
+            if client.welcomed and (target != ROOM or ROOM in client.rooms):
+                for _ in range(times if self.modern else 1):
+                    client.send("PRIVMSG", target if target == ROOM else client.nick, body, source=source, tags=tags)
+        return ident
+
+    def tell(self, command: str, *params: str, source: str = SERVER) -> None:
+        """Any other line, to everybody who is connected."""
+        for client in self._clients:
+            client.send(command, *params, source=source)
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        where = ROOM if chat == "group" else chat or "human"
+        return [one for to, one in self.seen if to == where]
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        raise NotImplementedError("IRC has no buttons")
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        self.faults += [trouble] * times
+
+    # --- the server
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = _Client(writer)
+        self._clients.add(client)
+        try:
+            while data := await reader.readline():
+                assert len(data) <= 512, "a line longer than the protocol allows"
+                if (got := parse(data)) is not None:
+                    self.lines.append(got)
+                    self._take(client, got)
+        except OSError:
+            pass
+        finally:
+            self._clients.discard(client)
+            writer.close()
+
+    def _take(self, client: _Client, got: Line) -> None:
+        handler = getattr(self, f"_on_{got.command.lower()}", None)
+        if handler is not None:
+            handler(client, got)
+
+    def _on_cap(self, client: _Client, got: Line) -> None:
+        if not self.modern:
+            client.send("421", "*", "CAP", "Unknown command")
+        elif got.get(0) == "LS":
+            client.negotiating = True
+            client.send("CAP", "*", "LS", "*", " ".join(CAPS[:4]))
+            client.send("CAP", "*", "LS", " ".join(CAPS[4:]))
+        elif got.get(0) == "REQ":
+            client.caps |= set(got.get(1).split())
+            client.send("CAP", "*", "ACK", got.get(1))
+        elif got.get(0) == "END":
+            client.negotiating = False
+            self._welcome(client)
+
+    def _on_authenticate(self, client: _Client, got: Line) -> None:
+        if got.get(0) == "PLAIN":
+            client.writer.write(b"AUTHENTICATE +\r\n")
+            return
+        who, _, secret = base64.b64decode(got.get(0)).decode().split("\0")
+        if secret == self.password:
+            client.login = who
+            client.send("903", "*", "SASL authentication successful")
+        else:
+            client.send("904", "*", "SASL authentication failed")
+
+    def _on_nick(self, client: _Client, got: Line) -> None:
+        wanted = got.get(0)
+        if folded(wanted) in self.taken:
+            client.send("433", client.nick or "*", wanted, "Nickname is already in use")
+            return
+        if client.welcomed:
+            client.send("NICK", wanted, source=f"{client.nick}!pal@client.host")
+        client.nick = wanted
+        self._welcome(client)
+
+    def _on_user(self, client: _Client, got: Line) -> None:
+        client.named = True
+        self._welcome(client)
+
+    def _welcome(self, client: _Client) -> None:
+        if client.welcomed or client.negotiating or not client.nick or not client.named:
+            return
+        client.welcomed = True
+        client.send("001", client.nick, "Welcome")
+        client.send("005", client.nick, "CASEMAPPING=rfc1459", "NICKLEN=30", "BOT=B", "are supported")
+        client.send("422", client.nick, "No message of the day")
+
+    def _on_ping(self, client: _Client, got: Line) -> None:
+        client.send("PONG", SERVER, got.get(0))
+
+    def _on_join(self, client: _Client, got: Line) -> None:
+        room = got.get(0)
+        if room in self.banned:
+            client.send("474", client.nick, room, "Cannot join channel (+b)")
+            return
+        client.rooms.add(room)
+        client.send("JOIN", room, source=f"{client.nick}!pal@client.host")
+
+    def _on_privmsg(self, client: _Client, got: Line) -> None:
+        to, text = got.params
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault in NUMBERS:
+            number, words = NUMBERS[fault]
+            client.send(number, client.nick, "PRIVMSG" if fault == "limited" else to, words)
+            return
+        self._count += 1
+        ident = f"ours{self._count}" if "echo-message" in client.caps else ""
+        self.seen.append((to, Shown(ident, text)))
+        if fault == "cut":
+            client.writer.transport.abort()
+        elif ident:
+            client.send("PRIVMSG", to, text, source=f"{client.nick}!pal@client.host", tags={"msgid": ident})
+
+    def _on_chathistory(self, client: _Client, got: Line) -> None:
+        since = got.get(1 if got.get(0) == "TARGETS" else 2).removeprefix("timestamp=")
+        rows = [row for row in self._history if row[3]["time"] > since]
+        if got.get(0) == "TARGETS":
+            for nick in dict.fromkeys(source.partition("!")[0] for target, source, _, _ in rows if target != ROOM):
+                client.send("CHATHISTORY", "TARGETS", nick, "2026-01-01T00:00:00.000Z", tags={"batch": "t"})
+            return
+        client.send("BATCH", "+1", "chathistory", got.get(1))
+        for target, source, text, tags in rows:
+            mine = target == ROOM if got.get(1) == ROOM else source.partition("!")[0] == got.get(1) and target != ROOM
+            if mine:
+                where = ROOM if target == ROOM else client.nick
+                client.send("PRIVMSG", where, text, source=source, tags={**tags, "batch": "1"})
+        client.send("BATCH", "-1")

@@ -1,0 +1,339 @@
+"""A homeserver on loopback that speaks the client-server API, and people in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from palinurus.channels.matrix.channel import make
+from palinurus.core.types.channel import Channel, Trouble
+from palinurus.testing.matrix.api import ALICE, BOB, ME, Event, Held
+from palinurus.testing.platform import Shown, kit
+
+TOKEN, PASSWORD = "syt_fake_token", "open sesame"
+DIRECT, GROUP = "!direct:fake", "!group:fake"
+LARGEST = 65_536  # bytes of an event
+
+_ERRORS: dict[str, tuple[int, str]] = {
+    "long": (413, "M_TOO_LARGE"), "signed_out": (401, "M_UNKNOWN_TOKEN"), "gone": (403, "M_FORBIDDEN"),
+    "refused": (400, "M_UNKNOWN"), "markup": (400, "M_BAD_JSON"), "down": (502, ""),
+}  # fmt: skip
+
+
+class FakeMatrix(Held):
+    """Implements `Platform`."""
+
+    name = "matrix"
+    groups = True
+    troubles: ClassVar[tuple[Trouble, ...]] = (
+        "down", "cut", "limited", "markup", "long", "signed_out", "gone", "refused",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.url = ""
+        self.revoked = False
+        self.token = TOKEN
+        self.logins: list[dict[str, Any]] = []
+        self.old_media = False  # a server from before authenticated media
+        self.steps: list[str] = []  # what the next sends meet, one each; "" is nothing
+        self.broken: dict[str, int] = {}  # so many requests with this word in their path fail
+        self.refuse_media = 0  # so many uploads are too large
+        self.requests: list[tuple[str, str]] = []
+        self._faults: list[tuple[Trouble, float]] = []
+        self._lost: set[str] = set()
+        self._down = False
+        self._news = asyncio.Event()
+        self.room(DIRECT, ALICE)
+        self.room(GROUP, ALICE, BOB, title="harbour")
+
+    async def __aenter__(self) -> FakeMatrix:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_route("*", "/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.cut()
+        await self._runner.cleanup()
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The account's part of a config."""
+        return {"homeserver": self.url, "accessToken": TOKEN}
+
+    def channel(self, folder: str) -> Channel:
+        return make(kit("matrix", folder, self.section))
+
+    # --- people
+
+    async def say(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        sender: str = "",
+        event: str = "",
+        mention: bool = False,
+        times: int = 1,
+        **more: Any,
+    ) -> str:
+        """`more` are further keys of the content. A server that tells twice does so in its stream."""
+        content = {"msgtype": "m.text", "body": f"Pal: {text}" if mention else text, **more}
+        if mention:
+            content["m.mentions"] = {"user_ids": [ME]}
+        told = self.add(
+            place(chat), sender or ALICE, "m.room.message", content, **({"event_id": event} if event else {})
+        )
+        self.stream += [told] * (times - 1)
+        self.wake()
+        return str(told["event_id"])
+
+    async def send_file(
+        self, name: str, mime: str, data: bytes, *, chat: str = "", sender: str = "", **more: Any
+    ) -> str:
+        """Somebody sends a file."""
+        self.media[f"in{len(self.media)}"] = (mime, data)
+        address = f"mxc://fake/{list(self.media)[-1]}"
+        kind = {"image": "m.image", "audio": "m.audio"}.get(mime.partition("/")[0], "m.file")
+        content = {"msgtype": kind, "body": name, "url": address, "info": {"mimetype": mime}, **more}
+        told = self.add(place(chat), sender or ALICE, "m.room.message", content)
+        self.wake()
+        return str(told["event_id"])
+
+    def invite(self, room: str, who: str, *, direct: bool = False, title: str = "") -> None:
+        """Somebody makes a room and asks us in."""
+        self.member(room, who, "join")
+        if title:
+            self.titles[room] = title
+        self.member(room, ME, "invite", who, **({"is_direct": True} if direct else {}))
+        self.wake()
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        gone, edits = self.redacted(), self.edits()
+        ours = [e for e in self.stream if e["room_id"] == place(chat) and e["sender"] == ME]
+        return [
+            _shown(e["event_id"], edits.get(e["event_id"]) or e["content"], e["content"])
+            for e in ours
+            if e["type"] == "m.room.message"
+            and e["event_id"] not in gone
+            and (e["content"].get("m.relates_to") or {}).get("rel_type") != "m.replace"
+        ]
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        raise NotImplementedError("Matrix has no buttons")
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        self._faults += [(trouble, retry_after)] * times
+
+    async def cut(self) -> None:
+        self._down = True
+        self.wake()
+
+    async def mend(self) -> None:
+        self._down = False
+
+    def wake(self) -> None:
+        """Who waits for news looks again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    # --- the API
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        whole = request.rel_url.raw_path
+        self.requests.append((request.method, whole))
+        if self._down:
+            return _abort(request)
+        if (request.method, whole) == ("POST", f"{_C}/login"):
+            return await self._login(request)
+        if request.headers.get("Authorization") != f"Bearer {self.token}" or self.revoked:
+            return _no(401, "M_UNKNOWN_TOKEN")
+        for word, count in self.broken.items():
+            if word in whole and count:
+                self.broken[word] -= 1
+                return _no(500, "M_UNKNOWN")
+        for pattern, step in _ROUTES:
+            if (found := re.fullmatch(pattern, f"{request.method} {whole}")) is not None:
+                return await step(self, request, *(unquote(part) for part in found.groups()))
+        return _no(404, "M_UNRECOGNIZED")
+
+    async def _login(self, request: web.Request) -> web.StreamResponse:
+        wanted = await request.json()
+        self.logins.append(wanted)
+        if wanted["password"] != PASSWORD or wanted["identifier"]["user"] != ME:
+            return _no(403, "M_FORBIDDEN")
+        self.token, self.revoked = f"{TOKEN}-{len(self.logins)}", False
+        return web.json_response(
+            {"user_id": ME, "access_token": self.token, "device_id": wanted.get("device_id", "D1")}
+        )
+
+    async def _whoami(self, request: web.Request) -> web.StreamResponse:
+        return web.json_response({"user_id": ME, "device_id": "PAL"})
+
+    async def _sync(self, request: web.Request) -> web.StreamResponse:
+        since = request.query.get("since", "")
+        limit = json.loads(request.query.get("filter", "{}")).get("room", {}).get("timeline", {}).get("limit", 10)
+        wait = int(request.query.get("timeout", "0")) / 1000
+        if since and int(since[1:]) >= len(self.stream) and wait:
+            try:
+                await asyncio.wait_for(self._news.wait(), wait)
+            except TimeoutError:
+                pass
+        if self._down:
+            return _abort(request)
+        return web.json_response(self.sync(since, limit))
+
+    async def _send(self, request: web.Request, room: str, kind: str, transaction: str) -> web.StreamResponse:
+        data = await request.read()
+        trouble, after = self._faults.pop(0) if self._faults else ("", 0.0)
+        if self.steps:
+            trouble = self.steps.pop(0)
+        if trouble == "limited":
+            return _no(429, "M_LIMIT_EXCEEDED", retry_after_ms=int(after * 1000))
+        if trouble and trouble != "cut":
+            return _no(*_ERRORS[trouble])
+        if self.members.get(room, {}).get(ME) != "join":
+            return _no(403, "M_FORBIDDEN")
+        if len(data) > LARGEST:
+            return _no(413, "M_TOO_LARGE")
+        content = json.loads(data)
+        ident = self.once(f"{room}/{kind}/{transaction}", lambda: self.add(room, ME, kind, content))
+        if trouble == "cut" or transaction in self._lost:
+            self._lost ^= {transaction}  # the HTTP client asks once more by itself: lost too
+            return _abort(request)
+        self.wake()
+        return web.json_response({"event_id": ident})
+
+    async def _redact(self, request: web.Request, room: str, event: str, transaction: str) -> web.StreamResponse:
+        made = self.once(transaction, lambda: self.add(room, ME, "m.room.redaction", {}, redacts=event))
+        return web.json_response({"event_id": made})
+
+    async def _typing(self, request: web.Request, room: str, who: str) -> web.StreamResponse:
+        self.typing.append((room, bool((await request.json())["typing"])))
+        return web.json_response({})
+
+    async def _messages(self, request: web.Request, room: str) -> web.StreamResponse:
+        query = request.query
+        limit = int(query.get("limit", "10"))
+        return web.json_response(self.messages(room, query.get("from", ""), query.get("to", ""), limit))
+
+    async def _joined(self, request: web.Request, room: str) -> web.StreamResponse:
+        people = [who for who, how in self.members.get(room, {}).items() if how == "join"]
+        return web.json_response({"joined": {who: {"display_name": self.names.get(who)} for who in people}})
+
+    async def _join(self, request: web.Request, room: str) -> web.StreamResponse:
+        if self.members.get(room, {}).get(ME) not in ("invite", "join"):
+            return _no(403, "M_FORBIDDEN")
+        self.member(room, ME, "join")
+        self.wake()
+        return web.json_response({"room_id": room})
+
+    async def _event(self, request: web.Request, room: str, ident: str) -> web.StreamResponse:
+        found = self.event(ident)
+        return web.json_response(found) if found else _no(404, "M_NOT_FOUND")
+
+    async def _relations(self, request: web.Request, room: str, ident: str) -> web.StreamResponse:
+        gone = self.redacted()
+        found = [
+            e
+            for e in self.stream
+            if e["type"] == "m.reaction" and e["content"]["m.relates_to"]["event_id"] == ident
+            if e["event_id"] not in gone
+        ]
+        return web.json_response({"chunk": found})
+
+    async def _title(self, request: web.Request, room: str) -> web.StreamResponse:
+        title = self.titles.get(room)
+        return web.json_response({"name": title}) if title else _no(404, "M_NOT_FOUND")
+
+    async def _pinned(self, request: web.Request, room: str) -> web.StreamResponse:
+        if request.method == "PUT":
+            self.pinned[room] = (await request.json())["pinned"]
+            return web.json_response({"event_id": "$pin"})
+        return web.json_response({"pinned": self.pinned[room]}) if room in self.pinned else _no(404, "M_NOT_FOUND")
+
+    async def _direct(self, request: web.Request) -> web.StreamResponse:
+        if request.method == "PUT":
+            self.direct = await request.json()
+        return web.json_response(self.direct)
+
+    async def _create(self, request: web.Request) -> web.StreamResponse:
+        wanted = await request.json()
+        room = self.room(f"!made{len(self.members)}:fake")
+        for who in wanted["invite"]:
+            self.members[room][who] = "invite"
+        return web.json_response({"room_id": room})
+
+    async def _upload(self, request: web.Request) -> web.StreamResponse:
+        data = await request.read()
+        if self.refuse_media:
+            self.refuse_media -= 1
+            return _no(413, "M_TOO_LARGE")
+        ident = f"out{len(self.media)}"
+        self.media[ident] = (request.content_type, data)
+        return web.json_response({"content_uri": f"mxc://fake/{ident}"})
+
+    async def _download(self, request: web.Request, base: str, server: str, ident: str) -> web.StreamResponse:
+        if self.old_media != base.startswith("media/v3"):
+            return _no(404, "M_UNRECOGNIZED")
+        self.fetched += 1
+        mime, data = self.media[ident]
+        return web.Response(body=data, content_type=mime)
+
+
+_C, _R = "/_matrix/client/v3", "/_matrix/client/v3/rooms/([^/]+)"
+_ROUTES: tuple[tuple[str, Callable[..., Awaitable[web.StreamResponse]]], ...] = (
+    (f"GET {_C}/account/whoami", FakeMatrix._whoami),
+    (f"GET {_C}/sync", FakeMatrix._sync),
+    (f"PUT {_R}/send/([^/]+)/([^/]+)", FakeMatrix._send),
+    (f"PUT {_R}/redact/([^/]+)/([^/]+)", FakeMatrix._redact),
+    (f"PUT {_R}/typing/([^/]+)", FakeMatrix._typing),
+    (f"GET {_R}/messages", FakeMatrix._messages),
+    (f"GET {_R}/joined_members", FakeMatrix._joined),
+    (f"POST {_R}/join", FakeMatrix._join),
+    (f"GET {_R}/event/([^/]+)", FakeMatrix._event),
+    ("GET /_matrix/client/v1/rooms/([^/]+)/relations/([^/]+)/m.annotation/m.reaction", FakeMatrix._relations),
+    (f"GET {_R}/state/m.room.name/", FakeMatrix._title),
+    (f"(?:GET|PUT) {_R}/state/m.room.pinned_events/", FakeMatrix._pinned),
+    (f"(?:GET|PUT) {_C}/user/[^/]+/account_data/m.direct", FakeMatrix._direct),
+    (f"POST {_C}/createRoom", FakeMatrix._create),
+    ("POST /_matrix/media/v3/upload", FakeMatrix._upload),
+    ("GET /_matrix/(client/v1/media|media/v3)/download/([^/]+)/([^/]+)", FakeMatrix._download),
+)
+
+
+def place(chat: str) -> str:
+    """The room's id: "group" is one, "" the direct chat."""
+    return {"": DIRECT, "group": GROUP}.get(chat, chat)
+
+
+def _abort(request: web.Request) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+def _no(status: int, code: str, **more: Any) -> web.Response:
+    return web.json_response({"errcode": code, "error": "no", **more}, status=status)
+
+
+def _shown(ident: str, now: Event, first: Event) -> Shown:
+    text = now["body"]
+    if "formatted_body" in now:
+        text = html.unescape(re.sub(r"<[^>]+>", "", re.sub(r"<br ?/?>", "\n", now["formatted_body"]))).strip()
+    media = (now["filename"],) if "url" in now else ()
+    about = first.get("m.relates_to") or {}
+    answered = (about.get("m.in_reply_to") or {}).get("event_id", "")
+    return Shown(ident, "" if media else text, media, (), answered)

@@ -1,0 +1,1 @@
+"""A fake Slack: `server.FakeSlack`."""

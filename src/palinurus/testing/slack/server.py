@@ -1,0 +1,279 @@
+"""A Slack on loopback: Web API, socket mode, signed requests, and people in front of it.
+
+It answers as the real one does where a client can tell the difference: envelopes that are not acknowledged come again,
+tokens are checked, private files want the token, errors are codes in the body.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import html
+import json
+import re
+from typing import Any, ClassVar
+
+import aiohttp
+from aiohttp import web
+
+from palinurus.channels.slack.channel import make
+from palinurus.clock import SystemClock
+from palinurus.core.types.channel import Channel, Hook, Trouble
+from palinurus.testing.platform import Shown, kit
+from palinurus.testing.slack.api import ME, METHODS, MY_BOT, TEAM, Form, Held
+
+BOT, APP, SIGNING = "xoxb-fake-bot", "xapp-fake-app", "signing-secret"
+
+_ERRORS: dict[str, str] = {
+    "limited": "ratelimited", "markup": "invalid_blocks", "long": "msg_too_long", "signed_out": "token_revoked",
+    "blocked": "messages_tab_disabled", "gone": "channel_not_found", "refused": "no_permission",
+    "media": "file_upload_size_restricted",
+}  # fmt: skip
+
+
+class FakeSlack(Held):
+    """Implements `Platform`. `calls` holds every Web API call as (method, form)."""
+
+    name = "slack"
+    groups = True
+    troubles: ClassVar[tuple[Trouble, ...]] = (
+        "down", "cut", "limited", "markup", "long", "signed_out", "blocked", "gone", "refused",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, Form]] = []
+        self.acknowledged: list[str] = []
+        self.revoked = False
+        self.forbidden: set[str] = set()  # methods for which a scope is missing
+        self._clock = SystemClock()
+        self._count = 0
+        self._faults: list[tuple[Trouble, float]] = []
+        self._waiting: dict[str, dict[str, Any]] = {}  # envelopes without acknowledgement
+        self._sockets: list[web.WebSocketResponse] = []
+        self._down = False
+
+    async def __aenter__(self) -> FakeSlack:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_post("/api/{method}", self._call)
+        app.router.add_get("/socket", self._socket)
+        app.router.add_post("/upload/{id}", self._upload)
+        app.router.add_get("/files/{id}", self._download)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._drop()
+        await self._runner.cleanup()
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The account's part of a config."""
+        return {"botToken": BOT, "appToken": APP, "apiBase": f"{self.url}/api/"}
+
+    def channel(self, folder: str) -> Channel:
+        return make(kit("slack", folder, self.section))
+
+    # --- people
+
+    async def say(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        sender: str = "",
+        event: str = "",
+        mention: bool = False,
+        times: int = 1,
+        **more: Any,
+    ) -> str:
+        """`more` are further fields of the message event; `files` as (name, mime, data)."""
+        made = self.written(text, chat=chat, sender=sender, mention=mention, **more)
+        if event:
+            made["ts"] = event
+        callback = {"type": "event_callback", "team_id": TEAM, "event_id": f"Ev{made['ts']}", "event": made}
+        for _ in range(times):
+            await self.tell("events_api", callback)
+        return str(made["ts"])
+
+    def written(
+        self, text: str, *, chat: str = "", sender: str = "", mention: bool = False, **more: Any
+    ) -> dict[str, Any]:
+        """The event of a message, which then is in the chat."""
+        who = sender or "UALICE"
+        channel = self.place(chat, who)
+        escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        made = {
+            "type": "message", "channel": channel, "user": who, "ts": self.stamp(),
+            "text": f"<@{ME}> {escaped}" if mention else escaped, "team": TEAM,
+            "channel_type": "im" if channel.startswith("D") else "channel", **more,
+        }  # fmt: skip
+        if "files" in more:
+            made["subtype"] = "file_share"
+            made["files"] = [self.kept(*file) for file in more["files"]]
+        self.chats.setdefault(channel, []).append(made)
+        return made
+
+    async def command(self, name: str, text: str, *, chat: str = "", sender: str = "") -> None:
+        """Somebody types a slash command."""
+        who = sender or "UALICE"
+        payload = {
+            "command": f"/{name}", "text": text, "user_id": who, "user_name": self.names.get(who, who),
+            "channel_id": self.place(chat, who), "team_id": TEAM, "trigger_id": self.stamp(),
+        }  # fmt: skip
+        await self.tell("slash_commands", payload)
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        await self.tell("interactive", self.pressed(message_id, label, chat=chat, sender=sender))
+
+    def pressed(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> dict[str, Any]:
+        """The payload of a pressed button."""
+        who = sender or "UALICE"
+        channel = self.place(chat, who)
+        message = self.found(channel, message_id)
+        elements = [e for block in message.get("blocks") or () for e in block.get("elements", ())]
+        (button,) = (e for e in elements if e["text"]["text"] == label)
+        return {
+            "type": "block_actions", "user": {"id": who, "name": self.names.get(who, who)}, "team": {"id": TEAM},
+            "channel": {"id": channel}, "message": message, "trigger_id": self.stamp(),
+            "container": {"type": "message", "message_ts": message_id, "channel_id": channel},
+            "actions": [{**button, "action_ts": self.stamp()}],
+        }  # fmt: skip
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        return [_shown(one) for one in self.chats.get(self.place(chat, "UALICE"), ()) if one.get("bot_id") == MY_BOT]
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        self._faults += [(trouble, retry_after)] * times
+
+    async def cut(self) -> None:
+        self._down = True
+        await self._drop()
+
+    async def mend(self) -> None:
+        self._down = False
+
+    def forget(self) -> None:
+        """It was too long ago: what was not acknowledged is not told again."""
+        self._waiting.clear()
+
+    async def refresh(self) -> None:
+        """Slack asks its clients to connect anew."""
+        for socket in self._sockets:
+            await socket.send_json({"type": "disconnect", "reason": "refresh_requested"})
+
+    def signed(self, body: bytes, kind: str = "application/json", *, secret: str = SIGNING, late: int = 0) -> Hook:
+        """A request as Slack makes it in mode http; `late` seconds old."""
+        at = str(self._clock.now() // 1000 - late)
+        signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
+        headers = {
+            "content-type": kind,
+            "x-slack-request-timestamp": at,
+            "x-slack-signature": f"v0={signature}",
+        }
+        return Hook("POST", headers, {}, body)
+
+    # --- the socket
+
+    async def tell(self, kind: str, payload: dict[str, Any]) -> None:
+        """An envelope for our app: now, and again over each new connection until it is acknowledged."""
+        self._count += 1
+        envelope = {"envelope_id": f"env-{self._count}", "type": kind, "payload": payload}
+        self._waiting[str(envelope["envelope_id"])] = envelope
+        for socket in self._sockets[-1:]:
+            await socket.send_json(envelope)
+
+    async def _socket(self, request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        await socket.send_json({"type": "hello", "num_connections": 1})
+        for envelope in list(self._waiting.values()):
+            await socket.send_json({**envelope, "retry_attempt": 1, "retry_reason": "timeout"})
+        self._sockets.append(socket)
+        async for frame in socket:
+            if frame.type is aiohttp.WSMsgType.TEXT:
+                ident = str(json.loads(frame.data).get("envelope_id"))
+                self._waiting.pop(ident, None)
+                self.acknowledged.append(ident)
+        self._sockets.remove(socket)
+        return socket
+
+    async def _drop(self) -> None:
+        for socket in list(self._sockets):
+            await socket.close(code=1001)
+
+    # --- the Web API
+
+    async def _call(self, request: web.Request) -> web.StreamResponse:
+        method = request.match_info["method"]
+        if self._down:
+            return _abort(request)
+        form = await _form(request)
+        wanted = APP if method == "apps.connections.open" else BOT
+        if request.headers.get("Authorization") != f"Bearer {wanted}":
+            return _no("invalid_auth")
+        if self.revoked:
+            return _no("token_revoked")
+        self.calls.append((method, form))
+        if method in self.forbidden:
+            return _no("missing_scope")
+        trouble: str = ""
+        if method in ("chat.postMessage", "files.completeUploadExternal") and self._faults:
+            trouble, after = self._faults.pop(0)
+            if trouble == "limited":
+                return _no("ratelimited", 429, {"Retry-After": str(int(after))})
+            if trouble == "down":
+                return web.Response(status=503, text="unavailable")
+            if trouble != "cut":
+                return _no(_ERRORS[trouble])
+        step = METHODS.get(method)
+        answer = step(self, form) if step else "unknown_method"
+        if trouble == "cut":
+            return _abort(request)
+        return _no(answer) if isinstance(answer, str) else web.json_response({"ok": True, **answer})
+
+    # --- files
+
+    async def _upload(self, request: web.Request) -> web.Response:
+        file = self.files[request.match_info["id"]]
+        file["data"] = await request.read()
+        return web.Response(status=200 if len(file["data"]) == file["length"] else 400, text="OK")
+
+    async def _download(self, request: web.Request) -> web.Response:
+        self.fetched += 1
+        if request.headers.get("Authorization") != f"Bearer {BOT}":
+            return web.Response(status=302, headers={"Location": f"{self.url}/sign-in"})
+        return web.Response(body=self.files[request.match_info["id"]]["data"])
+
+
+async def _form(request: web.Request) -> Form:
+    """A call's arguments, wherever the client put them."""
+    told: Form = dict(request.query)
+    if request.content_type == "application/json":
+        body = await request.json()
+        return told | {key: one if isinstance(one, str) else json.dumps(one) for key, one in body.items()}
+    return told | dict(await request.post())
+
+
+def _abort(request: web.Request) -> web.Response:
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+def _no(code: str, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.json_response({"ok": False, "error": code}, status=status, headers=headers)
+
+
+def _shown(message: dict[str, Any]) -> Shown:
+    labels = [e["text"]["text"] for block in message.get("blocks") or () for e in block.get("elements", ())]
+    media = tuple(file["name"] for file in message.get("files") or ())
+    text = message["text"]
+    if message.get("mrkdwn", True):
+        text = re.sub(r"<([^<>|]+)\|([^<>]+)>", r"\2", text)
+        text = re.sub(r"(?<!\w)([*_~`])(?=\S)(.+?)(?<=\S)\1(?!\w)", r"\2", text)
+    return Shown(message["ts"], html.unescape(text), media, tuple(labels), message.get("thread_ts", ""))

@@ -1,0 +1,207 @@
+"""A program on the other side of the webhook channel: people who write through it, and what they are shown.
+
+It keeps the receiver's part of the bargain: signatures are checked and an Idempotency-Key is shown once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import msgspec
+from aiohttp import web
+
+from palinurus.channels.webhook.channel import Webhook
+from palinurus.channels.webhook.outbound import signed
+from palinurus.clock import SystemClock
+from palinurus.config.secrets import Secret
+from palinurus.core.hooks.sign import verify
+from palinurus.core.types.channel import Answer, Channel, Hook, Submit, Trouble
+from palinurus.errors import PalinurusError
+from palinurus.testing.platform import Shown, kit
+
+SECRET = "a-shared-secret"
+AGAIN = 0.1  # seconds until a request that was not taken is made again
+
+# Where requests to the agent go: the channel itself, or a gateway over HTTP.
+Post = Callable[[bytes, dict[str, str]], Awaitable[int]]
+
+
+class _Heard(Webhook):
+    """The channel, and what it was given to hand messages in."""
+
+    submit: Submit | None = None
+
+    async def run(self, submit: Submit) -> None:
+        self.submit = submit
+        await super().run(submit)
+
+
+class FakeWebhook:
+    """Implements `Platform`. `post` may be replaced to go through a gateway."""
+
+    name = "webhook"
+    groups = True
+    troubles: ClassVar[tuple[Trouble, ...]] = (
+        "down", "cut", "limited", "markup", "long", "media", "signed_out", "blocked", "gone", "refused",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.post: Post = self._straight
+        self.seen: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []  # every request that was rightly signed, repeats included
+        self._keys: dict[str, str] = {}
+        self.faults: list[tuple[Trouble, float]] = []
+        self._made: _Heard | None = None
+        self._events = 0
+        self._clock = SystemClock()
+        self._up = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        self._port = 0
+
+    async def __aenter__(self) -> FakeWebhook:
+        await self._open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await self._runner.cleanup()
+
+    async def _open(self) -> None:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_post("/in", self._receive)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+        self.url = f"http://127.0.0.1:{self._port}/in"
+        self._up.set()
+
+    @property
+    def section(self) -> dict[str, Any]:
+        """The account's part of a config."""
+        return {"secret": SECRET, "url": self.url, "acts": ["typing", "edit", "delete", "react"]}
+
+    def channel(self, folder: str) -> Channel:
+        self._made = _Heard(kit("webhook", folder, self.section))
+        return self._made
+
+    async def say(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        sender: str = "",
+        event: str = "",
+        mention: bool = False,
+        times: int = 1,
+        **more: Any,
+    ) -> str:
+        """`more` are further keys of the body. A request that is not taken is made again until it is."""
+        self._events += 1
+        who = sender or "human"
+        body = {
+            "id": event or f"e{self._events}", "from": who, "name": who.title(), "to": chat or who, "text": text,
+            "kind": "group" if chat == "group" else "direct", "mentioned": mention, **more,
+        }  # fmt: skip
+        task = asyncio.ensure_future(self._tell(msgspec.json.encode(body), times))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return str(body["id"])
+
+    async def _tell(self, data: bytes, times: int) -> None:
+        async with self._turn:
+            for _ in range(times):
+                await self._up.wait()
+                while await self.post(data, signed(Secret(SECRET), data, self._clock.now())) in (429, 503, 507):
+                    await self._clock.sleep(AGAIN)
+
+    async def _straight(self, data: bytes, headers: dict[str, str]) -> int:
+        """To the channel itself, as the gateway would."""
+        made = self._made
+        if made is None or made.submit is None:
+            return 503
+        low = {name.lower(): value for name, value in headers.items()}
+        try:
+            answer: Answer = await made.hook(Hook("POST", low, {}, data), made.submit)
+        except PalinurusError:
+            return 503
+        return answer.status
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        return [
+            Shown(
+                one["id"],
+                one["text"],
+                tuple(file["name"] for file in one.get("files", ())),
+                tuple(button["label"] for button in one.get("buttons", ())),
+                one.get("replyTo", ""),
+            )
+            for one in self.seen
+            if one["to"] == (chat or "human")
+        ]
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        (message,) = (one for one in self.seen if one["id"] == message_id)
+        (text,) = (button["text"] for button in message["buttons"] if button["label"] == label)
+        await self.say(text, chat=chat, sender=sender, pressed=message_id)
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        self.faults += [(trouble, retry_after)] * times
+
+    async def cut(self) -> None:
+        self._up.clear()
+        await self._runner.cleanup()
+
+    async def mend(self) -> None:
+        await self._open()
+
+    async def _receive(self, request: web.Request) -> web.StreamResponse:
+        data = await request.read()
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        if not verify("generic", SECRET, headers, data, self._clock.now()):
+            return web.json_response({"error": "wrong signature"}, status=401)
+        body = msgspec.json.decode(data)
+        self.requests.append(body)
+        trouble, after = self.faults.pop(0) if self.faults else ("", 0.0)
+        if trouble and trouble != "cut":
+            return _failed(trouble, after)
+        ident = self._keys.get(headers["idempotency-key"])
+        if ident is None:
+            ident = self._keys[headers["idempotency-key"]] = self._show(body)
+        if trouble == "cut":
+            assert request.transport is not None
+            request.transport.abort()
+        return web.json_response({"id": ident})
+
+    def _show(self, body: dict[str, Any]) -> str:
+        if body["type"] == "message":
+            for file in body["files"]:
+                file["data"] = base64.b64decode(file["data"])
+            self.seen.append({**body, "id": f"m{len(self._keys) + 1}"})
+            return str(self.seen[-1]["id"])
+        for one in self.seen:
+            if one["id"] == body.get("message_id") and body["type"] == "edit":
+                one["text"] = body["text"].replace("**", "")
+        if body["type"] == "delete":
+            self.seen = [one for one in self.seen if one["id"] != body["message_id"]]
+        return str(body.get("message_id", ""))
+
+
+# How a receiver says each: by status where HTTP has one, else by the word.
+_STATUSES: dict[str, int] = {
+    "down": 503, "limited": 429, "long": 413, "media": 415, "signed_out": 401, "gone": 404, "refused": 400,
+}  # fmt: skip
+
+
+def _failed(trouble: str, after: float) -> web.Response:
+    headers = {"Retry-After": str(int(after))} if trouble == "limited" else {}
+    if trouble in _STATUSES:
+        return web.json_response({"error": "no"}, status=_STATUSES[trouble], headers=headers)
+    return web.json_response({"error": "no", "trouble": trouble}, status=422)

@@ -1,0 +1,55 @@
+"""The port of the `message` tool: who sends, and what became of it. `outbox/post.py` implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from palinurus.core.types.channel import Abilities, Act, NotSent, Sent
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+
+
+class Delivered(NamedTuple):
+    """What became of a message, as the outbox has it: pending, sending, sent, failed."""
+
+    state: str
+    receipt: str = ""
+    error: str = ""
+    again: bool = False  # it was in the outbox before
+
+
+class Chat(NamedTuple):
+    """A chat somebody has written from, and what it is called."""
+
+    name: str
+    target: Target
+
+
+class Post(Protocol):
+    """Who sends."""
+
+    def channels(self) -> Mapping[str, Abilities]:
+        """The channels there are, by name."""
+        ...
+
+    def accounts(self, channel: str) -> tuple[str, ...]:
+        """The accounts of one; the first is used where none is named."""
+        ...
+
+    async def send(self, reply: Reply, wait: float) -> Delivered:
+        """Through the outbox; one client id is one message. Waits so many seconds for its receipt. Raises DiskFull."""
+        ...
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        """At once, and not again. Raises nothing."""
+        ...
+
+    async def once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+        """The same for what would show twice: of one `ident` it is done once, also after a crash, and told again from
+        the record. None if nobody knows whether it was done."""
+        ...
+
+    async def chats(self) -> list[Chat]:
+        """Where people have written from."""
+        ...

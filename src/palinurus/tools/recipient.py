@@ -1,0 +1,76 @@
+"""Where a message of the `message` tool goes, and whether the turn may write there.
+
+Names are a convenience for the model and prove nothing: whoever writes to us chooses how he is called. So an id wins
+over a name, a written-out `channel:id` is never looked up, and a name that several have is not guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from palinurus.config.messaging import MessageRules
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.tool import ToolContext, ToolFailure
+from palinurus.tools.post import Post
+
+
+async def recipient(post: Post, ctx: ToolContext, written: str, args: dict[str, Any]) -> Target:
+    """The chat: this one, `channel:id`, an id on `channel` (or on this one), or the name of a chat that only one has.
+
+    Raises ToolFailure with what is missing."""
+    here, every = ctx.inbound.target, post.channels()
+    channel, account, thread = (str(args.get(key) or "").strip() for key in ("channel", "accountId", "threadId"))
+    channel, written, exact = channel.lower(), written.strip(), False
+    prefix, colon, rest = written.partition(":")
+    if colon and prefix.lower() in every and channel in ("", prefix.lower()):
+        channel, written, exact = prefix.lower(), rest.strip(), True
+    if channel in ("", here.channel) and here.channel in every and written in ("", here.to):
+        if account in ("", here.account):
+            return msgspec.structs.replace(here, thread=thread) if thread else here
+        written = here.to
+    if not written:
+        raise ToolFailure("say where: target is missing (channel:id, or the name of a chat)")
+    if not exact and (known := await _known(post, written, channel, account)) is not None:
+        return msgspec.structs.replace(known, thread=thread)
+    channel = channel or (here.channel if here.channel in every else next(iter(every)) if len(every) == 1 else "")
+    if channel not in every:
+        raise ToolFailure(f"say on which channel; open are: {', '.join(sorted(every))}")
+    return Target(channel, written, _account(post, here, channel, account), thread)
+
+
+async def _known(post: Post, written: str, channel: str, account: str) -> Target | None:
+    """A chat somebody wrote from, by id, else by name; None if there is no such chat. Raises ToolFailure if several."""
+    chats = [
+        one for one in await post.chats() if channel in ("", one.target.channel) and account in ("", one.target.account)
+    ]
+    found = dict.fromkeys(one.target for one in chats if one.target.to == written)
+    found = found or dict.fromkeys(one.target for one in chats if one.name.casefold() == written.casefold())
+    if len(found) > 1:
+        ids = ", ".join(f"{t.channel}:{t.to}" + ("" if t.account == "default" else f" ({t.account})") for t in found)
+        raise ToolFailure(f"several chats are called {written!r}: {ids}; write channel:id")
+    return next(iter(found), None)
+
+
+def _account(post: Post, here: Target, channel: str, account: str) -> str:
+    known = post.accounts(channel)
+    if account and account not in known:
+        raise ToolFailure(f"{channel} has no account {account!r}; it has: {', '.join(known)}")
+    return account or (here.account if channel == here.channel else known[0])
+
+
+def check(rules: MessageRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
+    """Raises ToolFailure with what would allow it, if the turn may not do this there."""
+    here = ctx.inbound.target
+    if (target.channel, target.account, target.to) == (here.channel, here.account, here.to):
+        return
+    if not ctx.trusted:
+        raise ToolFailure("who asked may not have messages sent to other chats; answer here")
+    if action != "send" and not ctx.inbound.sender.owner:
+        raise ToolFailure(f"only the owner may have other chats changed or read ({action})")
+    if target.channel == here.channel and not rules.within:
+        raise ToolFailure("other chats are closed by tools.message.crossContext.allowWithinProvider=false")
+    across = ctx.inbound.sender.owner if rules.across is None else rules.across
+    if target.channel != here.channel and not across:
+        raise ToolFailure("other channels are closed; tools.message.crossContext.allowAcrossProviders opens them")

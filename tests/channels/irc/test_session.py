@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from palinurus.channels.irc.line import Line, parse
+from palinurus.channels.irc.session import Plan, Refusal, Session
+from palinurus.config.secrets import Secret
+
+PLAN = Plan("pal", "pal", "A pal", ("#den",), "default")
+
+
+def fed(session: Session, *lines: str) -> list[str]:
+    out: list[bytes] = []
+    for one in lines:
+        got = parse(one.encode())
+        assert got is not None
+        out += session.feed(got)
+    return [one.decode().strip() for one in out]
+
+
+def test_a_server_of_today() -> None:
+    session = Session(PLAN._replace(secret=Secret("pw"), login="me", password=Secret("server")))
+    assert session.opening() == [b"CAP LS 302\r\n", b"PASS :server\r\n", b"NICK :pal\r\n", b"USER pal 0 * :A pal\r\n"]
+    assert fed(session, ":s CAP * LS * :account-tag multi-prefix") == []
+    assert fed(session, ":s CAP * LS :sasl=PLAIN,EXTERNAL") == ["CAP REQ :account-tag sasl"]
+    assert fed(session, ":s CAP * ACK :account-tag sasl") == ["AUTHENTICATE PLAIN"]
+    (login,) = fed(session, "AUTHENTICATE +")
+    assert base64.b64decode(login.split()[1]) == b"me\0me\0pw"
+    assert fed(session, ":s 903 pal :ok") == ["CAP END"]
+    assert fed(session, ":s 001 pal :hi", ":s 005 pal CASEMAPPING=ascii BOT=B :ok") == ["MODE pal :+B"]
+    join, ping = fed(session, ":s 376 pal :end")
+    assert join == "JOIN :#den" and not session.ready and session.mapping == "ascii"
+    fed(session, ":pal!p@h JOIN #den", f":s PONG s {ping.split()[1]}")
+    assert session.ready and session.missing() == [] and session.mask == "pal!p@h"
+    assert fed(session, ":op!o@h KICK #den pal :out") == [] and session.missing() == ["#den"]
+
+
+def test_nicks_that_are_taken_and_passwords_that_are_wrong() -> None:
+    session = Session(PLAN)
+    tried = [fed(session, ":s 433 * x :taken")[0] for _ in range(4)]
+    assert tried[:3] == ["NICK :pal_", "NICK :pal__", "NICK :pal___"] and tried[3].startswith("NICK :pal")
+    for number, login in (("904", True), ("464", True), ("465", False), ("432", False)):
+        with pytest.raises(Refusal) as caught:
+            fed(Session(PLAN), f":s {number} * :no")
+        assert caught.value.login is login
+
+
+def test_a_login_is_forgotten_when_its_nick_may_change_hands() -> None:
+    def known(*lines: str) -> dict[str, str]:
+        session = Session(PLAN)
+        session.caps = {"extended-join"}
+        fed(session, ":ann!a@h JOIN #den ann-account :Ann", *lines)
+        return session.here.logins
+
+    assert known() == {"ann": "ann-account"}
+    assert known(":ann!a@h NICK ann2") == {"ann2": "ann-account"}
+    assert known(":ann!a@h ACCOUNT *") == {}
+    assert known(":ann!a@h QUIT :bye") == {}
+    assert known(":ann!a@h PART #den") == {}
+    assert known(":op!o@h KICK #den ann :out") == {}
+    assert known(":op!o@h KICK #den pal :out") == {}
+    assert known(":eve!e@h NICK ann") == {}
+    session = Session(PLAN)
+    session.caps = {"extended-join", "account-tag"}
+    session.feed(Line("JOIN", ("#den", "x", "X"), "ann!a@h"))
+    assert session.here.logins == {}  # lines say it themselves

@@ -1,0 +1,168 @@
+"""The Signal channel against a daemon: its promises, and whole conversations as people saw them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flow.test_app import running, until
+from palinurus.app import App
+from palinurus.channels.signal.channel import Signal, make
+from palinurus.errors import ConfigError
+from palinurus.testing.conformance.channel import PNG, ChannelSuite
+from palinurus.testing.model import ScriptedModel, say
+from palinurus.testing.platform import kit
+from palinurus.testing.signal import GROUP, NUMBER, FakeSignal
+
+OPEN = {"dmPolicy": "open", "allowFrom": ["*"], "groupPolicy": "open"}
+
+
+class TestConformance(ChannelSuite):
+    platform = FakeSignal
+
+
+class TestSocket(ChannelSuite):
+    """The same over TCP, where answers and messages share a connection."""
+
+    @staticmethod
+    def platform() -> FakeSignal:
+        return FakeSignal("tcp")
+
+
+@asynccontextmanager
+async def talking(home: Path, model: ScriptedModel, people: FakeSignal, **section: Any) -> AsyncIterator[App]:
+    agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
+    channels = {"signal": {**OPEN, **people.section, **section}}
+    async with running(home, model, channels=channels, agents=agents) as app:
+        await until(lambda: app.channels["signal"].status().state == "ready")
+        yield app
+
+
+def read(people: FakeSignal, chat: str = "") -> list[str]:
+    return [one.text for one in people.shown(chat)]
+
+
+async def test_a_conversation_with_styles_receipts_and_duplicates(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Hello, **human**."), say("Yes.")])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people, sendReadReceipts=True):
+        first = await people.say("hello", times=3)
+        await until(lambda: read(people) == ["Hello, human."])
+        await people.say("still there?")
+        await until(lambda: read(people) == ["Hello, human.", "Yes."])
+    assert people.seen[0]["style"] == ["7:5:BOLD"] and len(model.requests) == 2
+    receipts = [params for method, params in people.calls if method == "sendReceipt"]
+    uuid, _, at = first.partition(":")
+    assert receipts[0] == {"account": NUMBER, "recipient": uuid, "targetTimestamp": [int(at)], "type": "read"}
+
+
+async def test_a_group_in_which_we_are_named_or_quoted(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Here."), say("I meant it.")])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people):
+        await people.say("among ourselves", chat="group", sender="ann")
+        await people.say("and you?", chat="group", sender="bob", mention=True)
+        await until(lambda: read(people, "group") == ["Here."])
+        quote = {"id": people.seen[0]["timestamp"], "authorNumber": NUMBER, "authorUuid": None, "text": "Here."}
+        await people.say("really?", chat="group", sender="ann", quote=quote)
+        await until(lambda: read(people, "group") == ["Here.", "I meant it."])
+    assert "and you?" in model.requests[0].messages[-1].text and "\ufffc" not in model.requests[0].messages[-1].text
+    assert {params["groupId"] for method, params in people.calls if method == "send"} == {GROUP}
+
+
+async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> None:
+    long = "\n\n".join(f"Paragraph {n}. " + "word " * 60 for n in range(40))
+    model = ScriptedModel([say(f"Look.\n\nMEDIA:{tmp_path}/w/cat.png"), say(long)])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people):
+        (tmp_path / "w" / "cat.png").write_bytes(PNG)
+        people.files["abc.aac"] = b"spoken"
+        await people.say("", attachments=[{"contentType": "audio/aac", "id": "abc.aac", "size": 6, "filename": None}])
+        await until(lambda: bool(people.shown()))
+        assert people.shown()[-1][1:3] == ("Look.", ("cat.png",))
+        await people.say("tell me more")
+        await until(lambda: "Paragraph 39." in read(people)[-1])
+    parts = [text for text in read(people) if text.startswith("Paragraph")]
+    assert len(parts) > 1 and all(len(part) <= 4000 for part in parts)
+    (kept,) = (path for path in (tmp_path / "h" / "media" / "inbound").iterdir() if path.is_file())
+    assert kept.read_bytes() == b"spoken"
+
+
+async def test_files_of_somebody_who_is_not_let_in_are_not_kept(tmp_path: Path) -> None:
+    model = ScriptedModel([say("no")])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people, dmPolicy="allowlist", allowFrom=["+1"]):
+        kept = tmp_path / "h" / "media" / "inbound"
+        for name in ("first", "second"):
+            people.files[name] = b"x"
+            await people.say(
+                "take", attachments=[{"contentType": "text/plain", "id": name, "filename": name, "size": 1}]
+            )
+        # A chat's messages are handed in one after another: when the second is fetched, the first is done with.
+        fetched = lambda: [params["id"] for method, params in people.calls if method == "getAttachment"]  # noqa: E731
+        await until(lambda: fetched() == ["first", "second"])
+        assert kept.exists() and not [path for path in kept.iterdir() if "first" in path.name]
+    assert model.requests == []
+
+
+async def test_an_allow_entry_may_be_the_number_that_signal_tells(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Welcome.")], repeat=True)
+    async with FakeSignal() as people:
+        _, number = people.person("ann")
+        async with talking(tmp_path / "h", model, people, dmPolicy="allowlist", allowFrom=[number]):
+            await people.say("hi", sender="eve")
+            await people.say("hi", sender="ann")
+            await until(lambda: read(people, "ann") == ["Welcome."])
+        assert read(people, "eve") == []
+
+
+async def test_an_account_that_the_daemon_does_not_have_says_what_to_run(tmp_path: Path) -> None:
+    for transport in ("http", "tcp"):
+        people = FakeSignal(transport)
+        people.accounts = ["+15559999999"]
+        async with people, running(tmp_path / transport, ScriptedModel([]), channels={"signal": people.section}) as app:
+            await until(lambda: app.channels["signal"].status().state == "signed_out")
+            assert f"signal-cli -a {NUMBER} register" in app.channels["signal"].status().detail
+
+
+async def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
+    model = ScriptedModel([say("Back again.")])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people) as app:
+        await people.cut()
+        await until(lambda: app.channels["signal"].status().state == "reconnecting")
+        await people.say("are you there?")
+        await people.mend()
+        await until(lambda: read(people) == ["Back again."])
+
+
+def test_what_is_no_address_is_told_at_the_start(tmp_path: Path) -> None:
+    for url in ("ftp://x", "127.0.0.1:8080", "tcp://host"):
+        with pytest.raises(ConfigError, match="httpUrl"):
+            make(kit("signal", str(tmp_path), {"httpUrl": url}))
+    for own in ({}, {"httpHost": "10.0.0.1", "httpPort": 8081}, {"httpUrl": "unix:/run/x.sock"}):
+        assert isinstance(make(kit("signal", str(tmp_path), own)), Signal)
+
+
+async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:
+    picture = f"Look.\n\nMEDIA:{tmp_path}/w/cat.png"
+    model = ScriptedModel([say("**bold** word"), say(picture), say("never"), say("slowly"), say("twice"), say("last")])
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people):
+        (tmp_path / "w" / "cat.png").write_bytes(PNG)
+        people.fail("markup")
+        await people.say("one")
+        await until(lambda: read(people) == ["**bold** word"])
+        people.fail("media")
+        await people.say("two")
+        await until(lambda: len(read(people)) == 2)
+        assert "cat.png" in read(people)[-1] and "Look." in read(people)[-1] and people.shown()[-1].media == ()
+        people.fail("gone")
+        await people.say("three")
+        await until(lambda: len(model.requests) == 3 and not people.faults)
+        people.fail("limited", 2)
+        await people.say("four")
+        await until(lambda: read(people)[2:] == ["slowly"])
+        people.fail("cut")  # shown, and nobody told us: once more, never a third time
+        await people.say("five")
+        await until(lambda: read(people)[3:] == ["twice", "twice"])
+        await people.say("six")
+        await until(lambda: read(people)[5:] == ["last"])

@@ -1,0 +1,10 @@
+"""Telegram keeps the promises of every channel."""
+
+from __future__ import annotations
+
+from palinurus.testing.conformance.channel import ChannelSuite
+from palinurus.testing.telegram.people import FakeTelegram
+
+
+class TestConformance(ChannelSuite):
+    platform = FakeTelegram

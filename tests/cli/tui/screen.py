@@ -1,0 +1,105 @@
+"""The screen in a test: a real gateway with a scripted model behind it, and a pilot at the keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from gateway.host import TOKEN
+from gateway.whole import KEY, Place, place
+from palinurus.cli.link import Line
+from palinurus.cli.tui.app import Chat, Start
+from palinurus.cli.tui.talk import Block
+from palinurus.core.types.model import Model
+from palinurus.gateway.client import Options, connect, identity
+from palinurus.testing.client import url
+
+
+class House:
+    """A way to a gateway; `cut` breaks the line."""
+
+    where = "in this process"
+
+    def __init__(self, here: Place) -> None:
+        self._here = here
+        self._who = identity()
+        self.lines: list[Line] = []
+        self.closed = 0
+
+    async def open(self) -> Line:
+        options = Options(token=TOKEN, identity=self._who)
+        self.lines.append(Line(await connect(url(self._here.server.port), self._here.app.clock, options)))
+        return self.lines[-1]
+
+    async def cut(self) -> None:
+        await self.lines[-1].close()
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Seat:
+    """A person in front of the screen."""
+
+    def __init__(self, chat: Chat, pilot: Pilot[None], here: Place, house: House) -> None:
+        self.chat = chat
+        self.pilot = pilot
+        self.here = here
+        self.house = house
+
+    async def until(self, true: Callable[[], object], seconds: float = 10) -> None:
+        """Wait for something to be seen."""
+        async with asyncio.timeout(seconds):
+            while not true():
+                await self.pilot.pause(0.01)
+
+    async def type(self, text: str) -> None:
+        """Put it into the box and press Enter."""
+        self.chat.composer.set(text)
+        await self.pilot.pause()
+        await self.pilot.press("enter")
+
+    async def pick(self, text: str) -> None:
+        """Filter the list that is open, and take what is left."""
+        self.chat.screen.query_one(Input).value = text
+        await self.pilot.pause()
+        await self.pilot.press("enter")
+
+    @property
+    def blocks(self) -> list[Block]:
+        """What is on the screen, from the top; our own greeting left out."""
+        return [one.block for one in self.chat.talk._pieces.values()][1:]
+
+    def said(self, kind: str) -> list[str]:
+        """The texts of one kind."""
+        return [block.text for block in self.blocks if block.kind == kind]
+
+    @property
+    def status(self) -> str:
+        """The line at the bottom."""
+        return str(self.chat.query_one("#status").render())
+
+
+@asynccontextmanager
+async def seat(
+    home: Path, model: Model, *, size: tuple[int, int] = (80, 24), environ: dict[str, str] | None = None, **config: Any
+) -> AsyncIterator[Seat]:
+    """A screen that has reached its gateway."""
+    async with place(home, model, **config) as here:
+        house = House(here)
+
+        async def enter() -> House:
+            return house
+
+        start = Start(enter, KEY, "", str(home / "history"), environ or {})
+        chat = Chat(start, here.app.clock)
+        async with chat.run_test(size=size) as pilot:
+            found = Seat(chat, pilot, here, house)
+            await found.until(lambda: chat.desk.models)
+            yield found

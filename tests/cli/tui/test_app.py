@@ -1,0 +1,323 @@
+"""The screen against a real gateway, keys pressed by Textual's pilot."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from cli.tui.screen import seat
+from gateway.whole import KEY
+from palinurus.cli.tui.app import Chat, Start
+from palinurus.cli.tui.blocks import Words
+from palinurus.cli.tui.complete import OURS
+from palinurus.cli.tui.composer import Menu
+from palinurus.cli.tui.pick import Picker
+from palinurus.clock import SystemClock
+from palinurus.errors import StateLocked
+from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, say
+
+THINKER = {
+    "models": {
+        "providers": {
+            "fake": {
+                "baseUrl": "http://127.0.0.1:9/v1",
+                "apiKey": "k",
+                "models": [{"id": "m", "reasoning": True}, {"id": "n"}],
+            }
+        }
+    }
+}
+
+
+async def test_a_message_is_answered_as_markdown_and_the_status_line_tells_where(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("# Hello\n\nall **good**, see NOTES.md")])) as here:
+        await here.type("hi there")
+        await here.until(lambda: here.said("words") and not here.chat.desk.talk.run)
+        assert here.said("user") == ["hi there"]
+        assert here.said("words") == ["# Hello\n\nall **good**, see NOTES.md"]
+        assert here.chat.composer.text == ""
+        await here.until(lambda: "15/" in here.status)
+        assert here.status.startswith("main/main  fake/m  think ") and here.house.closed == 0
+    assert here.house.closed == 1
+    assert (tmp_path / "history").read_text() == "hi there\n"
+
+
+async def test_a_tool_is_a_card_that_unfolds_and_escape_sequences_are_text(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "a.txt").write_text("\n".join(f"line {n}\x1b[31m" for n in range(20)))
+    model = ScriptedModel([calls(("read", {"path": "a.txt"}), text="Let me look."), say("Done\x1b]0;x\x07.")])
+    async with seat(tmp_path, model) as here:
+        await here.type("look")
+        await here.until(lambda: len(here.said("words")) == 2)
+        (tool,) = [block for block in here.blocks if block.kind == "tool"]
+        assert (tool.head, tool.state) == ("read a.txt", "done")
+        assert here.said("words") == ["Let me look.", "Done]0;x."]
+        assert [b.kind for b in here.blocks] == ["user", "words", "tool", "words"]
+        card = here.chat.query_one(".tool")
+        short = str(card.render())
+        assert "line 19" in short and "line 2[" not in short and "\x1b" not in short
+        await here.pilot.press("ctrl+o")
+        await here.until(lambda: "line 2[" in str(card.render()))
+
+
+async def test_lines_stay_lines_and_files_are_no_addresses(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("see NOTES.md\nand then")])) as here:
+        await here.type("hi")
+        await here.until(lambda: here.said("words") and not here.chat.desk.talk.run)
+        drawn = str(here.chat.query_one("MarkdownParagraph").render())
+        assert drawn == "see NOTES.md\nand then"
+        assert "@click" not in repr(here.chat.query_one("MarkdownParagraph").render())
+        words = here.chat.query_one(Words)
+        words.post_message(Words.LinkClicked(words, "https://x.test/\x1b[31m"))
+        await here.until(lambda: here.chat.clipboard == "https://x.test/[31m")
+
+
+async def test_leaving_before_anybody_is_there(tmp_path: Path) -> None:
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    chat = Chat(Start(never, KEY), SystemClock())
+    async with chat.run_test() as pilot:
+        await pilot.press("h", "i")
+        assert chat.composer.text == "hi" and "starting" in str(chat.query_one("#status").render())
+        await pilot.press("ctrl+c", "ctrl+d")
+        await pilot.pause()
+        assert not chat.is_running and chat.trouble is None
+
+
+async def test_an_agent_that_cannot_be_reached_is_said_after_the_screen_is_gone() -> None:
+    async def locked() -> Any:
+        raise StateLocked("somebody else has it", fix="wait")
+
+    chat = Chat(Start(locked, KEY), SystemClock())
+    async with chat.run_test() as pilot:
+        await pilot.pause(0.05)
+    assert isinstance(chat.trouble, StateLocked) and chat.return_code == 1
+
+
+async def test_escape_stops_a_run(tmp_path: Path) -> None:
+    gate = Gate()
+    async with seat(tmp_path, ScriptedModel([held(say("never"), gate), say("again")])) as here:
+        await here.type("go")
+        await gate.reached()
+        await here.until(lambda: here.chat.desk.talk.run)
+        await here.until(lambda: "Esc stops" in here.status)
+        await here.pilot.press("escape")
+        await here.until(lambda: here.said("note") == ["stopped"])
+        assert not here.chat.desk.talk.run
+        await here.type("and now")
+        await here.until(lambda: here.said("words")[-1:] == ["again"])
+
+
+async def test_what_is_said_while_it_works_is_steered_in(tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(calls(("ls", {"path": "."})), gate), say("both done")])
+    async with seat(tmp_path, model) as here:
+        await here.type("first")
+        await gate.reached()
+        await here.until(lambda: here.chat.desk.talk.run)
+        await here.type("second")
+        await here.until(lambda: here.blocks[-1].state == "waiting")
+        gate.open()
+        await here.until(lambda: here.said("words") == ["both done"] and not here.chat.desk.talk.run)
+        assert [b.text for b in here.blocks if b.kind == "user"] == ["first", "second"]
+        assert all(b.state in ("done", "taken") for b in here.blocks if b.kind == "user")
+
+
+async def test_thoughts_are_shown_folded_and_a_failure_says_why(tmp_path: Path) -> None:
+    model = ScriptedModel([say("yes", thinking="one\ntwo"), fail("refused", "no such thing")])
+    async with seat(tmp_path, model, **THINKER) as here:
+        await here.type("/reasoning stream")
+        await here.until(lambda: here.said("note"))
+        await here.type("think")
+        await here.until(lambda: here.said("words") == ["yes"])
+        assert here.said("thought") == ["one\ntwo"]
+        assert "two" not in str(here.chat.query_one(".thought").render())
+        await here.until(lambda: not here.chat.desk.talk.run)
+        await here.type("fail")
+        await here.until(lambda: here.said("error"))
+        assert "no such thing" in here.said("error")[0]
+
+
+async def test_completion_and_commands(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
+        menu = here.chat.query_one(Menu)
+        await here.pilot.press("/", "t", "h")
+        await here.until(lambda: menu.display)
+        assert [offer.label for offer in menu.found] == ["/think"]
+        await here.pilot.press("tab")
+        assert here.chat.composer.text == "/think "
+        await here.pilot.press("h", "i")
+        await here.until(lambda: [offer.label for offer in menu.found] == ["high"])
+        await here.pilot.press("enter")
+        assert here.chat.composer.text == "/think high"
+        await here.pilot.press("enter")
+        await here.until(lambda: here.said("note") == ["Thinking level set to high."])
+        await here.until(lambda: "think high" in here.status)
+        assert {name for name, _ in OURS} <= {name for name, _ in here.chat.composer.known.commands}
+        await here.pilot.press("/", "t", "escape")
+        assert not menu.display and here.chat.composer.text == "/t"
+        await here.pilot.press("ctrl+c")
+        assert here.chat.composer.text == ""
+
+
+async def test_model_and_level_are_picked(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([]), **THINKER) as here:
+        await here.pilot.press("ctrl+t")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        shown = [choice.label for choice in here.chat.screen._shown]  # type: ignore[attr-defined]
+        assert shown[0].startswith("Inherited: ") and "high" in shown
+        await here.pick("high")
+        await here.until(lambda: here.chat.desk.row.get("thinkingLevel") == "high")
+        await here.pilot.press("ctrl+l")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pick("fake/n")
+        await here.until(lambda: "fake/n" in here.status)
+        await here.type("/model")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pick("inherit")
+        await here.until(lambda: "fake/m" in here.status)
+        assert "modelOverride" not in here.chat.desk.row
+        await here.pilot.press("ctrl+t", "escape")
+        await here.until(lambda: not isinstance(here.chat.screen, Picker))
+
+
+async def test_sessions_are_switched_and_begun(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("one"), say("two")])) as here:
+        await here.type("in the first")
+        await here.until(lambda: here.said("words") == ["one"])
+        await here.pilot.press("ctrl+n")
+        await here.until(lambda: here.chat.desk.session != KEY and not here.blocks)
+        await here.type("in the second")
+        await here.until(lambda: here.said("words") == ["two"])
+        await here.pilot.press("ctrl+p")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pick("first")
+        await here.until(lambda: here.said("words") == ["one"])
+        assert here.chat.desk.session == KEY and here.said("user") == ["in the first"]
+
+
+async def test_another_agent_is_a_session_away(tmp_path: Path) -> None:
+    agents = {"defaults": {"model": {"primary": "fake/m"}}, "list": [{"id": "main", "default": True}, {"id": "other"}]}
+    async with seat(tmp_path, ScriptedModel([say("I am other")]), agents=agents) as here:
+        await here.pilot.press("ctrl+p")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pick("with other")
+        await here.until(lambda: here.chat.desk.session.startswith("agent:other:") and here.chat.desk.row)
+        await here.type("who")
+        await here.until(lambda: here.said("words") == ["I am other"])
+        assert here.status.startswith("other/") or "Esc stops  other/" in here.status
+
+
+async def test_a_session_that_is_begun_anew_is_empty_but_for_the_answer(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("one")])) as here:
+        await here.type("hello")
+        await here.until(lambda: here.said("words") == ["one"] and not here.chat.desk.talk.run)
+        await here.type("/new")
+        await here.until(lambda: not here.said("words") and here.said("note"))
+        assert here.said("user") == ["/new"]
+
+
+async def test_a_question_is_answered_only_from_its_card(tmp_path: Path) -> None:
+    wanted = calls(("exec", {"command": "touch X", "elevated": True}))
+    model = ScriptedModel([wanted, say("made"), wanted, say("not made")])
+    async with seat(tmp_path, model) as here:
+        card, box = here.chat.card, here.chat.composer.box
+        await here.type("touch it")
+        await here.until(lambda: card.display)
+        assert "touch X" in str(card.render()) and box.has_focus
+        await here.pilot.press("o", "d")
+        assert here.chat.composer.text == "od" and card.display
+        await here.pilot.press("ctrl+c", "tab")
+        await here.until(lambda: card.has_focus)
+        await here.pilot.press("escape")
+        await here.until(lambda: box.has_focus)
+        await here.pilot.press("tab", "o")
+        await here.until(lambda: here.said("words") == ["made"])
+        assert not card.display and box.has_focus and "allowed once" in here.said("note")
+        await here.type("again")
+        await here.until(lambda: card.display)
+        await here.pilot.press("tab", "d")
+        await here.until(lambda: here.said("words")[-1] == "not made")
+        assert [b.state for b in here.blocks if b.kind == "tool"] == ["done", "failed"]
+
+
+async def test_a_shell_line_asks_the_first_time_and_stays_here(tmp_path: Path) -> None:
+    model = ScriptedModel([])
+    async with seat(tmp_path, model, environ={"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}) as here:
+        await here.type("!echo one; exit 3")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pilot.press("enter")
+        await here.pilot.pause()
+        assert not here.blocks
+        await here.type("!echo one; exit 3")
+        await here.until(lambda: isinstance(here.chat.screen, Picker))
+        await here.pilot.press("down", "enter")
+        await here.until(lambda: here.blocks and here.blocks[-1].state == "failed")
+        assert here.blocks[-1].text == "one\n" and here.blocks[-1].head == "! echo one; exit 3"
+        await here.type("!sleep 60")
+        await here.until(lambda: here.blocks[-1].state == "running")
+        await here.until(lambda: here.chat._shell.busy)
+        await here.pilot.press("escape")
+        await here.until(lambda: here.blocks[-1].state == "failed")
+        assert model.requests == []
+
+
+async def test_a_broken_line_is_made_again_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say("a long answer"), gate), say("more")])
+    async with seat(tmp_path, model) as here:
+        await here.type("tell me")
+        await gate.reached()
+        await here.until(lambda: here.chat.desk.talk.run)
+        await here.house.cut()
+        await here.until(lambda: "reconnecting" in here.status)
+        await here.type("and then")
+        gate.open()
+        await here.until(lambda: here.said("words") == ["a long answer", "more"])
+        assert here.said("user") == ["tell me", "and then"] and len(here.house.lines) == 2
+
+
+async def test_history_and_leaving(tmp_path: Path) -> None:
+    (tmp_path / "history").write_text("older\n")
+    async with seat(tmp_path, ScriptedModel([say("a"), say("b")])) as here:
+        await here.type("first\nsecond line")
+        await here.until(lambda: here.said("words"))
+        await here.pilot.press("x", "up")
+        assert here.chat.composer.text == "first\nsecond line"
+        await here.pilot.press("up", "up")
+        assert here.chat.composer.text == "older"
+        await here.pilot.press("down", "down", "down")
+        assert here.chat.composer.text == "x"
+        await here.pilot.press("ctrl+j", "y")
+        assert here.chat.composer.text == "x\ny"
+        await here.pilot.press("ctrl+c", "ctrl+c")
+        assert here.chat.is_running
+        await here.pilot.press("ctrl+c")
+        await here.until(lambda: not here.chat.is_running)
+
+
+async def test_broken_markdown_and_markup_break_nothing(tmp_path: Path) -> None:
+    nasty = [
+        "```py\nx",
+        "|a|b|\n|---|---|\n|c",
+        "**_`",
+        "[bold]x[/red] [@click=app.quit]y[/]",
+        "<script>&lt;",
+        "> - 1. #",
+    ]
+    answers = ["\n\n".join(nasty), "\n".join(reversed(nasty))]
+    async with seat(tmp_path, ScriptedModel([say(text) for text in answers])) as here:
+        for count, text in enumerate(answers, 1):
+            await here.type(f"{text} {count}")
+            await here.until(lambda count=count: len(here.said("words")) == count and not here.chat.desk.talk.run)
+        assert here.said("words") == answers and here.chat.is_running
+
+
+async def test_a_small_terminal_still_shows_all_parts(tmp_path: Path) -> None:
+    async with seat(tmp_path, ScriptedModel([say("ok")]), size=(40, 10)) as here:
+        await here.type("hi")
+        await here.until(lambda: here.said("words"))
+        assert here.chat.query_one("#status").region.bottom == 10
+        assert here.chat.composer.box.region.height >= 1 and here.chat.talk.region.height >= 3

@@ -1,0 +1,73 @@
+"""The first run over the protocol: what is offered, what is tried, what is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gateway.whole import place
+from palinurus.config.load import load
+from palinurus.gateway.rpc import READ, RpcError
+from palinurus.testing.script import say
+from palinurus.testing.server import ModelServer, status
+
+KEY = "sk-test-0123456789abcdef"
+NEW: dict[str, Any] = {"models": {}, "agents": {}}
+
+
+async def test_a_new_install_is_told_apart_from_one_with_a_model(tmp_path: Path) -> None:
+    async with place(tmp_path / "a", **NEW) as here:
+        fresh = await here.call("setup.status")
+        async with here.other(scopes=(READ,)) as reader:
+            try:
+                await reader.call("setup.status", {})
+            except RpcError as refused:
+                assert "operator.admin" in refused.message
+            else:
+                raise AssertionError("a reader may not set up")
+    async with place(tmp_path / "b") as here:
+        known = await here.call("setup.status")
+    assert fresh["needed"] and fresh["model"] == "builtin/demo" and Path(fresh["workspace"]).is_absolute()
+    assert not known["needed"] and known["model"] == "fake/m"
+    first = fresh["providers"][0]
+    assert first["id"] == "anthropic" and first["source"] == "" and first["models"][0]["name"]
+    assert fresh["local"] == {"provider": "ollama", "name": "Ollama", "models": []}
+
+
+async def test_a_key_is_tried_where_it_would_be_used_and_then_written(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    async with ModelServer([status(401), say("Yes.")]) as server, place(home, **NEW) as here:
+        base = server.url.removesuffix("/v1")
+        chosen = {"provider": "anthropic", "key": KEY, "baseUrl": base}
+        wrong = await here.call("setup.try", **{**chosen, "key": "sk-wrong"})
+        assert not wrong["ok"] and wrong["problem"] and "sk-wrong" not in str(wrong)
+        right = await here.call("setup.try", **chosen)
+        assert right["ok"] and right["model"].startswith("anthropic/")
+        assert "anthropic" not in (home / "palinurus.json").read_text()  # trying writes nothing
+        done = await here.call("setup.apply", **chosen, workspace="~/elsewhere")
+        asked = server.requests[-1]
+    assert asked.headers["x-api-key"] == KEY and asked.body["max_tokens"] <= 64
+    assert KEY not in str(done) and done["reload"] == "hybrid"
+    made = load(str(home), {"HOME": "/home/ann"}).settings
+    assert made.providers["anthropic"].api_key.reveal() == KEY and made.providers["anthropic"].base_url == base
+    assert made.agents["main"].model == right["model"] and made.agents["main"].workspace.endswith("/elsewhere")
+    assert (home / "palinurus.json").stat().st_mode & 0o077 == 0
+
+
+async def test_a_server_is_asked_what_it_has(tmp_path: Path) -> None:
+    async with ModelServer([say("Yes.")]) as server, place(tmp_path / "h", **NEW) as here:
+        found = await here.call("setup.try", baseUrl=server.url)
+        assert found["ok"] and found["model"].startswith("server/")
+        await here.call("setup.apply", baseUrl=server.url)
+        made = load(str(tmp_path / "h"), {}).settings
+        assert made.agents["main"].model == found["model"] and made.providers["server"].base_url == server.url
+        for wrong, why in (
+            ({"baseUrl": "ftp://x"}, "looks like"),
+            ({"baseUrl": "http://127.0.0.1:9"}, "no list of models"),
+            ({}, "a provider or an address"),
+            ({"provider": "nobody"}, "no provider"),
+            ({"provider": "anthropic"}, "needs a key"),
+            ({"provider": "ollama"}, "which model"),
+            ({"provider": "builtin", "workspace": "a\0b"}, "cannot be the name of a folder"),
+        ):
+            assert why in (await here.refused("setup.try", **wrong)).message

@@ -1,0 +1,56 @@
+"""The table of what follows from what."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.types.inbound import Target
+from palinurus.core.types.outbound import Reply
+from palinurus.outbox.troubles import DAY, HOLD, LIMITED, TABLE, WAITS, How, Next, after, remedy, shaped
+
+REPLY = Reply(Target("fake"), "some text", "id", media=("/home/me/secret/a.png", "https://e.x/b"))
+
+
+def test_every_trouble_has_a_row() -> None:
+    assert set(TABLE) == set(get_args(Trouble))
+
+
+@pytest.mark.parametrize(
+    ("trouble", "how"),
+    [("markup", How(plain=True)), ("media", How(bare=True)), ("long", How(small=True))],
+)
+def test_remedies_are_tried_once(trouble: Trouble, how: How) -> None:
+    assert remedy(trouble, How(), REPLY) == how
+    assert remedy(trouble, how, REPLY) is None
+    assert after(NotSent("", trouble), 1, 0) == Next(None)
+
+
+@pytest.mark.parametrize("trouble", ["blocked", "gone", "refused"])
+def test_some_things_never_work(trouble: Trouble) -> None:
+    assert remedy(trouble, How(), REPLY) is None
+    assert after(NotSent("", trouble), 1, 0) == Next(None)
+
+
+def test_names_stand_for_files_that_are_not_taken_and_say_not_where_they_lie() -> None:
+    made = shaped(REPLY, How(bare=True))
+    assert made.media == () and made.text == "some text\n\n📎 a.png\n📎 https://e.x/b"
+    assert shaped(REPLY, How(plain=True)).plain
+
+
+def test_waits_grow_and_end() -> None:
+    assert [after(NotSent("", "down"), n, 0).wait for n in range(1, 8)] == [*WAITS, None]
+    assert after(NotSent("", "down", 7.0), 1, 0).wait == 7.0
+
+
+def test_what_the_platform_limits_waits_as_long_as_it_says_and_is_not_given_up_for_a_day() -> None:
+    assert after(NotSent("", "limited", 9.0), 50, 0) == Next(9.0)
+    assert after(NotSent("", "limited"), 50, 0) == Next(LIMITED)
+    assert after(NotSent("", "limited", 9.0, everywhere=True), 1, 0) == Next(9.0, chat=False)
+    assert after(NotSent("", "limited", 9.0), 50, DAY) == Next(None)
+
+
+def test_a_signed_out_account_waits_as_a_whole() -> None:
+    assert after(NotSent("", "signed_out"), 99, 0) == Next(HOLD, chat=False)

@@ -1,0 +1,183 @@
+"""Each due time has one receipt, whatever happened to the gateway and to its clock; a reminder ends once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from palinurus.core.schedule.fire import DAY, following
+from palinurus.core.schedule.job import schedule_of
+from palinurus.core.schedule.missed import unfolded
+from palinurus.testing.clock import START_MS, settle
+from palinurus.tools.cron import Maker
+from palinurus.triggers.clockwork import Clockwork
+from triggers.world import Killed, World
+
+HOUR = 3_600_000
+CHAT = Maker("agent:main:main", "main", "fake", "chat", "default")
+TURN = {"kind": "agentTurn", "message": "look at the sea"}
+LINES = [
+    ("30 2 * 3,10 *", "Europe/Berlin", "once"),
+    ("30 2 * 3,11 *", "America/New_York", "all"),
+    ("45 1 * * sun", "Europe/Berlin", "skip"),
+    ("15 3 29 2 *", "UTC", "once"),
+    ("0 0 L * *", "Australia/Lord_Howe", "all"),
+    ("0 3,17 1-3 * *", "Africa/Casablanca", "skip"),
+    ("0 12 1-7 * mon", "Asia/Kolkata", "once"),
+]
+
+
+def generated(schedule: dict[str, Any], after: int, upto: int) -> list[int]:
+    found, parsed = [], schedule_of(schedule, START_MS, "UTC")
+    while (at := following(parsed, after, "UTC")) is not None and at <= upto:
+        found.append(after := at)
+    return found
+
+
+class Histories:
+    """Whole histories of jobs, put together of the short ones that are kept; a run is known by its id."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, dict[str, dict[str, Any]]] = {}
+
+    async def look(self, work: Clockwork) -> None:
+        for entry in await work.runs("", 100_000):
+            self.lines.setdefault(entry["jobId"], {})[entry["runId"]] = entry
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.torture) for n in range(1, 6))])
+async def test_ten_years_with_sleeps_restarts_and_clock_steps_every_due_time_has_one_receipt(seed: int) -> None:
+    chance = random.Random(seed)
+    world = World()
+    work = await world.up()
+    kept, made = Histories(), {}
+    for expr, tz, misfire in LINES:
+        schedule = {"kind": "cron", "expr": expr, "tz": tz}
+        asked = {"name": "sea", "schedule": schedule, "payload": TURN, "misfire": misfire}
+        made[(await work.add(asked, CHAT))["id"]] = schedule
+    end = START_MS + 3650 * DAY
+    furthest = looked = START_MS
+    while world.clock.now() < end:
+        await work.tick()
+        await settle(6)
+        furthest = max(furthest, world.clock.now())
+        if furthest - looked > 20 * DAY:
+            await kept.look(work)
+            looked = furthest
+        event = chance.random()
+        if event < 0.01:  # off for a while: minutes, days, a long holiday
+            await work.close()
+            await world.clock.advance(chance.choice([90, 3 * 86_400, 40 * 86_400]))
+            work = await world.up()
+        elif event < 0.015:
+            world.clock.jump(chance.choice([-86_400, 86_400, -90, 90]))
+        else:  # from one due time to the next, as the timer does; some looks come late
+            due = min([j["state"]["nextRunAtMs"] for j in work.jobs() if "nextRunAtMs" in j["state"]])
+            late = chance.choice([0, 0, 0, 0, 30, 7200])
+            await world.clock.advance(max(0.001, (due - world.clock.now()) / 1000) + late)
+    for _ in range(120):  # what is to be made up for comes one after the other
+        await world.step(work, 1)
+    furthest = max(furthest, world.clock.now())
+    await kept.look(work)
+    states = Counter[str]()
+    for ident, schedule in made.items():
+        entries = list(kept.lines[ident].values())
+        receipts = Counter(e["runAtMs"] for e in unfolded(entries))
+        assert max(receipts.values()) == 1
+        assert sorted(receipts) == generated(schedule, START_MS, furthest)
+        assert sorted(e["runAtMs"] for e in entries if e["status"] == "ok") == world.inbox.fires(ident)
+        states.update(e["status"] for e in unfolded(entries))
+    assert states["ok"] > 1500 and states["skipped"] > 100
+    await work.close()
+
+
+@pytest.mark.parametrize(("misfire", "fired"), [("skip", 1), ("once", 2), ("all", 25)])
+async def test_every_missed_time_is_one_line_when_asked_for_and_one_row_when_not(misfire: str, fired: int) -> None:
+    world = World()
+    work = await world.up()
+    schedule = {"kind": "cron", "expr": "30 * * * *"}
+    asked = {"name": "sea", "schedule": schedule, "payload": TURN, "misfire": misfire}
+    made = await work.add(asked, CHAT)
+    await world.step(work, 1800)
+    await work.close()
+    await world.clock.advance(3 * 86_400 - 600)
+    work = await world.up()
+    for _ in range(30):
+        await world.step(work, 1)
+    entries = await work.runs(made["id"])
+    assert sum(e["status"] == "skipped" for e in entries) == 1 and len(entries) == fired + 1
+    lines = list(unfolded(entries))
+    assert sorted(e["runAtMs"] for e in lines) == generated(schedule, START_MS, world.clock.now()) and len(lines) == 72
+    assert Counter(e["status"] for e in lines) == {"ok": fired, "skipped": 72 - fired}
+    assert len({e["runId"] for e in lines}) == 72
+    await work.close()
+
+
+async def receipts(at: int, misfire: str) -> bool:
+    """Kill at the n-th write after a downtime; start again later. Was it reached?"""
+    world = World()
+    work = await world.up()
+    schedule = {"kind": "cron", "expr": "0 * * * *"}
+    made = await work.add({"name": "s", "schedule": schedule, "payload": TURN, "misfire": misfire}, CHAT)
+    await world.clock.advance(5.5 * 3600)
+    world.memory.writes, world.memory.dies = 0, at
+    try:
+        await work.tick()
+        await settle()
+    except Killed:
+        pass
+    died, world.memory.dies = world.memory.writes >= at, 0
+    await work.close()
+    work = await world.up()
+    for _ in range(8):
+        await world.step(work, 1000)
+    lines = list(unfolded(await work.runs(made["id"])))
+    assert sorted(e["runAtMs"] for e in lines) == generated(schedule, START_MS, world.clock.now()), at
+    assert sorted(e["runAtMs"] for e in lines if e["status"] == "ok") == world.inbox.fires(made["id"])
+    await work.close()
+    return died
+
+
+@pytest.mark.parametrize("misfire", ["skip", "once", "all"])
+async def test_killed_at_any_write_after_a_downtime_every_due_time_has_one_receipt(misfire: str) -> None:
+    reached = [await receipts(at, misfire) for at in range(1, 9)]
+    assert reached[1] and (misfire == "skip" or reached[4])
+
+
+async def reminder(at: int, outcome: str) -> tuple[bool, list[str], World]:
+    world = World()
+    world.inbox.answer = (outcome, "Tea!")
+    work = await world.up()
+    made = await work.add({"name": "t", "schedule": {"kind": "at", "at": START_MS + HOUR}, "payload": TURN}, CHAT)
+    world.memory.writes, world.memory.dies = 0, at
+    try:
+        await world.step(work, 3600)
+        await world.step(work, 2)
+    except Killed:
+        pass
+    died, world.memory.dies = world.memory.writes >= at, 0
+    await work.close()
+    work = await world.up()
+    for _ in range(3):
+        await world.step(work, 60)
+    assert [e["runAtMs"] for e in await work.runs(made["id"])] == [START_MS + HOUR], at
+    assert len(world.inbox.taken) == 1
+    states = [key for key in world.memory.records if key[0] == "jobstate"]
+    left = [f"{'on' if job['enabled'] else 'off'}" for job in work.jobs(True)]
+    assert len(states) == len(left)
+    assert "runningAtMs" not in str(work.jobs(True))
+    await work.close()
+    return died, left, world
+
+
+@pytest.mark.parametrize(("outcome", "left"), [("answered", []), ("failed", ["off"])])
+async def test_killed_at_any_write_a_reminder_is_told_once_and_then_over(outcome: str, left: list[str]) -> None:
+    reached = 0
+    for at in range(1, 14):
+        died, found, _ = await reminder(at, outcome)
+        assert found == left, at
+        reached += died
+    assert 6 <= reached < 13

@@ -1,0 +1,60 @@
+// The chat channels: how each account is, who asks to be let in, who was.
+import { empty, html, nothing, Page, store, type Payload } from "../base";
+import { icon } from "../icons";
+import { ago, moment, upper } from "../text";
+
+const tones: Record<string, string> = { ready: "good", starting: "", reconnecting: "warned", failed: "bad", signed_out: "bad", stopped: "" };
+const words: Record<string, string> = { signed_out: "signed out", ready: "connected" };
+
+/** One word for how an account is. */
+export function health(account: Payload): unknown {
+  const state = account.healthState ?? (account.running ? "ready" : "stopped");
+  return html`<span class="tag ${tones[state] ?? ""}">${words[state] ?? state}</span>`;
+}
+
+class Channels extends Page {
+  heading = "Channels";
+  about = "Where people reach the agent, and who may.";
+  private timer = 0;
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    this.timer = window.setInterval(() => store.client.link === "open" && void this.load(), 5000);
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    clearInterval(this.timer);
+  }
+
+  protected async fetch(): Promise<Payload> {
+    const [status, people] = await Promise.all([this.ask("channels.status"), this.maybe("pairing.list")]);
+    return { status, requests: people?.requests ?? [], paired: people?.paired ?? [] };
+  }
+
+  private async act(method: string, params: Payload, text: string): Promise<void> {
+    if (await store.ask(method, params)) store.toast(text);
+    await this.load();
+  }
+
+  private account(channel: string, label: string, one: Payload): unknown {
+    const out = one.healthState === "signed_out";
+    const [verb, method] = one.running ? ["Stop", "channels.stop"] : ["Start", "channels.start"];
+    return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
+        <p>${[one.name, one.dmPolicy ? `direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
+        ${one.lastError ? html`<p class="warn">${one.lastError}</p>` : nothing}
+        ${out ? html`<p class="dim">Sign in on the gateway's machine: <code>pal channels login ${channel}</code></p>` : nothing}</div>
+      <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(method, { channel }, one.running ? "Stopped until it is started again" : "Started")}>${verb}</button></li>`;
+  }
+
+  protected body(d: Payload): unknown {
+    const { channelOrder = [], channelLabels = {}, channelAccounts = {} } = d.status;
+    const rows = channelOrder.flatMap((name: string) => (channelAccounts[name] ?? []).map((one: Payload) => this.account(name, channelLabels[name] ?? upper(name), one)));
+    return html`${d.requests.length ? html`<section><h2>Who asks to be let in</h2><ul class="rows big">${d.requests.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${upper(one.channel)}</span><p>code <code>${one.code}</code> · ${ago(one.createdAtMs)}</p></div>
+          <button type="button" class="primary" @click=${() => void this.act("pairing.approve", { code: one.code }, "Let in")}>Let in</button><button type="button" class="danger" @click=${() => void this.act("pairing.reject", { code: one.code }, "Turned away")}>Turn away</button></li>`)}</ul></section>` : nothing}
+      <section>${rows.length ? html`<ul class="rows big">${rows}</ul>` : empty("No chat apps yet", html`Here in the browser everything works already. To be reached elsewhere, on the gateway's machine: <code>pal channels add</code>, or under Settings, <code>channels</code>.`)}</section>
+      ${d.paired.length ? html`<section><h2>Who was let in</h2><ul class="rows big">${d.paired.map((one: Payload) => html`<li><div class="grow"><b>${one.name || one.id}</b> <span class="dim">${upper(one.channel)}</span>${one.owner ? html` <span class="tag good">owner</span>` : nothing}<p>since ${moment(one.approvedAtMs)}</p></div>
+          <button type="button" class="danger" @click=${() => confirm(`Take ${one.name || one.id}'s access away?`) && void this.act("pairing.revoke", { who: `${one.channel}:${one.id}` }, "Taken away")}>Remove</button></li>`)}</ul></section>` : nothing}`;
+  }
+}
+customElements.define("pal-channels", Channels);

@@ -1,0 +1,197 @@
+// Files that come with messages: made ready for sending, found again behind a message, played and saved.
+import { html, LitElement, nothing } from "lit";
+import { icon } from "./icons";
+import { store } from "./store";
+import { size } from "./text";
+
+export interface Attachment {
+  name: string;
+  mimeType: string;
+  content: string; // base64
+  bytes: number;
+  voice?: boolean; // spoken just now
+}
+
+/** A file of a message: at hand, or to be asked for. */
+export interface FileRef {
+  name: string;
+  mimeType: string;
+  size: number;
+  voice?: boolean;
+  content?: string;
+}
+
+const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+const PLAYED = 8 * 1024 * 1024; // recordings up to here are fetched to be played at once
+export const BIGGEST = 17 * 1024 * 1024; // of one message: what the gateway takes in one frame, less base64's share
+
+export const picture = (file: { mimeType: string }): boolean => PICTURES.includes(file.mimeType);
+export const data = (file: { mimeType: string; content: string }): string => `data:${file.mimeType};base64,${file.content}`;
+
+export async function attachment(file: File, voice = false): Promise<Attachment | string> {
+  if (file.size > BIGGEST) return `${file.name} is larger than ${size(BIGGEST)}`;
+  if (!file.size) return `${file.name} is empty`;
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let binary = "";
+  for (let at = 0; at < bytes.length; at += 32_768) binary += String.fromCharCode(...bytes.subarray(at, at + 32_768));
+  const mimeType = file.type.split(";")[0] || "application/octet-stream";
+  return { name: file.name || "picture", mimeType, content: btoa(binary), bytes: file.size, ...(voice ? { voice } : {}) };
+}
+
+function blob(file: { mimeType: string; content: string }): Blob {
+  const binary = atob(file.content);
+  const bytes = new Uint8Array(binary.length);
+  for (let at = 0; at < binary.length; at++) bytes[at] = binary.charCodeAt(at);
+  // Only sound keeps its kind: whatever else is opened must not run as part of this page.
+  return new Blob([bytes], { type: file.mimeType.startsWith("audio/") ? file.mimeType : "application/octet-stream" });
+}
+
+// --- what a message says about its files --------------------------------------------------------------------------
+
+const LINES: [RegExp, (found: RegExpExecArray) => string][] = [
+  [/^\[file .+ \([^()]+\) at .+\]$/, () => ""],
+  [/^\[voice note(?:, \d+ s)?\] ?(.*)$/, (found) => found[1]!],
+  [/^\[(?:voice note|recording .+?)(?:, \d+ s)?: (could not be [^;]*?)(?:; .*)?\]$/, (found) => `(${found[1]})`],
+];
+
+/** Whether the text looks as if files had come along. */
+export const hints = (text: string): boolean => /^\[(?:file |voice note|recording )/m.test(text);
+
+/** What the person said, without the lines that tell the model of files. */
+export function spoken(text: string): string {
+  const lines = text.split("\n").map((line) => {
+    for (const [pattern, made] of LINES) {
+      const found = pattern.exec(line);
+      if (found) return made(found);
+    }
+    return line;
+  });
+  return lines.join("\n").replace(/\n{3,}/g, "\n\n").trim();
+}
+
+const known = new Map<string, FileRef[]>();
+
+/** The files of a message, as the gateway has them. */
+export async function filesOf(item: string): Promise<FileRef[]> {
+  const found = known.get(item);
+  if (found) return found;
+  const answer = await store.client.request<{ files: FileRef[] }>("chat.files", { item }).catch(() => null);
+  if (answer) known.set(item, answer.files);
+  return answer?.files ?? [];
+}
+
+async function content(file: FileRef, item: string, at: number): Promise<string | null> {
+  if (file.content) return file.content;
+  const answer = await store.ask("chat.file.get", { item, index: at });
+  if (answer) file.content = answer.content;
+  return file.content ?? null;
+}
+
+/** The files of a message once more, to be sent with another. */
+export async function again(item: string | undefined, images: string[]): Promise<Attachment[]> {
+  const made: Attachment[] = images.map((src, at) => {
+    const [head = "", body = ""] = src.split(",");
+    return { name: `picture ${at + 1}`, mimeType: head.slice(5).split(";")[0]!, content: body, bytes: body.length };
+  });
+  const files = item ? await filesOf(item) : [];
+  for (const [at, file] of files.entries()) {
+    const body = await content(file, item!, at);
+    if (body) made.push({ name: file.name, mimeType: file.mimeType, content: body, bytes: file.size, ...(file.voice ? { voice: true } : {}) });
+  }
+  return made;
+}
+
+// --- showing them -------------------------------------------------------------------------------------------------
+
+/** <pal-file>: one file: sound with a player, anything else with a button to save it. */
+class FileCard extends LitElement {
+  static properties = { file: { attribute: false }, item: {}, at: { type: Number }, url: { state: true } };
+  file!: FileRef;
+  item = "";
+  at = 0;
+  url = "";
+
+  createRenderRoot(): HTMLElement {
+    return this;
+  }
+
+  get sound(): boolean {
+    return this.file.mimeType.startsWith("audio/");
+  }
+
+  willUpdate(changed: Map<string, unknown>): void {
+    if (changed.has("file") && this.sound && this.file.size <= PLAYED) void this.ready();
+  }
+
+  disconnectedCallback(): void {
+    super.disconnectedCallback();
+    if (this.url) URL.revokeObjectURL(this.url);
+    this.url = "";
+  }
+
+  connectedCallback(): void {
+    super.connectedCallback();
+    if (this.file && this.sound && this.file.size <= PLAYED) void this.ready();
+  }
+
+  private async ready(): Promise<string> {
+    if (this.url) return this.url;
+    const body = await content(this.file, this.item, this.at);
+    if (body && !this.url) this.url = URL.createObjectURL(blob({ mimeType: this.file.mimeType, content: body }));
+    return this.url;
+  }
+
+  private async save(): Promise<void> {
+    const url = await this.ready();
+    if (!url) return;
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = this.file.name.split(/[\\/]/).pop() || "file";
+    link.click();
+  }
+
+  render(): unknown {
+    const { name, size: bytes, voice } = this.file;
+    const label = voice ? "Voice note" : name;
+    if (this.sound && this.url) return html`<figure class="sound"><audio controls preload="metadata" src=${this.url} aria-label=${label}></audio>${voice ? nothing : html`<figcaption>${name}</figcaption>`}</figure>`;
+    return html`<button type="button" class="file-chip" title="Save ${label}" @click=${() => void this.save()}>${icon(this.sound ? "mic" : "file")}<span>${label}</span><small>${size(bytes)}</small></button>`;
+  }
+}
+customElements.define("pal-file", FileCard);
+
+/** <pal-said>: what a person wrote, with the files that came along. */
+class Said extends LitElement {
+  static properties = { text: {}, item: {}, files: { attribute: false }, found: { state: true } };
+  text = "";
+  item = "";
+  files: FileRef[] = [];
+  found: FileRef[] = [];
+
+  createRenderRoot(): HTMLElement {
+    return this;
+  }
+
+  willUpdate(changed: Map<string, unknown>): void {
+    if (!changed.has("text") && !changed.has("item")) return;
+    this.found = known.get(this.item) ?? [];
+    if (!this.found.length && this.item && hints(this.text)) void this.look();
+  }
+
+  private async look(): Promise<void> {
+    const item = this.item;
+    const found = await filesOf(item);
+    if (item === this.item) this.found = found;
+  }
+
+  render(): unknown {
+    const files = this.files.length ? this.files : this.hinted ? this.found : [];
+    const text = this.hinted && this.found.length ? spoken(this.text) : this.text;
+    return html`${files.length ? html`<div class="sent-files">${files.map((file, at) => html`<pal-file .file=${file} .item=${this.item} .at=${at}></pal-file>`)}</div>` : nothing}
+      ${text ? html`<div class="said">${text}</div>` : nothing}`;
+  }
+
+  private get hinted(): boolean {
+    return hints(this.text);
+  }
+}
+customElements.define("pal-said", Said);

@@ -1,0 +1,163 @@
+// <pal-setup>: the first run: who answers, where the agent works. A key is tried before it is written down.
+import { html, nothing, Part, skeleton, store, type Payload } from "./base";
+import type { Refusal } from "./client";
+import { icon } from "./icons";
+
+type Way = "key" | "local" | "server";
+const PATIENCE = 25_000; // ms until the gateway should be back with the new model
+const LOOK = 400; // ms between two looks
+const SKIPPED = "setup.skipped";
+
+/** Whether the page should begin with these questions: a new install, and nobody said no. */
+export async function wanted(): Promise<boolean> {
+  const client = store.client;
+  if (!client.has("setup.status") || !client.may.includes("operator.admin")) return false;
+  const status = await client.request<Payload>("setup.status").catch(() => null);
+  store.demo = Boolean(status?.needed);
+  return store.demo && !localStorage.getItem(SKIPPED);
+}
+
+class Setup extends Part {
+  static properties = {
+    status: { state: true }, way: { state: true }, provider: { state: true }, busy: { state: true }, problem: { state: true }, kept: { state: true },
+  };
+  status: Payload | null = null;
+  way: Way = "key";
+  provider = "";
+  busy = ""; // what is being done, for people
+  problem = "";
+  kept: Payload | null = null; // what did not answer, and could be taken all the same
+  private joins = 0;
+
+  willUpdate(): void {
+    if (this.joins === store.joins || store.client.link !== "open") return;
+    this.joins = store.joins;
+    if (!this.busy) void this.look();
+  }
+
+  private async look(): Promise<void> {
+    const status = await store.ask("setup.status");
+    if (!status) return;
+    const first = !this.status;
+    this.status = status;
+    if (!first) return;
+    const found = status.providers.find((one: Payload) => one.source);
+    this.provider = found?.id ?? status.providers[0]?.id ?? "";
+    if (!found && status.local.models.length) this.way = "local";
+  }
+
+  private answers(): Payload {
+    const form = new FormData(this.querySelector("form")!);
+    const said = (name: string) => String(form.get(name) ?? "").trim();
+    const made: Payload = { workspace: said("workspace") };
+    if (this.way === "key") Object.assign(made, { provider: this.provider, model: said("model"), key: said("key"), baseUrl: said("address") });
+    if (this.way === "local") Object.assign(made, { provider: this.status!.local.provider, model: said("model") });
+    if (this.way === "server") Object.assign(made, { baseUrl: said("address"), key: said("key") });
+    return made;
+  }
+
+  private async begin(event: Event): Promise<void> {
+    event.preventDefault();
+    const chosen = this.answers();
+    this.problem = "";
+    this.kept = null;
+    this.busy = "Asking it for one word…";
+    try {
+      const tried = await store.client.request<Payload>("setup.try", chosen);
+      if (tried.ok) return await this.write(chosen);
+      this.problem = `It does not answer: ${tried.problem}`;
+      this.kept = chosen;
+    } catch (error) {
+      this.problem = (error as Refusal).message;
+    }
+    this.busy = "";
+  }
+
+  private async write(chosen: Payload): Promise<void> {
+    this.busy = "Writing it down…";
+    try {
+      const done = await store.client.request<Payload>("setup.apply", chosen);
+      if (["off", "hot"].includes(done.reload)) {
+        this.problem = "It is written down. This gateway does not restart by itself: run `pal gateway restart`.";
+        this.busy = "";
+      } else await this.started(done.model);
+    } catch (error) {
+      this.problem = (error as Refusal).message;
+      this.busy = "";
+    }
+  }
+
+  /** Wait until the gateway is back with it. */
+  private async started(model: string): Promise<void> {
+    this.busy = `Starting with ${model}…`;
+    const late = Date.now() + PATIENCE;
+    while (Date.now() < late) {
+      await new Promise((done) => setTimeout(done, LOOK));
+      const status = await store.client.request<Payload>("setup.status").catch(() => null);
+      if (status?.model !== model) continue;
+      store.demo = false;
+      this.busy = "";
+      this.leave(`${model} answers from now on.`);
+      return;
+    }
+    this.busy = "";
+    this.problem = "It is written down, but the gateway has not started with it yet. The log says why.";
+  }
+
+  private leave(text: string): void {
+    store.go("chat", store.main);
+    store.toast(text);
+  }
+
+  private skip(): void {
+    localStorage.setItem(SKIPPED, "1");
+    this.leave("The demo model answers. You can connect a real one under Overview at any time.");
+  }
+
+  private tab(way: Way, glyph: string, label: string): unknown {
+    return html`<button type="button" role="radio" aria-checked=${this.way === way} @click=${() => { this.way = way; this.problem = ""; this.kept = null; }}>${icon(glyph)}<span>${label}</span></button>`;
+  }
+
+  private keyed(status: Payload): unknown {
+    const provider: Payload = status.providers.find((one: Payload) => one.id === this.provider) ?? {};
+    return html`<label>Provider<select name="provider" @change=${(e: Event) => (this.provider = (e.target as HTMLSelectElement).value)}>${status.providers.map((one: Payload) => html`<option value=${one.id} ?selected=${one.id === this.provider}>${one.name}${one.source ? " (key found)" : ""}</option>`)}</select></label>
+      <label>Model<select name="model">${(provider.models ?? []).map((one: Payload) => html`<option value=${one.id}>${one.name}</option>`)}</select></label>
+      <label class="whole">API key<input name="key" type="password" autocomplete="off" spellcheck="false" ?required=${!provider.source} placeholder=${provider.source ? `found in ${provider.source}; leave empty to use it` : "kept on this machine, sent to nobody else"}></label>
+      <details class="whole"><summary>Another address</summary><label>Address<input name="address" type="url" placeholder="only behind a proxy of your own"></label></details>`;
+  }
+
+  private local(status: Payload): unknown {
+    const { models, name } = status.local;
+    if (!models.length) return html`<p class="whole dim">No ${name} answers on this machine. Start it, pull a model, then <button type="button" class="linkish inline" @click=${() => void this.look()}>look again</button>.</p>`;
+    return html`<label class="whole">${name}<select name="model">${models.map((one: string) => html`<option value=${one}>${one}</option>`)}</select></label>`;
+  }
+
+  private server(): unknown {
+    return html`<label class="whole">Address<input name="address" type="url" required placeholder="http://127.0.0.1:8080/v1"></label>
+      <label class="whole">Key, if it wants one<input name="key" type="password" autocomplete="off"></label>`;
+  }
+
+  private form(status: Payload): unknown {
+    const none = this.way === "local" && !status.local.models.length;
+    return html`<form @submit=${(e: Event) => void this.begin(e)}>
+      <fieldset ?disabled=${Boolean(this.busy)}><legend><b>1</b> Who shall answer?</legend>
+        <div class="ways" role="radiogroup" aria-label="Who shall answer">${this.tab("key", "spark", "A provider, with a key")}${this.tab("local", "terminal", "On this machine")}${this.tab("server", "globe", "Another server")}</div>
+        <div class="asks">${this.way === "key" ? this.keyed(status) : this.way === "local" ? this.local(status) : this.server()}</div></fieldset>
+      <fieldset ?disabled=${Boolean(this.busy)}><legend><b>2</b> Where shall the agent keep its files?</legend>
+        <div class="asks"><label class="whole"><span class="sr">Workspace</span><input name="workspace" spellcheck="false" .value=${status.workspace}></label></div></fieldset>
+      <fieldset><legend><b>3</b> Chat apps</legend><p class="dim">They can come later: under Channels, or with <code>pal channels add</code>.</p></fieldset>
+      <div role="alert">${this.problem ? html`<p class="banner error">${this.problem}</p>` : nothing}</div>
+      <div class="actions">
+        ${this.busy ? html`<span class="wait" role="status"><i class="spin" aria-hidden="true"></i>${this.busy}</span>` : html`<button type="submit" class="primary" ?disabled=${none}>Test and begin</button>`}
+        ${this.kept && !this.busy ? html`<button type="button" class="plain" @click=${() => void this.write(this.kept!)}>Use it all the same</button>` : nothing}
+        <span class="grow"></span><button type="button" class="ghost skip-setup" ?disabled=${Boolean(this.busy)} @click=${() => this.skip()}>Skip: use the demo model</button></div>
+    </form>`;
+  }
+
+  render(): unknown {
+    return html`<main class="setup" tabindex="0"><div class="setup-card"><img src="/favicon.svg" alt=""><h1>${store.demo ? "Welcome aboard" : "Another model"}</h1>
+      <p class="dim">${store.demo ? "Two questions, then you can talk to your agent." : `Now ${this.status?.model ?? "…"} answers.`}</p>
+      ${this.status ? this.form(this.status) : skeleton()}</div></main>`;
+  }
+}
+customElements.define("pal-setup", Setup);
