@@ -6,6 +6,7 @@ Run as a script it is that process: it reads orders (JSON lines) on its stdin an
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from typing import Any
 
 LOADED = ("palinurus.cli.main", "palinurus.cli.gateway", "palinurus.channels.spool", "palinurus.agent.runtimes.choose")
@@ -66,13 +68,22 @@ class Nursery:
         self._process.wait()
         self._folder.cleanup()
 
-    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str) -> Child:
-        """`pal ARGS` in a process of its own; what it prints is added to `log`."""
+    def start(self, args: list[str], *, env: dict[str, str], cwd: str, log: str, needs: str = "") -> Child:
+        """`pal ARGS` in a process of its own; what it prints is added to `log`. `needs`: a module that it will want,
+        loaded once for all."""
         assert self._process.stdin is not None and self._process.stdout is not None
-        order = {"args": args, "env": env, "cwd": cwd, "log": log}
+        order = {"args": args, "env": env, "cwd": cwd, "log": log, "needs": needs}
         self._process.stdin.write(json.dumps(order).encode() + b"\n")
         self._process.stdin.flush()
         return Child(int(self._process.stdout.readline()), self._folder.name)
+
+
+@cache
+def nursery() -> Nursery:
+    """The one of this test process, and as long as it."""
+    made = Nursery().__enter__()
+    atexit.register(made.__exit__)
+    return made
 
 
 def _serve(ends: str) -> None:
@@ -95,10 +106,12 @@ def _serve(ends: str) -> None:
             if not data:
                 break
             *orders, waiting = (waiting + data).split(b"\n")
-            for order in orders:
+            for order in map(json.loads, orders):
+                if order["needs"]:
+                    __import__(order["needs"])
                 pid = os.fork()
                 if pid == 0:
-                    _become(json.loads(order), (reading, writing))
+                    _become(order, (reading, writing))
                 living.add(pid)
                 os.write(1, b"%d\n" % pid)
     for pid in living:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from palinurus.late import PARTS
+
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src" / "palinurus"
 
@@ -117,6 +119,19 @@ def test_imports_at_the_top(path: Path) -> None:
     allowed = name(path) in LAZY
     assert not deferred or allowed, f"{name(path)} imports inside functions, lines {deferred}"
     assert not dynamic or allowed, f"{name(path)} loads modules by name, lines {dynamic}"
+
+
+def test_parts_that_load_late_keep_to_the_layers() -> None:
+    """`late.py` is the one table for what an idle program does not need (it was a third of its start): every use of a
+    row is an import, and is held to what imports are held to."""
+    for path in (path for path in FILES if "late.part(" in path.read_text(encoding="utf-8")):
+        own = path.relative_to(SRC).parts[0].removesuffix(".py")
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "late.part":
+                assert isinstance(node.args[0], ast.Constant), f"{name(path)}:{node.lineno} asks for no row by name"
+                other = layer(PARTS[node.args[0].value].partition(":")[0])
+                fine = other in (None, own) or RANK[str(other)] > RANK[own]
+                assert fine, f"{name(path)}:{node.lineno} may not ask for {node.args[0].value}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name)

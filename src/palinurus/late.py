@@ -16,6 +16,8 @@ PARTS: dict[str, str] = {
     "questions": "palinurus.gateway.methods.approvals:attach",
     "schedules": "palinurus.gateway.methods.cron:attach",
     "connection": "palinurus.gateway.ws.connection:Connection",
+    # configs and manifests that are not plain JSON
+    "json5": "palinurus.config.json5:decode",
     # runs that another program does
     "programs": "palinurus.agent.runtimes.programs:Programs",
     # tool servers; needs the extra `mcp`

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.agent.loop import loop
+from palinurus.agent.loop import ANSWERS, loop
 from palinurus.agent.plan import Choice, Limits
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import (
@@ -27,6 +27,20 @@ from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, 
 from palinurus.core.types.tool import Output, said
 from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, info, say
 from support import Notes, collect, kinds, plan, ports, tool
+
+
+async def test_who_never_stops_writing_gets_to_read_something() -> None:
+    mailbox, notes = Mailbox(), Notes()
+
+    def answer(request: Any) -> Any:
+        mailbox.push(User("more"), f"m{len(model.requests)}")
+        return say("answer")
+
+    model = ScriptedModel([answer], repeat=True)
+    events = await collect(loop(plan(), ports(model, notes, steering=mailbox)))
+    assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop" and not mailbox.open
+    assert len(model.requests) == ANSWERS
+    assert notes.absorbed == [f"m{n}" for n in range(1, ANSWERS)]  # the last one waits for a turn of its own
 
 
 @pytest.mark.seed(144, 145, 148, 154, 157, 161, 304, 305)

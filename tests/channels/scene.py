@@ -6,28 +6,22 @@ import asyncio
 import json
 import os
 import socket
-import subprocess
-import sys
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from nursery import Child, nursery
 from palinurus.app import App
-from palinurus.clock import SystemClock
+from palinurus.channels import CHANNELS
 from palinurus.config.load import load
 from palinurus.core.types.model import Model
 from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel
+from palinurus.testing.platform import Hasty
 
 PROVIDER = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m"}]}
-
-
-class Hasty(SystemClock):
-    """Pauses between tries are cut; what waits for people waits."""
-
-    async def sleep(self, seconds: float) -> None:
-        await super().sleep(seconds if seconds > 60 else min(seconds, 0.02))
 
 
 async def until(true: Callable[[], Any], seconds: float = 10) -> None:
@@ -44,9 +38,16 @@ def rules(platform: Any, owner: str, own: dict[str, Any]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def running(
-    home: Path, model: Model, platform: Any, owner: str, own: dict[str, Any] | None = None, **changes: Any
+    home: Path,
+    model: Model,
+    platform: Any,
+    owner: str,
+    own: dict[str, Any] | None = None,
+    *,
+    waits: bool = True,
+    **changes: Any,
 ) -> AsyncIterator[App]:
-    """`own` changes the channel's section, `changes` the rest of the config."""
+    """`own` changes the channel's section, `changes` the rest of the config. `waits` until the channel is ready."""
     name = platform.name
     config = {
         "models": {"providers": {"fake": PROVIDER}},
@@ -60,10 +61,29 @@ async def running(
     app = App(load(str(home), {}).settings, {"HOME": str(home)}, Hasty(), model=model)
     await app.start()
     try:
-        await until(lambda: app.channels[name].status().state == "ready")
+        await until(lambda: not waits or app.channels[name].status().state == "ready")
         yield app
     finally:
         await app.stop()
+
+
+@asynccontextmanager
+async def hurried(app: App) -> AsyncIterator[None]:
+    """The next two minutes of the day pass at once: replies that wait for another try have it."""
+
+    async def hurry() -> None:
+        assert isinstance(app.clock, Hasty)
+        for _ in range(120):
+            app.clock.ahead += 1000
+            for name in app.channels:
+                app.deliverer.wake(name)
+            await asyncio.sleep(0.02)
+
+    task = asyncio.ensure_future(hurry())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def texts(platform: Any, chat: str = "") -> list[str]:
@@ -76,25 +96,36 @@ def asked(model: ScriptedModel, number: int = -1) -> str:
 
 
 class Gateway:
-    """A gateway in a process of its own, and how to kill it."""
+    """A gateway in a process of its own, and how to kill it. `port` is that of the one that is up."""
 
-    def __init__(self, root: Path, model_url: str, platform: Any, owner: str) -> None:
-        config = {"channels": {platform.name: rules(platform, owner, {})}}
+    def __init__(self, root: Path, model_url: str, platform: Any, owner: str, **changes: Any) -> None:
+        config = {"channels": {platform.name: rules(platform, owner, {})}, **changes}
         self.home = make_home(root, config, url=model_url)
+        self.port = 0
+        self._needs = CHANNELS[platform.name].where.partition(":")[0]
 
     @contextmanager
-    def up(self, crash: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    def up(self, crash: str = "") -> Iterator[Child]:
         """Running while inside; killed at the end if it still is."""
         with socket.socket() as one:
             one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
+            self.port = one.getsockname()[1]
         kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG") if name in os.environ}
-        env = {**kept, "HOME": os.path.dirname(self.home), "PALINURUS_HOME": self.home, "PALINURUS_CRASH": crash}
-        argv = [sys.executable, "-m", "palinurus", "gateway", "--port", str(port)]
-        with open(os.path.join(self.home, "log"), "ab") as log:
-            process = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        above = os.path.dirname(self.home)
+        env = {**kept, "HOME": above, "PALINURUS_HOME": self.home, "PALINURUS_CRASH": crash}
+        args, log = ["gateway", "--port", str(self.port)], os.path.join(self.home, "log")
+        process = nursery().start(args, env=env, cwd=above, log=log, needs=self._needs)
         try:
             yield process
         finally:
             process.kill()
             process.wait()
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """What its database says."""
+        with closing(sqlite3.connect(f"file:{self.home}/state.db?mode=ro", uri=True)) as conn:
+            return conn.execute(query).fetchall()
+
+    def delivered(self) -> bool:
+        """Is nothing on its way to people any more?"""
+        return self.rows("SELECT 1 FROM outbox WHERE state IN ('pending', 'sending') LIMIT 1") == []

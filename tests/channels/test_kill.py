@@ -1,48 +1,52 @@
-"""kill -9 of a real gateway between a send and its receipt, on channels with and without client ids: what people see.
+"""kill -9 of a real gateway on the way of a message, on channels with and without client ids: what people see.
 
-Signal and IRC take no ids and cannot be asked: two copies at most, and the trace says that nobody could know. The
-webhook's receiver keeps the Idempotency-Key: one copy.
+Telegram, Signal and IRC take no ids and cannot be asked: two copies at most, and the trace says that nobody could
+know. Discord, Matrix and the webhook's receiver know the id of what they have, Slack can be read back: one copy.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import pytest
 
 from channels.scene import Gateway, texts, until
+from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.irc import FakeIrc
+from palinurus.testing.matrix.api import ALICE
+from palinurus.testing.matrix.server import FakeMatrix
 from palinurus.testing.server import ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
+from palinurus.testing.slack.server import FakeSlack
+from palinurus.testing.telegram.people import ANN, FakeTelegram
 from palinurus.testing.webhook import FakeWebhook
 
 LONG = 30.0
-
-
-def told(home: str) -> list[str]:
-    with closing(sqlite3.connect(f"file:{home}/state.db?mode=ro", uri=True)) as conn:
-        return [f"{what} {detail}" for what, detail in conn.execute("SELECT what, detail FROM steps ORDER BY item, n")]
-
-
-def waiting(home: str) -> int:
-    with closing(sqlite3.connect(f"file:{home}/state.db?mode=ro", uri=True)) as conn:
-        query = "SELECT count(*) FROM outbox WHERE state IN ('pending', 'sending')"
-        return int(conn.execute(query).fetchone()[0])
 
 
 async def at_once(people: Any, port: int) -> None:
     """The platform keeps what is said until we are there."""
 
 
-async def entered(people: FakeIrc, port: int) -> None:
+async def joined(people: FakeIrc, port: int) -> None:
     """IRC keeps nothing: wait until we are in the room."""
     await until(lambda: any(one.command == "JOIN" for one in people.lines), LONG)
     people.lines.clear()
+
+
+async def identified(people: FakeDiscord, port: int) -> None:
+    """What was said before our first session is not for us."""
+    await until(lambda: people.sessions.identified and people.sessions.all, LONG)
+    people.sessions.identified.clear()
+
+
+async def synced(people: FakeMatrix, port: int) -> None:
+    """What was said before our first look is not for us."""
+    await until(lambda: any("/sync" in path for _, path in people.requests), LONG)
+    people.requests.clear()
 
 
 async def through(people: FakeWebhook, port: int) -> None:
@@ -59,48 +63,66 @@ async def through(people: FakeWebhook, port: int) -> None:
     people.post = post
 
 
-CASES: dict[str, tuple[Callable[[], Any], str, Callable[[Any, int], Awaitable[None]], int]] = {
-    "signal": (FakeSignal, PEOPLE["human"][0], at_once, 2),
-    "irc": (FakeIrc, "human", entered, 2),
-    "webhook": (FakeWebhook, "human", through, 1),
+class Case(NamedTuple):
+    fake: Callable[[], Any]
+    owner: Callable[[Any], str]
+    reached: Callable[[Any, int], Awaitable[None]] = at_once
+    copies: int = 1
+
+
+CASES: dict[str, Case] = {
+    "telegram": Case(FakeTelegram, lambda people: str(ANN), at_once, 2),
+    "discord": Case(FakeDiscord, lambda people: str(people.world.person("")["id"]), identified),
+    "slack": Case(FakeSlack, lambda people: "UALICE"),
+    "signal": Case(FakeSignal, lambda people: PEOPLE["human"][0], at_once, 2),
+    "matrix": Case(FakeMatrix, lambda people: ALICE, synced),
+    "irc": Case(FakeIrc, lambda people: "human", joined, 2),
+    "webhook": Case(FakeWebhook, lambda people: "human", through),
 }
+SHORT = ("telegram", "discord", "slack", "signal")  # one of each kind, and those most people use
 
 
 @pytest.mark.parametrize(
-    "name", ["signal", *(pytest.param(name, marks=pytest.mark.torture) for name in ("webhook", "irc"))]
+    "name", [name if name in SHORT else pytest.param(name, marks=pytest.mark.torture) for name in CASES]
 )
 async def test_killed_between_send_and_receipt(tmp_path: Path, name: str) -> None:
-    make, owner, reached, copies = CASES[name]
-    async with make() as people, ModelServer() as model:
-        gateway = Gateway(tmp_path, model.url, people, owner)
-        with gateway.up("outbox.sent:1") as process:
-            await reached(people, int(process.args[-1]))  # type: ignore[index,arg-type]
+    """The same words were said before, too."""
+    case = CASES[name]
+    async with case.fake() as people, ModelServer() as model:
+        gateway = Gateway(tmp_path, model.url, people, case.owner(people))
+        with gateway.up("outbox.sent:2") as process:
+            await case.reached(people, gateway.port)
+            await people.say("SAY Hello there.")
+            await until(lambda: texts(people) == ["Hello there."], LONG)
             await people.say("SAY Hello there.")
             await until(lambda: process.poll() is not None, LONG)
-            assert process.returncode == 137 and texts(people) == ["Hello there."]
-        with gateway.up() as process:
-            await reached(people, int(process.args[-1]))  # type: ignore[index,arg-type]
-            await until(lambda: waiting(gateway.home) == 0, LONG)
+            assert process.returncode == 137 and texts(people) == ["Hello there."] * 2
+        with gateway.up():
+            await case.reached(people, gateway.port)
+            await until(gateway.delivered, LONG)
             await people.say("SAY And again.")
             await until(lambda: texts(people)[-1:] == ["And again."], LONG)
-    assert texts(people) == ["Hello there."] * copies + ["And again."]
-    assert len(model.requests) == 2
-    assert copies == 1 or any("not known" in line or "uncertain" in line for line in told(gateway.home))
+    assert texts(people) == ["Hello there."] * (1 + case.copies) + ["And again."]
+    assert len(model.requests) == 3
+    told = [f"{what} {detail}" for what, detail in gateway.rows("SELECT what, detail FROM steps ORDER BY item, n")]
+    assert case.copies == 1 or any("not known" in line or "uncertain" in line for line in told), told
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("crash", ["accept.before:1", "accept.after:1", "settle.after:1", "outbox.claimed:1"])
-async def test_a_webhook_message_is_answered_once_wherever_we_die(tmp_path: Path, crash: str) -> None:
-    """Who was not told that it is on disk sends it again."""
-    async with FakeWebhook() as people, ModelServer() as model:
-        gateway = Gateway(tmp_path, model.url, people, "human")
+@pytest.mark.parametrize("crash", ["accept.before:1", "accept.after:1", "model.done:1", "settle.after:1"])
+@pytest.mark.parametrize("name", ["telegram", "slack", "matrix", "webhook"])
+async def test_answered_once_wherever_we_die(tmp_path: Path, name: str, crash: str) -> None:
+    """Who was not told that a message is on disk tells it again."""
+    case = CASES[name]
+    async with case.fake() as people, ModelServer() as model:
+        gateway = Gateway(tmp_path, model.url, people, case.owner(people))
         with gateway.up(crash) as process:
-            await through(people, int(process.args[-1]))  # type: ignore[index,arg-type]
+            await case.reached(people, gateway.port)
             await people.say("SAY Hello there.")
             await until(lambda: process.poll() is not None, LONG)
-        with gateway.up() as process:
-            await through(people, int(process.args[-1]))  # type: ignore[index,arg-type]
-            await until(lambda: bool(texts(people)) and waiting(gateway.home) == 0, LONG)
+        with gateway.up():
+            await case.reached(people, gateway.port)
+            await until(lambda: bool(texts(people)) and gateway.delivered(), LONG)
             await people.say("SAY And again.")
             await until(lambda: texts(people)[-1:] == ["And again."], LONG)
     assert texts(people) == ["Hello there.", "And again."]

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from nursery import Nursery
+import nursery as nurseries
 
 
 @pytest.fixture(scope="session")
@@ -20,5 +20,4 @@ def model_url():
 
 @pytest.fixture(scope="session")
 def nursery():
-    with Nursery() as made:
-        yield made
+    return nurseries.nursery()

@@ -270,7 +270,23 @@ def beat_told(world, _point):
     return wrong if len(ran) <= 1 else [*wrong, f"{len(ran)} beats ran"]
 
 
+LETTER = "TOOL message " + json.dumps({"message": "a letter for you", "target": "spool:chat"})
+
+
+async def letter(world):
+    """Asked for in one chat, sent to another with the message tool."""
+    await world.ask(f"{LETTER}\nSAY it is sent", key="k1")
+
+
+def letter_told(world, point):
+    """Read once. It may be missing only where nobody can know whether the tool had begun."""
+    wrong = differs("k1", world.answers.get("k1"), "it is sent")
+    unknown = point.startswith(("intent.after", "tool.during", "journal."))
+    return wrong + ([] if unknown and not world.screen() else differs("the chat", world.screen(), "a letter for you"))
+
+
 SCENARIOS: dict[str, Scenario] = {
+    "letter": Scenario(letter, letter_told),
     "beat": Scenario(beat, beat_told, defaults=BEATING),
     "job": Scenario(job, job_told),
     "tended": Scenario(tended, tended_told, defaults=FAMILY),
@@ -300,6 +316,7 @@ def times(count, *groups):
 
 BORN = ("child.recorded", "child.accepted", "child.ended", "child.announced")
 REACHED: dict[str, dict[str, int]] = {
+    "letter": times(1, TURN, SETTLE, ACT, SEND, ("intent.before", "intent.after")) | {"model.done": 2},
     "beat": times(2, TURN, SETTLE, FILE),
     "job": times(2, TURN, SETTLE) | times(1, SEND, ("cron.pending", "cron.slot", "cron.accepted", "cron.ended")),
     "child": times(3, TURN, SETTLE, FILE) | times(2, ACT, ("intent.before", "intent.after")) | times(1, BORN),

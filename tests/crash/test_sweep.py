@@ -41,6 +41,9 @@ SHORT = [
     ("job", "cron.slot:1"),
     ("job", "cron.accepted:1"),
     ("job", "cron.ended:1"),
+    ("letter", "outbox.claimed:1"),
+    ("letter", "outbox.sent:1"),
+    ("letter", "tool.after:1"),
     ("restart", "recover.before:1"),
     ("restart", "recover.after:1"),
 ]

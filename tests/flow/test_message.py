@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from flow.test_app import running, until
+from flow.test_schedules import beat, beating
+from flow.test_webhooks import HOOKS, Site
+from gateway.host import TOKEN
+from palinurus.app import App
 from palinurus.core.types.channel import Abilities, React
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
+from palinurus.gateway.methods.cron import Maker
+from palinurus.gateway.server import Gateway
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, fail, say
 
@@ -22,7 +32,20 @@ QUIET: dict[str, Any] = {"messages": {"visibleReplies": "message_tool"}}
 
 
 def asked(text: str = "go", event: str = "1", sender: Sender = OWNER, **changes: Any) -> Inbound:
-    return Inbound(**{"target": Target("fake", "chat"), "sender": sender, "event": event, "text": text, "at": 0, **changes})
+    return Inbound(
+        **{"target": Target("fake", "chat"), "sender": sender, "event": event, "text": text, "at": 0, **changes}
+    )
+
+
+@asynccontextmanager
+async def serving(app: App) -> AsyncIterator[Site]:
+    server = Gateway(app, app.clock, TOKEN)
+    await server.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Site(app, server, session)
+    finally:
+        await server.stop()
 
 
 def results(model: ScriptedModel) -> list[str]:
@@ -48,7 +71,9 @@ async def test_messages_to_another_chat_and_another_channel_and_the_answer_here(
         row = await app.wait((await app.submit(asked())).id)
         await until(lambda: len(one.seen) == 2 and len(two.seen) == 1)
         kinds = [step.what for step in await app.store.trace(row.id)]
-    assert shown(one) == [("9", "hello there"), ("chat", "Told them both.")] and shown(two) == [("7", "hello over there")]
+    assert shown(one) == [("9", "hello there"), ("chat", "Told them both.")] and shown(two) == [
+        ("7", "hello over there")
+    ]
     assert [act for _, act in one.acts if isinstance(act, React) and act.emoji == "👍"] == [React("1", "👍")]
     first = json.loads(results(model)[0])
     assert first == {"ok": True, "state": "sent", "channel": "fake", "to": "9", "messageId": "fake-1"}
@@ -79,7 +104,9 @@ async def test_an_answer_that_was_sent_with_the_tool_is_not_said_again(tmp_path:
 
 async def test_the_same_text_sent_elsewhere_is_still_the_answer_here(tmp_path: Path) -> None:
     channel = FakeChannel(abilities=ABLE)
-    model = ScriptedModel([calls(("message", {"message": "Dinner at eight.", "target": "fake:9"})), say("Dinner at eight.")])
+    model = ScriptedModel(
+        [calls(("message", {"message": "Dinner at eight.", "target": "fake:9"})), say("Dinner at eight.")]
+    )
     async with running(tmp_path / "h", model, channel) as app:
         await app.wait((await app.submit(asked())).id)
         await until(lambda: len(channel.seen) == 2)
@@ -131,9 +158,81 @@ async def test_without_a_channel_there_is_no_tool(tmp_path: Path) -> None:
     assert "message" not in {t.name for t in model.requests[0].tools}
 
 
-@pytest.mark.parametrize(("profile", "has"), [("full", True), ("messaging", True), ("coding", False), ("minimal", False)])
+@pytest.mark.parametrize(
+    ("profile", "has"), [("full", True), ("messaging", True), ("coding", False), ("minimal", False)]
+)
 async def test_profiles(tmp_path: Path, profile: str, has: bool) -> None:
     model = ScriptedModel([say("ok")])
     async with running(tmp_path / "h", model, FakeChannel(), tools={"profile": profile}) as app:
         await app.wait((await app.submit(asked())).id)
     assert ("message" in {t.name for t in model.requests[0].tools}) == has
+
+
+async def test_jobs_heartbeats_and_hooks_reach_the_accounts_of_configured_channels(tmp_path: Path) -> None:
+    accounts = {"accounts": {"home": {}, "work": {}}, "dmPolicy": "open", "allowFrom": ["*"]}
+    config = {**beating(target="last"), "channels": {"fake": accounts}}
+    script = [say("hi"), say("The cellar is wet."), say("Tea!"), say("Tea there!"), say("A parcel.")]
+    model, channel = ScriptedModel(script), FakeChannel()
+    async with running(tmp_path / "h", model, channel, **config, hooks=HOOKS) as app, serving(app) as here:
+        first = asked("hello", target=Target("fake", "chat", "work"))
+        assert (await app.wait((await app.submit(first)).id)).note == "hi"
+        assert (await beat(app))["status"] == "sent"
+        for to in ({"channel": "last"}, {"channel": "fake", "to": "9", "accountId": "home"}):
+            job = {"name": "tea", "schedule": {"kind": "every", "everyMs": 86_400_000}, "sessionTarget": "isolated"}
+            job |= {"payload": {"kind": "agentTurn", "message": "Tea"}, "delivery": {"mode": "announce", **to}}
+            made = await app.clockwork.add(job, Maker(agent="main"))
+            before = len(channel.seen)
+            await app.clockwork.run(made["id"])
+            await until(lambda seen=before: len(channel.seen) > seen)
+        assert (await here.post("agent", {"message": "A parcel came", "channel": "fake", "to": "7"}))[0] == 200
+        await until(lambda: len(channel.seen) == 5)
+    assert [(r.target.account, r.target.to, r.text) for r in channel.sends] == [
+        ("work", "chat", "hi"),
+        ("work", "chat", "The cellar is wet."),
+        ("work", "chat", "Tea!"),
+        ("home", "9", "Tea there!"),
+        ("default", "7", "A parcel."),  # none was named: the channel takes its first
+    ]
+
+
+def unsettled(home: Path) -> None:
+    """As if the program had been killed right before the turn's end was written down."""
+    (file,) = (one for one in home.rglob("*.db"))
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("UPDATE inbox SET state = 'running', outcome = NULL, note = '', settled = 0")
+        db.execute("DELETE FROM outbox WHERE id NOT LIKE '%.m-%'")
+
+
+@pytest.mark.parametrize(
+    ("sends", "says", "left"),
+    [({"message": "It is done."}, "It is done.", []), ({"message": "Other words."}, "It is done.", ["It is done."])],
+)
+async def test_killed_before_the_end_was_written_down_what_the_tool_said_is_still_known(
+    tmp_path: Path, sends: dict[str, Any], says: str, left: list[str]
+) -> None:
+    model, channel = ScriptedModel([calls(("message", sends)), say(says)]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        ident = (await app.submit(asked())).id
+        await app.wait(ident)
+        await until(lambda: len(channel.seen) == 1 + len(left))
+    unsettled(tmp_path / "h")
+    again, silent = FakeChannel(), ScriptedModel([])
+    async with running(tmp_path / "h", silent, again) as app:
+        assert (await app.wait(ident)).note == says
+        await until(lambda: len(again.seen) == len(left))
+        await asyncio.sleep(0.05)
+    assert again.texts == left and silent.requests == []
+
+
+async def test_killed_before_the_end_was_written_down_nothing_of_the_answer_is_lost(tmp_path: Path) -> None:
+    model, channel = ScriptedModel([calls(("ls", {}), text="Let me look."), say("Here it is.")]), FakeChannel()
+    async with running(tmp_path / "h", model, channel) as app:
+        ident = (await app.submit(asked())).id
+        await app.wait(ident)
+        await until(lambda: bool(channel.seen))
+    unsettled(tmp_path / "h")
+    again = FakeChannel()
+    async with running(tmp_path / "h", ScriptedModel([]), again) as app:
+        await app.wait(ident)
+        await until(lambda: bool(again.seen))
+    assert channel.texts == again.texts == ["Let me look.\n\nHere it is."]

@@ -9,6 +9,7 @@ import pytest
 
 from flow.test_app import until
 from gateway.test_live import KEY, OWNER, face
+from gateway.whole import gathered, named, place
 from palinurus.core.schedule.fire import Every
 from palinurus.core.schedule.missed import Missed
 from palinurus.gateway.methods import cron
@@ -107,3 +108,13 @@ async def test_heartbeats_are_shown_and_switched(tmp_path: Path) -> None:
         assert await gate.call("set-heartbeats", enabled=False) == {"ok": True, "enabled": False}
         (beat,) = (await gate.call("status"))["heartbeat"]["agents"]
         assert not beat["enabled"]
+
+
+async def test_every_client_hears_of_a_job_once(tmp_path: Path) -> None:
+    """The room begins to listen with its first client; the second must not make it hear twice."""
+    async with place(tmp_path / "h") as here, here.other() as second:
+        job = await here.call("cron.add", name="sea", schedule=EVERY, payload=TURN)
+        await here.call("cron.remove", id=job["id"])
+        for link in (here.link, second):
+            frames = await gathered(link, lambda f: f["event"] == "cron" and f["payload"]["action"] == "removed")
+            assert [told["action"] for told in named(frames, "cron")] == ["added", "removed"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from channels.scene import asked, running, texts, until
+from channels.scene import Gateway, asked, running, texts, until
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
 from palinurus.core.types.messages import Image
 from palinurus.core.types.model import Failure
@@ -16,6 +17,7 @@ from palinurus.inbox.attached import Attached, sweep
 from palinurus.providers.transcribe import Sound
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
+from palinurus.testing.server import ModelServer
 from palinurus.testing.signal import PEOPLE, FakeSignal
 from palinurus.testing.transcriber import Transcriber
 
@@ -154,6 +156,7 @@ async def test_a_document_can_be_read_by_its_own_session_and_by_no_other(tmp_pat
             await people.say("and his?", sender="ann")
             await until(lambda: "I may not." in texts(people, "ann"))
     assert "(text/plain, 6 bytes)" in lines[0]
+    assert model.requests[1].messages[-1].source.startswith("attachment ")  # type: ignore[union-attr]
     results = [str(model.requests[at].messages[-1].text) for at in (1, 3)]
     assert "x = 1" in results[0] and "x = 1" not in results[1]
 
@@ -189,3 +192,23 @@ async def test_a_failing_ear_is_told_to_the_model(tmp_path: Path, status: int) -
             await people.say("", **note(people, "n", OGG, "audio/ogg"))
             await until(lambda: texts(people) == ["I could not hear it."])
     assert "could not be transcribed: no ears today" in asked(model)
+
+
+@pytest.mark.torture
+async def test_killed_after_hearing_nobody_is_asked_twice(tmp_path: Path) -> None:
+    """kill -9 before the turn begins: the message is on disk, and so are its words."""
+    async with FakeSignal() as people, ModelServer() as model, Transcriber("SAY Milk it is.") as server:
+        gateway = Gateway(tmp_path, model.url, people, OWNER)
+        heard = {"ears": {"baseUrl": server.url, "apiKey": "k", "models": [{"id": "w"}]}}
+        config = json.loads(Path(gateway.home, "palinurus.json").read_text())
+        config["models"]["providers"] |= heard
+        config["tools"] = {"media": {"audio": {"models": [{"provider": "ears", "model": "w"}]}}}
+        Path(gateway.home, "palinurus.json").write_text(json.dumps(config))
+        with gateway.up("prepare.after:1") as process:
+            await people.say("", **note(people, "n", OGG, "audio/ogg"))
+            await until(lambda: process.poll() is not None, 30)
+            assert process.returncode == 137 and len(server.asked) == 1 and not model.requests
+        with gateway.up():
+            await until(lambda: len(texts(people)) == 1, 30)
+    assert len(server.asked) == 1 and len(model.requests) == 1
+    assert "[voice note, 12 s] SAY Milk it is." in str(model.requests[0].body)

@@ -172,6 +172,20 @@ def test_a_steered_message_tells_the_run_of_what_was_dropped() -> None:
     assert effects == (queue.Unsteer("m0"), Steer("m2", 1, ("text of m0",))) and state.dropped == 0
 
 
+def test_what_a_run_was_not_told_the_next_one_is() -> None:
+    state = replace(busy(), dropped=3, lines=("x",))
+    state, effects = arrive(state, "m", cap=1)
+    assert effects == (Steer("m", 3, ("x",)),) and state.dropped == 0
+    state, effects = arrive(state, "n", cap=1)  # m goes, and with it what it carried
+    assert effects == (queue.Unsteer("m"), Steer("n", 4, ("text of m",)))
+    closed, _ = step(state, queue.Closed())
+    assert (closed.dropped, closed.lines) == (4, ("text of m",))
+    ended, _ = step(step(closed, queue.Ended("run"))[0], queue.Settled("m"))
+    assert step(ended, Started("n", HERE))[1] == (Begin((), 4, ("text of m",)),)
+    read, _ = step(step(state, queue.Taken(("n",)))[0], queue.Absorbed(("n",)))
+    assert step(read, queue.Ended("run"))[0].dropped == 0
+
+
 def test_a_stop_clears_what_waits_and_what_comes_after_it_runs() -> None:
     state, _ = arrive(busy(), "handed")
     state, _ = arrive(state, "waiting", "followup")

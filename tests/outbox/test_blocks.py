@@ -354,3 +354,46 @@ def test_a_question_goes_out_at_once_and_after_what_was_said_before_it() -> None
     assert [(r.kind, r.text) for r in now] == [("block", "I will try."), ("notice", "May I?")]
     assert now[1].client_id == "item.a-id1"
     assert Blocks(inbound(push=False), "item").feed(ToolUpdate("c1", "exec", "May I?", "id1")) == ()
+
+
+def letter(text: str, **changes: object) -> ToolResult:
+    """A result of the message tool."""
+    place = {"ok": True, "channel": "fake", "account": "default", "to": "chat", "text": text}
+    return ToolResult("c", "message", (Text("sent"),), False, {"sent": [{**place, **changes}]})
+
+
+@pytest.mark.parametrize(
+    ("result", "says", "left"),
+    [
+        (letter("All is done."), "all  is\ndone.", []),
+        (letter("All is done."), "All is done, but one.", ["All is done, but one."]),
+        (letter("All is done.", to="9"), "All is done.", ["All is done."]),
+        (letter("All is done.", account="work"), "All is done.", ["All is done."]),
+        (letter("All is done.", threadId="7"), "All is done.", ["All is done."]),
+        (letter("All is done.", ok=False), "All is done.", ["All is done."]),
+        (ToolResult("c", "message", (), False, {"sent": "odd"}), "All is done.", ["All is done."]),
+        (ToolResult("c", "message", (), False, {"sent": ["odd", {}]}), "All is done.", ["All is done."]),
+        (ToolResult("c", "other", (), False, letter("All is done.").details), "All is done.", ["All is done."]),
+    ],
+)
+@pytest.mark.parametrize("again", [False, True])
+def test_what_the_message_tool_said_here_is_not_repeated(
+    result: ToolResult, says: str, left: list[str], again: bool
+) -> None:
+    blocks = Blocks(inbound(), "item")
+    # After a crash the result comes from the transcript.
+    blocks.feed(MessageEnd(result) if again else ToolEnd("c", "message", result, False, 0))
+    blocks.feed(end(says))
+    assert [r.text for r in blocks.close()] == left
+
+
+def test_where_only_the_message_tool_is_seen_text_stays_but_troubles_are_told() -> None:
+    for settings in (None, BlockSettings(5, 10)):
+        blocks = Blocks(inbound(), "item", lambda: Show(answer=False), settings)
+        for piece in ("Words that ", "nobody ", "reads."):
+            assert blocks.feed(MessageUpdate(piece)) == ()
+        blocks.feed(end("Words that nobody reads."))
+        assert blocks.close() == ()
+        blocks = Blocks(inbound(), "item", lambda: Show(answer=False), settings)
+        blocks.feed(end("I was", kind="error", failure=Failure("cut", "the stream ended")))
+        assert [r.text for r in blocks.close()] == ["⚠️ No answer: the stream ended."]

@@ -64,7 +64,10 @@ async def test_a_long_one_goes_in_parts_and_is_sent_when_all_are(tmp_path: Path)
         assert post.accounts("fake") == ("default",)
     assert done == Delivered("sent", "fake-1") and len(channel.texts) > 1
     assert " ".join(channel.texts) == text and all(len(one) <= 20 for one in channel.texts)
-    assert [one.client_id for one in channel.seen] == ["i.m-1", *(f"i.m-1.p{n + 2}" for n in range(len(channel.seen) - 1))]
+    assert [one.client_id for one in channel.seen] == [
+        "i.m-1",
+        *(f"i.m-1.p{n + 2}" for n in range(len(channel.seen) - 1)),
+    ]
 
 
 async def test_nobody_waits_longer_than_asked_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -161,7 +164,9 @@ async def test_old_records_go(tmp_path: Path) -> None:
 
 async def test_the_chats_people_wrote_from(tmp_path: Path) -> None:
     def row(key: str, **fields: str) -> SessionRow:
-        return SessionRow(key, "main", key[-1], 1, msgspec.json.encode({"sessionId": key[-1], "updatedAt": 1, **fields}))
+        return SessionRow(
+            key, "main", key[-1], 1, msgspec.json.encode({"sessionId": key[-1], "updatedAt": 1, **fields})
+        )
 
     async with opened(tmp_path / "h", FakeChannel()) as (post, store):
         await store.save_session(row("agent:main:a", lastChannel="fake", lastTo="1", subject="Family", label="home"))

@@ -88,3 +88,11 @@ def test_at_the_end_it_is_the_answer_however_it_came(pieces: list[str], cuts: li
     draft.feed(MessageEnd(message(text)))
     shown = draft.now()
     assert shown in ("", answer(text).text.strip())
+
+
+def test_where_only_the_message_tool_is_seen_there_is_no_draft() -> None:
+    draft = preview(show=Show(reasoning="stream", answer=False))
+    draft.feed(MessageUpdate("Thoughts.", "thinking"))
+    assert draft.now() == ""
+    draft.feed(MessageUpdate(LONG))
+    assert draft.now() == ""

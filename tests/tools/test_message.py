@@ -301,7 +301,10 @@ ACTS: list[tuple[dict[str, Any], Act]] = [
     ({"action": "delete", "messageId": "5"}, Delete("5")),
     ({"action": "pin", "messageId": "5"}, Pin("5")),
     ({"action": "unpin", "messageId": "5"}, Pin("5", True)),
-    ({"action": "poll", "pollQuestion": "?", "pollOptions": ["a", "b"], "pollMulti": True}, Poll("?", ("a", "b"), True)),
+    (
+        {"action": "poll", "pollQuestion": "?", "pollOptions": ["a", "b"], "pollMulti": True},
+        Poll("?", ("a", "b"), True),
+    ),
     ({"action": "thread-create", "threadName": "t", "messageId": "5"}, Thread("t", "5")),
     ({"action": "read", "limit": 3}, Read(3)),
 ]

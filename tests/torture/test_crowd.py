@@ -92,6 +92,8 @@ class Crowd:
             row = await self.app.store.item(ident)
             assert row is not None
             ends[row.outcome or row.state] += 1
+            if row.outcome == "failed":
+                print(row.note[-300:])
         return ends
 
 
@@ -114,7 +116,25 @@ def memory() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-async def crowd(home: Path, count: int, chats: int, *, thinks: float, probes: int, slots: int) -> Figures:
+class Load(NamedTuple):
+    """So many messages over so many chats. `half`: as many a second as half of what this machine can answer, so that
+    nobody waits for want of a processor; else as fast as they are taken."""
+
+    messages: int
+    chats: int
+    half: bool = False
+
+
+async def capacity(people: Crowd, thinks: float, count: int = 200) -> float:
+    """Answers a second, with as many at a time as there are."""
+    clock = asyncio.get_running_loop().time
+    begun, numbers = clock(), range(3 * 10**6, 3 * 10**6 + count)
+    await asyncio.gather(*(people.answered(number, f"warm{number}") for number in numbers))
+    return count / max(clock() - begun - thinks, 0.01)
+
+
+async def crowd(home: Path, load: Load, *, thinks: float, probes: int, slots: int) -> Figures:
+    count, chats, half = load
     model, channel = Parrot(thinks), FakeChannel()
     agents = {"defaults": {"model": {"primary": "fake/m"}, "maxConcurrent": slots}}
     async with running(home, model, channel, **CONFIG, agents=agents) as app:
@@ -122,11 +142,15 @@ async def crowd(home: Path, count: int, chats: int, *, thinks: float, probes: in
 
         async def flood(part: int, parts: int) -> None:
             for number in (n for n in range(count) if n % chats % parts == part):
+                if pace:
+                    await asyncio.sleep(max(0.0, begun + number / pace - clock()))
                 await people.tell(number, f"chat{number % chats}")
                 if number == count // 5:
                     marks[0] = memory()
 
+        pace, clock = (await capacity(people, thinks) / 2 if half else 0.0), asyncio.get_running_loop().time
         quiet = [await people.answered(10**6 + n, "friend") for n in range(probes)]
+        begun = clock()
         floods = [asyncio.ensure_future(flood(part, min(chats, 8))) for part in range(min(chats, 8))]
         loud: list[float] = []
         while not all(task.done() for task in floods):
@@ -159,35 +183,36 @@ def check(found: Figures, count: int, chats: int, probes: int) -> None:
     print(found._replace(seen=[]))
     assert sum(found.ends.values()) == count + len([n for _, n in found.seen if n >= 10**6])
     assert set(found.ends) <= {"answered", "absorbed", "refused"}
-    assert found.told == found.ends["refused"]  # each that was dropped is in a notice
+    assert found.told >= found.ends["refused"]  # each that was dropped is in a notice
     assert in_order(found.seen)
     last = dict(found.seen)  # the newest of each chat was read
-    assert {chat: last[chat] for chat in last if chat != "friend"} == {
+    assert {chat: last[chat] for chat in last if chat.startswith("chat")} == {
         f"chat{n % chats}": n for n in range(count - chats, count)
     }
 
 
 async def test_three_hundred_in_one_chat(tmp_path: Path) -> None:
-    found = await crowd(tmp_path / "h", 300, 1, thinks=0.02, probes=2, slots=4)
+    found = await crowd(tmp_path / "h", Load(300, 1), thinks=0.02, probes=2, slots=4)
     check(found, 300, 1, 2)
 
 
 async def test_three_hundred_over_thirty_chats(tmp_path: Path) -> None:
-    found = await crowd(tmp_path / "h", 300, 30, thinks=0.02, probes=2, slots=4)
+    found = await crowd(tmp_path / "h", Load(300, 30), thinks=0.02, probes=2, slots=4)
     check(found, 300, 30, 2)
 
 
 @pytest.mark.torture
 async def test_ten_thousand_in_one_chat(tmp_path: Path) -> None:
-    found = await crowd(tmp_path / "h", 10_000, 1, thinks=THINKS, probes=30, slots=4)
+    found = await crowd(tmp_path / "h", Load(10_000, 1), thinks=THINKS, probes=30, slots=4)
     check(found, 10_000, 1, 30)
+    assert sum(chat == "chat0" for chat, _ in found.seen) > 50  # who floods is answered all the while
     assert found.growth < 1.5
     assert found.loud < 2 * found.quiet
 
 
 @pytest.mark.torture
 async def test_ten_thousand_over_a_thousand_chats(tmp_path: Path) -> None:
-    found = await crowd(tmp_path / "h", 10_000, 1_000, thinks=THINKS, probes=30, slots=1_100)
+    found = await crowd(tmp_path / "h", Load(10_000, 1_000, half=True), thinks=THINKS, probes=30, slots=1_100)
     check(found, 10_000, 1_000, 30)
     assert found.growth < 1.5
     assert found.loud < 2 * found.quiet

@@ -16,7 +16,7 @@ import pytest
 import pytest_asyncio
 
 from palinurus.core.types.model import Model
-from web.served import Served, Understudy, built, chromium, launched, opened, served
+from web.served import PATIENCE, Served, Understudy, built, chromium, launched, remembered, served
 
 HERE = Path(__file__).parent
 OPEN = {"exec": {"security": "full", "ask": "off"}}
@@ -49,15 +49,24 @@ async def browser() -> AsyncIterator[Any]:
         yield made
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def page(browser: Any) -> AsyncIterator[Any]:
-    """A browser page; what it complains about fails the test."""
-    async with opened(browser) as made:
-        complaints: list[str] = []
-        made.on("pageerror", lambda error: complaints.append(str(error)))
-        made.on("console", lambda said: complaints.append(said.text) if "Security Policy" in said.text else None)
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def profile(browser: Any) -> AsyncIterator[Any]:
+    """What the browser remembers. Every gateway is an origin of its own, so tests see nothing of one another."""
+    async with remembered(browser, reduced_motion="reduce") as made:  # spinners cost as much as the rest
         yield made
-        assert complaints == []
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def page(profile: Any) -> AsyncIterator[Any]:
+    """A browser page; what it complains about fails the test."""
+    made = await profile.new_page()
+    made.set_default_timeout(PATIENCE)
+    complaints: list[str] = []
+    made.on("pageerror", lambda error: complaints.append(str(error)))
+    made.on("console", lambda said: complaints.append(said.text) if "Security Policy" in said.text else None)
+    yield made
+    await made.close()
+    assert complaints == []
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

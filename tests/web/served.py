@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
+from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, Request
 from palinurus.gateway.server import Gateway
 from palinurus.gateway.web import FOLDER
 
 TOKEN = "web-test-token"
+PATIENCE = 15_000  # ms for anything to appear
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--no-sandbox",
@@ -89,13 +91,15 @@ def built() -> bool:
 
 
 @asynccontextmanager
-async def served(home: Path, model: Model | None, port: int = 0, **changes: Any) -> AsyncIterator[Served]:
+async def served(
+    home: Path, model: Model | None, port: int = 0, *, chat: Channel | None = None, **changes: Any
+) -> AsyncIterator[Served]:
     """The program with this model (None: the one of the config), its page at `url` (with the token in it)."""
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
     settings = load(str(home), {}).settings
     clock = SystemClock()
-    app = App(settings, {}, clock, model=model, channels={})
+    app = App(settings, {"HOME": str(home.parent)}, clock, model=model, channels={chat.name: chat} if chat else {})
     gateway = Gateway(app, clock, TOKEN)
     await app.start()
     found = await gateway.start("127.0.0.1", port)
@@ -122,11 +126,18 @@ async def launched() -> AsyncIterator[Any]:
 
 
 @asynccontextmanager
-async def opened(browser: Any, width: int = 1280, height: int = 860, **options: Any) -> AsyncIterator[Any]:
-    """A page of a browser that knows nothing yet."""
+async def remembered(browser: Any, width: int = 1280, height: int = 860, **options: Any) -> AsyncIterator[Any]:
+    """A browser that knows nothing yet; its pages share what it learns."""
     context = await browser.new_context(viewport={"width": width, "height": height}, **options)
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = await context.new_page()
-    page.set_default_timeout(15_000)
-    yield page
+    yield context
     await context.close()
+
+
+@asynccontextmanager
+async def opened(browser: Any, width: int, height: int, **options: Any) -> AsyncIterator[Any]:
+    """A page of a browser that knows nothing yet."""
+    async with remembered(browser, width, height, **options) as context:
+        page = await context.new_page()
+        page.set_default_timeout(PATIENCE)
+        yield page

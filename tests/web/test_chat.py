@@ -202,9 +202,8 @@ async def test_old_messages_come_when_somebody_looks_back(page: Any, tmp_path: P
         await page.goto(site.url)
         await page.wait_for_selector(".bubble >> text=filler 1999")
         assert await page.locator(".row").count() < 60  # only what is near exists
-        for _ in range(30):
-            await page.evaluate("document.querySelector('.log').scrollTop = 0")
-            await page.wait_for_timeout(60)
+        for _ in range(300):
+            await page.evaluate("document.querySelector('.log').scrollTop = 0; new Promise(requestAnimationFrame)")
             if await page.locator(".bubble >> text=first words").count():
                 break
         await page.wait_for_selector(".bubble >> text=first words")
@@ -245,7 +244,9 @@ async def test_a_voice_note_is_recorded_sent_and_played(page: Any, visit: Visit)
     await page.wait_for_selector(".md >> text=heard")
     await page.reload()  # now it comes from the gateway
     await page.wait_for_selector(".bubble audio")
-    await page.wait_for_function("document.querySelector('.bubble audio').readyState >= 1")
+    audio = page.locator(".bubble audio")
+    await audio.evaluate("a => a.readyState || new Promise((done) => { a.onloadedmetadata = done; })")
+    assert await audio.evaluate("a => a.error") is None
     assert "[voice note" not in "".join(await texts(page, ".bubble"))
     assert "voice note" in model.requests[0].messages[-1].text
     tune = {"name": "tune.wav", "mimeType": "audio/wav", "buffer": WAV}

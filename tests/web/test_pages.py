@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
 from web.conftest import Visit
 from web.served import served
@@ -23,10 +24,10 @@ async def turn(page: Any, view: str) -> None:
     await page.wait_for_selector(".skeleton", state="detached")
 
 
-async def serious(page: Any, rules: str = "") -> list[str]:
-    """What axe finds; `rules`: only these."""
+async def serious(page: Any, where: str, rules: str = "") -> list[str]:
+    """What axe finds in a part of the page; `rules`: only these."""
     only = f", runOnly: ['{rules}']" if rules else ""
-    found = await page.evaluate(f"axe.run(document, {{ resultTypes: ['violations']{only} }})")
+    found = await page.evaluate(f"axe.run('{where}', {{ resultTypes: ['violations']{only} }})")
     return [
         f"{page.url} {v['id']}: {v['nodes'][0]['html'][:200]}"
         for v in found["violations"]
@@ -43,15 +44,15 @@ async def test_axe_finds_nothing_serious(page: Any, visit: Visit) -> None:
     await page.evaluate(AXE.read_text())
     found: list[str] = []
 
-    async def look() -> None:
-        """All rules in the light; in the dark only the colours are others."""
+    async def look(where: str = ".content") -> None:
+        """All rules in the light; in the dark only the colours are others. What is around the content stays."""
         nonlocal found
-        found += await serious(page)
+        found += await serious(page, where)
         await page.emulate_media(color_scheme="dark")
-        found += await serious(page, "color-contrast")
+        found += await serious(page, where, "color-contrast")
         await page.emulate_media(color_scheme="light")
 
-    await look()
+    await look("html")
     await write(page, "go")
     await page.wait_for_selector(".row.assistant .bar")
     await page.click(".tool-head")
@@ -110,3 +111,46 @@ async def test_workspace_files_are_edited(page: Any, visit: Visit) -> None:
     await page.press(".editor textarea", "Control+s")
     await page.wait_for_selector(".toasts >> text=SOUL.md saved")
     assert (Path(site.app.settings.agents["main"].workspace) / "SOUL.md").read_text() == "Be brief."
+
+
+async def test_jobs_show_their_next_and_past_runs(page: Any, visit: Visit) -> None:
+    site = await visit(ScriptedModel([say("It is Monday.")], repeat=True))
+    job = {
+        "name": "weekday",
+        "schedule": {"kind": "cron", "expr": "0 8 * * *"},
+        "sessionTarget": "isolated",
+        "payload": {"kind": "agentTurn", "message": "which day is it?"},
+    }
+    await page.evaluate("job => window.palinurus.request('cron.add', job)", job)
+    assert site is not None
+    await turn(page, "cron")
+    await page.wait_for_selector(".rows >> text=0 8 * * *")
+    assert "has not run yet" in await page.inner_text(".rows")
+    await page.click("button >> text=Run now")
+    for _ in range(20):
+        await turn(page, "overview")
+        await turn(page, "cron")
+        if await page.locator("h2 >> text=Past runs").count():
+            break
+    await page.click("section .rows a >> text=weekday")
+    await page.wait_for_selector(".md >> text=It is Monday.")
+
+
+async def test_channels_tell_how_they_are_and_who_asks(page: Any, tmp_path: Path) -> None:
+    channel = FakeChannel()
+    rules = {"fake": {"dmPolicy": "pairing"}}
+    async with served(tmp_path / "h", ScriptedModel([]), chat=channel, channels=rules) as site:
+        channel.became("ready", me="@pal")
+        await channel.receive("hi", event="e1", sender="7")
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer textarea")
+        await turn(page, "overview")
+        await page.wait_for_selector("section .tag.good >> text=connected")
+        await page.click("h2 a >> text=Channels")
+        await page.wait_for_selector(".rows >> text=@pal")
+        await page.click("button >> text=Let in")
+        await page.wait_for_selector("h2 >> text=Who was let in")
+        await page.click("[aria-label='Stop Fake']")
+        await page.wait_for_selector(".tag >> text=stopped")
+        await page.click("[aria-label='Start Fake']")
+        await page.wait_for_selector("[aria-label='Stop Fake']")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 from web.conftest import OPEN
 from web.served import served
 from web.test_chat import write
@@ -20,7 +20,9 @@ async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
     assert len(PAYLOADS) >= 80
     text = "\n\n".join(PAYLOADS)
     sheet = "poison.txt"
-    model = ScriptedModel([calls(("exec", {"command": f"cat {sheet}"}), *_names()), say(text)], repeat=True)
+    gate = Gate()
+    tools = calls(("exec", {"command": f"cat {sheet}"}), *_names())
+    model = ScriptedModel([say("ok"), tools, held(say(text), gate, 0)], repeat=True)
     strange: list[str] = []
     page.on(
         "request",
@@ -32,10 +34,20 @@ async def test_no_payload_runs_anywhere(page: Any, tmp_path: Path) -> None:
         workspace.mkdir(parents=True, exist_ok=True)
         (workspace / sheet).write_text(text)
         await page.goto(site.url)
-        await write(page, text)
+        names = [f"{payload.replace('/', '_')[:80]}.txt" for payload in PAYLOADS[:6]]
+        files = [{"name": name, "mimeType": "text/html", "buffer": text.encode()} for name in names]
+        await page.set_input_files("input[type=file]", files)
+        await page.wait_for_selector(".files li:nth-child(6)")
+        await write(page, "look at these")
         await page.wait_for_selector(".row.assistant .bar")
+        await page.wait_for_selector(".file-chip >> nth=5")
+        await write(page, text)
+        await page.wait_for_selector(".tool.failed >> nth=3")
         for head in await page.locator(".tool-head").all():
             await head.click()
+        await page.wait_for_selector(".output >> text=__hit")
+        gate.open()
+        await page.wait_for_selector(".md a")
         labels = [[f"agent:main:dashboard:x{n}", f"{n} {payload}"[:500]] for n, payload in enumerate(PAYLOADS)]
         patch = "([key, label]) => window.palinurus.request('sessions.patch', { key, label })"
         await page.evaluate(f"all => Promise.all(all.map({patch}))", labels)

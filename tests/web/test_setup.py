@@ -78,7 +78,7 @@ async def test_the_demo_may_be_kept_and_is_not_asked_about_again(page: Any, tmp_
         await page.wait_for_selector(".demo-note")
         assert "/chat/" in page.url
         await page.click(".demo-note a")
-        await page.click("[role=radio] >> text=Another server")
+        await page.click(".ways button >> text=Another server")
         await page.fill("[name=address]", "http://127.0.0.1:9/v1")
         await page.press("[name=address]", "Enter")
         await page.wait_for_selector(".setup .banner >> text=no list of models")

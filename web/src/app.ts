@@ -4,7 +4,6 @@ import "./chat";
 import "./control";
 import { icon } from "./icons";
 import "./login";
-import "./setup";
 import { PAGES, title } from "./sidebar";
 import "./sidebar";
 
@@ -77,9 +76,13 @@ class App extends Part {
     return client.link === "connecting" && client.hello ? html`<div class="line" role="status">Reconnecting…</div>` : nothing;
   }
 
+  updated(): void {
+    const page = PAGES.find(([name]) => name === store.view);
+    if (store.view !== "chat") document.title = `${page?.[1] ?? "Set up"} · Palinurus`;
+  }
+
   private page(): unknown {
     if (store.view === "chat") return html`<pal-chat></pal-chat>`;
-    if (store.view === "setup") return html`<pal-setup></pal-setup>`;
     return html`<pal-control .view=${store.view}></pal-control>`;
   }
 

@@ -31,10 +31,14 @@ class Chat extends Part {
   }
 
   updated(): void {
+    this.entitle();
     if (this.key === store.key) return;
     this.key = store.key;
     this.naming = false;
     this.querySelector<List>("pal-list")?.forget();
+  }
+
+  private entitle(): void {
     document.title = `${title(store.info.key ? { ...store.info, ...this.row } : { key: store.key })} · Palinurus`;
   }
 

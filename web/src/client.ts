@@ -14,6 +14,12 @@ const FINAL = new Set([
   "CONTROL_UI_DEVICE_IDENTITY_REQUIRED", "CONTROL_UI_ORIGIN_NOT_ALLOWED", "AUTH_UNAUTHORIZED",
 ]);
 
+/** What people call this browser. */
+function browser(): string {
+  const known: [RegExp, string][] = [[/Edg\//, "Edge"], [/Firefox\//, "Firefox"], [/Chrom(e|ium)\//, "Chrome"], [/Safari\//, "Safari"]];
+  return known.find(([pattern]) => pattern.test(navigator.userAgent))?.[1] ?? "Browser";
+}
+
 /** What the gateway answered instead of a result. */
 export class Refusal extends Error {
   constructor(message: string, readonly code = "", readonly details: Payload = {}) {
@@ -135,7 +141,7 @@ export class Client {
     const auth = this.token
       ? { token: this.token }
       : { ...(this.password ? { password: this.password } : {}), ...(kept ? { deviceToken: kept } : {}) };
-    const client = { id: "openclaw-control-ui", version: "palinurus-web", platform: navigator.platform || "web", mode: "webchat" };
+    const client = { id: "openclaw-control-ui", version: "palinurus-web", platform: navigator.platform || "web", mode: "webchat", displayName: `${browser()} on ${navigator.platform || "the web"}` };
     const params: Payload = {
       minProtocol: 4, maxProtocol: 4, client, role: "operator", scopes: SCOPES, caps: ["resume"], auth,
       locale: navigator.language, userAgent: navigator.userAgent,

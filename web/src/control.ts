@@ -11,6 +11,7 @@ import "./control/memory";
 import "./control/overview";
 import "./control/sessions";
 import "./control/skills";
+import "./setup";
 
 const views: Record<string, () => unknown> = {
   overview: () => html`<pal-overview></pal-overview>`,
@@ -22,6 +23,7 @@ const views: Record<string, () => unknown> = {
   cron: () => html`<pal-cron></pal-cron>`,
   access: () => html`<pal-access></pal-access>`,
   config: () => html`<pal-config></pal-config>`,
+  setup: () => html`<pal-setup></pal-setup>`,
   logs: () => html`<pal-logs></pal-logs>`,
 };
 

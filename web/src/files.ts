@@ -54,6 +54,8 @@ const LINES: [RegExp, (found: RegExpExecArray) => string][] = [
   [/^\[(?:voice note|recording .+?)(?:, \d+ s)?: (could not be [^;]*?)(?:; .*)?\]$/, (found) => `(${found[1]})`],
 ];
 
+const UNHEARD = "(could not be "; // as above
+
 /** Whether the text looks as if files had come along. */
 export const hints = (text: string): boolean => /^\[(?:file |voice note|recording )/m.test(text);
 
@@ -185,9 +187,12 @@ class Said extends LitElement {
 
   render(): unknown {
     const files = this.files.length ? this.files : this.hinted ? this.found : [];
-    const text = this.hinted && this.found.length ? spoken(this.text) : this.text;
+    const confirmed = this.hinted && this.found.length > 0;
+    const lines = confirmed ? spoken(this.text).split("\n") : [];
+    const notes = lines.filter((line) => line.startsWith(UNHEARD));
+    const said = confirmed ? lines.filter((line) => !line.startsWith(UNHEARD)).join("\n").trim() : this.text;
     return html`${files.length ? html`<div class="sent-files">${files.map((file, at) => html`<pal-file .file=${file} .item=${this.item} .at=${at}></pal-file>`)}</div>` : nothing}
-      ${text ? html`<div class="said">${text}</div>` : nothing}`;
+      ${said ? html`<div class="said">${said}</div>` : nothing}${notes.map((line) => html`<p class="dim heard">${line.slice(1, -1)}</p>`)}`;
   }
 
   private get hinted(): boolean {

@@ -115,7 +115,7 @@ class Setup extends Part {
   }
 
   private tab(way: Way, glyph: string, label: string): unknown {
-    return html`<button type="button" role="radio" aria-checked=${this.way === way} @click=${() => { this.way = way; this.problem = ""; this.kept = null; }}>${icon(glyph)}<span>${label}</span></button>`;
+    return html`<button type="button" aria-pressed=${this.way === way} @click=${() => { this.way = way; this.problem = ""; this.kept = null; }}>${icon(glyph)}<span>${label}</span></button>`;
   }
 
   private keyed(status: Payload): unknown {
@@ -141,7 +141,7 @@ class Setup extends Part {
     const none = this.way === "local" && !status.local.models.length;
     return html`<form @submit=${(e: Event) => void this.begin(e)}>
       <fieldset ?disabled=${Boolean(this.busy)}><legend><b>1</b> Who shall answer?</legend>
-        <div class="ways" role="radiogroup" aria-label="Who shall answer">${this.tab("key", "spark", "A provider, with a key")}${this.tab("local", "terminal", "On this machine")}${this.tab("server", "globe", "Another server")}</div>
+        <div class="ways" role="group" aria-label="Who shall answer">${this.tab("key", "spark", "With an API key")}${this.tab("local", "terminal", "On this machine")}${this.tab("server", "globe", "Another server")}</div>
         <div class="asks">${this.way === "key" ? this.keyed(status) : this.way === "local" ? this.local(status) : this.server()}</div></fieldset>
       <fieldset ?disabled=${Boolean(this.busy)}><legend><b>2</b> Where shall the agent keep its files?</legend>
         <div class="asks"><label class="whole"><span class="sr">Workspace</span><input name="workspace" spellcheck="false" .value=${status.workspace}></label></div></fieldset>
@@ -155,8 +155,8 @@ class Setup extends Part {
   }
 
   render(): unknown {
-    return html`<main class="setup" tabindex="0"><div class="setup-card"><img src="/favicon.svg" alt=""><h1>${store.demo ? "Welcome aboard" : "Another model"}</h1>
-      <p class="dim">${store.demo ? "Two questions, then you can talk to your agent." : `Now ${this.status?.model ?? "…"} answers.`}</p>
+    return html`<main class="setup" tabindex="0"><div class="setup-card"><header><img src="/favicon.svg" alt=""><div><h1>${store.demo ? "Welcome aboard" : "Another model"}</h1>
+      <p class="dim">${store.demo ? "Two questions, then you can talk to your agent." : `Now ${this.status?.model ?? "…"} answers.`}</p></div></header>
       ${this.status ? this.form(this.status) : skeleton()}</div></main>`;
   }
 }

@@ -18,7 +18,9 @@ export const moment = (ms?: number | null): string => (ms ? new Date(ms).toLocal
 export function took(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
+  const parts: [number, string][] = [[Math.floor(ms / 86_400_000), "d"], [Math.floor(ms / 3_600_000) % 24, "h"], [Math.floor(ms / 60_000) % 60, "min"], [Math.floor(ms / 1000) % 60, "s"]];
+  const first = parts.findIndex(([n]) => n);
+  return parts.slice(first, first + 2).filter(([n]) => n).map(([n, unit]) => `${n} ${unit}`).join(" ");
 }
 
 export const timer = (ms: number): string => `${Math.floor(ms / 60_000)}:${String(Math.floor(ms / 1000) % 60).padStart(2, "0")}`;

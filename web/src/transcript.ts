@@ -42,6 +42,7 @@ export type Wait = "sending" | "waiting" | "taken" | "failed";
 
 interface Pending {
   run: string;
+  said: string; // what its line on disk will hold
   item: Item;
 }
 
@@ -131,7 +132,7 @@ export class Transcript {
     for (const one of queued) {
       if (this.pending.some((p) => p.run === one.runId)) continue;
       const text = one.files ? `${one.text}${one.text ? "\n" : ""}📎 ${one.files}` : one.text;
-      this.pending.push({ run: one.runId, item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text, images: [], at: one.at, wait: "waiting" } });
+      this.pending.push({ run: one.runId, said: one.text.trim(), item: { id: `sent:${one.runId}`, kind: "user", blocks: [], text, images: [], at: one.at, wait: "waiting" } });
     }
   }
 
@@ -166,7 +167,7 @@ export class Transcript {
   private user(message: Payload, base: Payload): void {
     const text = plain(message.content);
     this.items.push({ ...(base as Item), kind: "user", blocks: [], text, images: pictures(message.content) });
-    const same = (p: Pending) => text.includes(p.item.text.trim()) && p.item.wait !== "failed";
+    const same = (p: Pending) => text.includes(p.said) && p.item.wait !== "failed";
     const at = this.pending.findIndex(same);
     if (at >= 0) this.pending.splice(at, 1);
   }
@@ -297,7 +298,7 @@ export class Transcript {
     this.touch();
     const files = given.filter((one) => !images.includes(`data:${one.mimeType};base64,${one.content}`)).map((one) => ({ ...one, size: one.bytes }));
     const item: Item = { id: `sent:${run}`, kind: "user", blocks: [], text, images, files, given, at: Date.now(), wait: "sending" };
-    this.pending.push({ run, item });
+    this.pending.push({ run, said: text.trim(), item });
   }
 
   /** A sent message changed its state; `null` takes it away. */

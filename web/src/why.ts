@@ -88,7 +88,7 @@ class Why extends LitElement {
   private from(d: Payload, step: Payload, first: boolean): unknown {
     if (!step.entry || d.sessionKey !== store.key || !store.client.has("sessions.branch")) return nothing;
     const models = store.models.map((m) => ({ value: `${m.provider}/${m.id}`, label: m.name, hint: `${m.provider}/${m.id}` }));
-    return html`<div class="steps"><button type="button" class="ghost small" aria-label="Branch from here: ${step.kind} ${step.detail ?? ""}" @click=${() => void store.branch(step.entry, null, false)}>${icon("branch")} Branch from here</button>
+    return html`<div class="steps"><button type="button" class="ghost small" aria-label="Branch from here: ${step.kind} ${step.detail ?? ""}" @click=${() => void store.branch(step.entry, null, false)}>${icon("branch")} Branch</button>
       ${step.kind === "model" && models.length ? html`<pal-menu class="retry-step" label="Ask another model from here" shown="Another model" glyph="retry" .choices=${models} .value=${step.detail ?? ""} @choose=${(e: CustomEvent) => void this.another(step, first, e.detail)}></pal-menu>` : nothing}</div>`;
   }
 

@@ -20,6 +20,8 @@ from palinurus.core.types.model import Failure
 from palinurus.core.types.usage import Usage
 from palinurus.points import point
 
+ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
+
 
 async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
@@ -76,6 +78,7 @@ class _Run:
         self._new: list[Message] = list(plan.earlier)
         self._usage = Usage()
         self._taint = plan.taint
+        self._answers = 0
         self._end: End = "max_turns"
         self._failure: Failure | None = None
 
@@ -113,9 +116,10 @@ class _Run:
 
     def over(self, reply: Assistant) -> bool:
         """Is this the end? If so, nobody may steer from here on."""
+        self._answers += not reply.calls
         if reply.failed:
             self._end = self._stopped() if reply.stopReason == "aborted" else "error"
-        elif reply.calls or self._ports.steering.waiting:
+        elif reply.calls or (self._ports.steering.waiting and self._answers < ANSWERS):
             return False
         else:
             self._end = "length" if reply.stopReason == "length" else "stop"

@@ -32,7 +32,7 @@ from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, Event, MessageEnd
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.messages import Assistant, Text, ToolResult, User
 from palinurus.core.types.model import Failure, Model
 from palinurus.core.types.outbound import Reply, Show, Speaker
 from palinurus.core.types.usage import Usage
@@ -115,12 +115,12 @@ class Turns:
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
+            for said in (*_done(plan), *(m for m in plan.earlier if m != prepared.finished)):
+                speaker.feed(MessageEnd(said))
             if prepared.finished is not None:
-                end = AgentEnd((prepared.finished,), "stop", Usage(), ended=s.clock.now())
+                end = AgentEnd(plan.earlier or (prepared.finished,), "stop", Usage(), ended=s.clock.now())
                 speaker.feed(end)
             else:
-                for message in plan.earlier:
-                    speaker.feed(MessageEnd(message))
                 marks = s.preparer.marks
                 ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
                 given = await hooked.replied(s.hooks, plan)
@@ -204,6 +204,13 @@ class Turns:
         if await self._settle(claim, Settlement(outcome, failure.message, (), rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
+
+
+def _done(plan: RunPlan) -> list[ToolResult]:
+    """What tools did in this very turn before a crash: what the message tool has said is not said again."""
+    since = max((at for at, m in enumerate(plan.history) if isinstance(m, User)), default=-1)
+    after = plan.history[since + 1 :] if plan.earlier else ()
+    return [m for m in after if isinstance(m, ToolResult)]
 
 
 def _row(prepared: Prepared) -> SessionRow:

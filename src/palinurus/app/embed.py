@@ -16,13 +16,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import msgspec
-import pyjson5
 
 from palinurus.agent.settle import final_text
 from palinurus.app.program import App
 from palinurus.clock import Clock, SystemClock
-from palinurus.config import paths
-from palinurus.config.lines import MAX_DEPTH
+from palinurus.config import paths, relaxed
 from palinurus.config.load import judge
 from palinurus.core.policy.groups import NAMES as OURS
 from palinurus.core.types.events import AgentEnd, Event
@@ -233,10 +231,10 @@ def _written(file: str) -> dict[str, Any]:
     """The config of the home as it stands; {} if there is none. Raises ConfigError."""
     try:
         with open(file, encoding="utf-8") as handle:
-            raw = pyjson5.decode(handle.read(), MAX_DEPTH)
+            raw = relaxed.decode(handle.read())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError, pyjson5.Json5Exception) as exc:
+    except (OSError, ValueError) as exc:
         raise BadRequest(f"{file} cannot be read", fix="`pal config validate` says what is wrong") from exc
     return raw if isinstance(raw, dict) else {}
 

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from palinurus.channels import LOGOUTS, deed
 from palinurus.channels.accounts import Accounts
 from palinurus.channels.kit import Kit
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Channel, Submit
+from palinurus.core.types.channel import Channel, NotSent, Sent, Submit
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.errors import NotFound
+from palinurus.core.types.tool import ToolFailure
+from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.lines import Delivery, Line
 from palinurus.outbox.post import Post
+from palinurus.tools import message
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +99,15 @@ class Lines:
         self._known(target.channel)
         done = await self._post.send(Reply(target, text, ident), wait)
         return Delivery(ident, done.state, done.receipt, done.error)
+
+    async def act(self, target: Target, action: str, args: dict[str, Any]) -> Sent | NotSent:
+        """Raises NotFound, BadRequest."""
+        self._known(target.channel)
+        try:
+            act = message.deed(action, target.channel, self._channels[target.channel].abilities).make(args)
+        except ToolFailure as failure:
+            raise BadRequest(str(failure)) from None
+        return await self._post.act(target, act)
 
     def _known(self, channel: str) -> None:
         if channel not in self._channels:

@@ -27,6 +27,7 @@ from palinurus.app.hooks import account as account_of
 from palinurus.app.lines import Lines
 from palinurus.app.promises import promises
 from palinurus.app.room import Family, compactions
+from palinurus.app.signin import SignIns
 from palinurus.app.speech import Speech
 from palinurus.app.tools import Views, board, commands, toolbox
 from palinurus.app.triggers import clockwork
@@ -174,6 +175,7 @@ class App:
         self.gate = Gate(self.settings, self.store, self.clock, ports)
         kit = partial(signing, self.settings, clock=self.clock, door=self.web.door)
         self.lines = Lines(self.settings, self.clock, self.channels, self._submitted, self.post, kit)
+        self.signins = SignIns(self.lines, kit)
 
     def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
         doors = Doors(lambda letter: self.dispatcher.submit(letter), self.wait)
@@ -211,7 +213,7 @@ class App:
             model = models.recorded(self._models, self._environ)
         model, self._watch = models.watched(model, self.settings, self.store, self.clock, self._later)
         transcripts, switched = Transcripts(self.settings.home), dict[str, Record]()
-        tools = {**self.plugins.brought.tools, **self._tools(model, transcripts)}
+        tools = {**self.plugins.brought.tools, **self._tools(model, transcripts), **self.signins.tools()}
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
         self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
         env, gauge = child_env(self._environ, {}), Gauge(self.store)
@@ -259,7 +261,7 @@ class App:
             look=self._watch.last,
             schedules=self.clockwork,
             keep=uploads(self.settings, self.web.door, self.clock),
-            chats=Chats(self.gate.pairing, self.gate.say, self.lines),
+            chats=Chats(self.gate.pairing, self.gate.say, self.lines, self.signins),
         )
         turns, controller = Turns(services), Controller(self.desk, self._replied)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
@@ -342,6 +344,7 @@ class App:
         if self._upkeep:
             self._upkeep.cancel()
         if hasattr(self, "lines"):
+            await self.signins.close()
             await self.lines.close()
         if hasattr(self, "dispatcher"):
             await self.clockwork.close()

@@ -36,8 +36,9 @@ CHANNELS: dict[str, Entry] = {
 }
 
 # Channels that sign in or out by themselves: "module:function", async, answering "" or why it did not work.
-LOGINS: dict[str, str] = {"whatsapp": "palinurus.channels.whatsapp.client:login"}  # (kit, show): `show` prints a line or a picture for the person who signs in
-LOGOUTS: dict[str, str] = {"whatsapp": "palinurus.channels.whatsapp.client:logout"}  # (kit)
+# Signing in takes (kit, show): `show` prints a line or a picture for the person who signs in. Signing out takes (kit).
+LOGINS: dict[str, str] = {"whatsapp": "palinurus.channels.whatsapp.client:login"}
+LOGOUTS: dict[str, str] = {"whatsapp": "palinurus.channels.whatsapp.client:logout"}
 
 
 def deed(table: Mapping[str, str], name: str) -> Callable[..., Awaitable[str]] | None:

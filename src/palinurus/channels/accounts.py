@@ -48,15 +48,15 @@ class Accounts:
             wait = min(wait * 2, LONGEST)
 
     async def send(self, reply: Reply) -> Sent | NotSent:
-        one = self.all.get(reply.target.account)
+        one = self._of(reply.target)
         return await one.send(reply) if one is not None else self._none(reply.target)
 
     async def find(self, reply: Reply) -> Sent | None:
-        one = self.all.get(reply.target.account)
+        one = self._of(reply.target)
         return await one.find(reply) if one is not None else None
 
     async def act(self, target: Target, act: Act) -> Sent | NotSent:
-        one = self.all.get(target.account)
+        one = self._of(target)
         return await one.act(target, act) if one is not None else self._none(target)
 
     def status(self) -> Status:
@@ -65,6 +65,10 @@ class Accounts:
 
     async def hook(self, request: Hook, submit: Submit) -> Answer:
         return Answer(404, b"name the account in the address\n")
+
+    def _of(self, target: Target) -> Channel | None:
+        """The account; the first where none is named ("default") and none is called so."""
+        return self.all.get(target.account) or (self._first if target.account == "default" else None)
 
     def _none(self, target: Target) -> NotSent:
         return NotSent(f"{self.name} has no account {target.account!r}", "refused")

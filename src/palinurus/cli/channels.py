@@ -59,6 +59,13 @@ NEEDS: dict[str, tuple[Need, ...]] = {
         Need("homeserver", "the server's address, https://…"),
         Need("accessToken", "the account's access token", "MATRIX_ACCESS_TOKEN"),
     ),
+    "email": (
+        Need("address", "the agent's own address"),
+        Need("imapHost", "the server for receiving, imap.…"),
+        Need("smtpHost", "the server for sending, smtp.…"),
+        Need("password", "the mailbox's password (often an app password)", "PALINURUS_EMAIL_PASSWORD"),
+        Need("authservId", "the name your mail server writes at the beginning of Authentication-Results"),
+    ),
     "irc": (Need("host", "the server"), Need("nick", "our nick there")),
     "webhook": (
         Need("url", "where our messages are posted, https://…"),

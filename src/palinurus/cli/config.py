@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import pyjson5
 
-from palinurus.config import paths
+from palinurus.config import paths, relaxed
 from palinurus.config.check import accepts, describe
 from palinurus.config.explain import effective, explain, resolve_key
 from palinurus.config.keypath import Path, get, has, parse, show
-from palinurus.config.lines import MAX_DEPTH
 from palinurus.config.load import doubles, load, read
 from palinurus.config.patch import Patched, set_key, unset_key
 from palinurus.config.secrets import mask, secret
@@ -131,8 +129,8 @@ def _path(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> i
 def _value(text: str, path: Path, strict: bool) -> Any:
     """JSON5 if it is, else the text itself; also the text where the schema wants one and JSON5 gave something else."""
     try:
-        value = pyjson5.decode(text, MAX_DEPTH)
-    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        value = relaxed.decode(text)
+    except ValueError:
         if strict:
             shown = "VALUE" if secret(path) else repr(text[:60])
             raise BadRequest(f"{shown} is not JSON5", fix="texts need quotes, inside those of the shell") from None

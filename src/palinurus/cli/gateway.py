@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from palinurus import __version__
 from palinurus.app import App, build
-from palinurus.cli import breaker, daemon, logs, reload
+from palinurus.cli import breaker, logs, reload
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.cli.main import PARTS
@@ -37,9 +37,7 @@ log = logging.getLogger(__name__)
 
 
 def run(argv: list[str]) -> int:
-    """Parse, load, serve. 0 after an orderly stop. With a verb in front, what `daemon` does with it."""
-    if argv and argv[0] in daemon.VERBS:
-        return daemon.run(argv)
+    """Parse, load, serve. 0 after an orderly stop."""
     parser = Parser(
         "gateway",
         "Run the gateway in the foreground. As a service: pal gateway install|start|stop|restart|status|logs.",
@@ -57,7 +55,6 @@ def run(argv: list[str]) -> int:
     secret = settings.gateway.token.reveal() or token.ensure(settings.home)
     _log(logging.DEBUG if args.verbose else logging.INFO, secret, settings)
     _report(loaded)
-    _contained(settings)
     for agent in settings.agents.values():
         if files.fresh(agent.workspace):
             files.ensure(agent.workspace, agent.skip_bootstrap)
@@ -65,7 +62,7 @@ def run(argv: list[str]) -> int:
 
 
 def _contained(settings: Settings) -> None:
-    """Say at the start what holds the commands of agents, and what does not."""
+    """Say what holds the commands of agents, and what does not."""
     for agent in settings.agents.values():
         held = standing(agent)
         log.log(logging.INFO if held.contained else logging.WARNING, "commands of %s: %s", agent.id, held.what)
@@ -110,6 +107,7 @@ async def _life(
         loaded = _with(loaded, None, port)  # clients look for us where we were
         token.announce(settings.home, token.Place(token.reach(settings.gateway.bind), port, os.getpid(), clock.now()))
         _welcome(app, settings, port)
+        await asyncio.to_thread(_contained, settings)  # starts a program to see; nobody need wait for that
         # What start-up made lives as long as the process: the collector need not look at it again and again.
         gc.collect()
         gc.freeze()

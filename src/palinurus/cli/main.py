@@ -4,6 +4,7 @@ answer at once; commands are loaded from the table when they are run.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -13,7 +14,7 @@ from palinurus import __version__
 COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("palinurus.cli.chat:run", "talk to the agent in the terminal (what `pal` alone does)"),
     "agent": ("palinurus.cli.agent:run", "send one message, print the reply"),
-    "gateway": ("palinurus.cli.gateway:run", "run the gateway; install, start, stop, status, logs: as a service"),
+    "gateway": ("palinurus.cli.start:gateway", "run the gateway; install, start, stop, status, logs: as a service"),
     "dashboard": ("palinurus.cli.dashboard:run", "open the web page of the running gateway"),
     "setup": ("palinurus.cli.setup:run", "the first run: choose a model; make config, workspace, token"),
     "status": ("palinurus.cli.status:run", "what is running, with which model, and what went wrong lately"),
@@ -32,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "memory": ("palinurus.cli.memory:run", "search what the agent remembers, see where it came from, undo"),
     "approvals": ("palinurus.cli.approvals:run", "decide about what the agent asks leave for, and the rules for it"),
     "channels": ("palinurus.cli.channels:run", "chat channels: list, status, add, remove, login, logout, test"),
+    "message": ("palinurus.cli.message:run", "write to a chat, or react, edit, delete, pin, poll, read there"),
     "pairing": ("palinurus.cli.pairing:run", "who may write on chat channels: list, approve, reject, revoke"),
     "devices": ("palinurus.cli.devices:run", "who may connect: list, approve, reject, revoke, rotate"),
     "sandbox": ("palinurus.cli.sandbox:run", "what holds the agent's commands: explain it, test it"),
@@ -42,6 +44,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 # parts of commands that only some calls need
 PARTS: dict[str, str] = {
+    "gateway": "palinurus.cli.gateway:run",  # the program with its HTTP face
+    "service": "palinurus.cli.daemon:run",  # `pal gateway` with a verb
     "bridge": "palinurus.cli.bridge:serve",  # needs the extra `acp`
     "server": "palinurus.cli.server:serve",  # needs the extra `mcp`
     "spans": "palinurus.cli.spans:Spans",  # needs the extra `otel`
@@ -99,7 +103,13 @@ def help_text() -> str:
 def load(where: str) -> object:
     """The attribute that "module:attribute" names."""
     module, _, attribute = where.partition(":")
-    __import__(module)
+    collecting = gc.isenabled()
+    gc.disable()  # modules are loaded to stay: looking through them for garbage is a tenth of the time
+    try:
+        __import__(module)
+    finally:
+        if collecting:
+            gc.enable()
     return getattr(sys.modules[module], attribute)
 
 

@@ -17,6 +17,7 @@ import msgspec
 from palinurus.agent.facts import Gatherer, Supply
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.prepare import Parts, Preparer, Unprepared
+from palinurus.app.channels import opened
 from palinurus.app.plugins import brought
 from palinurus.app.tools import outside
 from palinurus.cli.args import Parser, settings
@@ -28,6 +29,7 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
 from palinurus.inbox.route import route
+from palinurus.outbox.post import Post
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
@@ -35,6 +37,7 @@ from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Claim, Kept, SessionRow, Store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools import gateway
+from palinurus.tools import message as tool
 from palinurus.tools.collect import Others, every
 from palinurus.tools.cron import Schedules
 from palinurus.tools.environ import child_env, search_path
@@ -124,7 +127,10 @@ async def look(
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
     clock = SystemClock()
     shelf = Shelf(settings, environ, raw, path=search_path())
-    web = outside(settings, catalog, Web(settings.web, clock), cast(Model, None))
+    family = Web(settings.web, clock)
+    web = outside(settings, catalog, family, cast(Model, None))
+    lines = opened(settings, store, clock, family.door, others, _unwanted)
+    chats = Post(settings, store, lines, clock, lambda _: None)
     parts = Parts(
         settings,
         catalog,
@@ -138,6 +144,7 @@ async def look(
                 web=web,
                 schedules=cast(Schedules, object()),
             ),
+            **tool.make(chats, settings.messaging),
             **gateway.make(gateway.Keeper(settings.home, environ)),
         },
         store,
@@ -156,6 +163,10 @@ async def look(
     plan = prepared.plan
     question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)
     return Look(plan, preparer.offers.offer(question).verdict)
+
+
+async def _unwanted(inbound: Inbound) -> bool:
+    return False  # nothing is received for a preview
 
 
 class _Shelf:

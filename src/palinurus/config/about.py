@@ -91,6 +91,7 @@ ABOUT: dict[str, str] = {
     "tools.exec.notifyOnExit": "The end of a background command wakes the session that started it.",
     "tools.exec.notifyOnExitEmptySuccess": "… also when it succeeded and printed nothing.",
     "tools.exec.applyPatch.workspaceOnly": "Patches stay inside the workspace, whatever else is open.",
+    "tools.message": "Where the message tool may write besides the chat of the turn (docs/channels.md).",
     "tools.taint": "What is asked about after untrusted content was read (docs/security.md).",
     "tools.taint.enabled": "false: nothing is asked for that reason.",
     "tools.taint.allow": "Tools that need no question; exec:network leaves commands their network.",

@@ -10,11 +10,9 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-import pyjson5
-
+from palinurus.config import relaxed
 from palinurus.config.keypath import Path
-
-MAX_DEPTH = 64
+from palinurus.config.relaxed import MAX_DEPTH
 
 _BLANK = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _STRING = re.compile(r'"(?:[^"\\\n\r]++|\\(?:\r\n|[\s\S]))*+"|' r"'(?:[^'\\\n\r]++|\\(?:\r\n|[\s\S]))*+'")
@@ -185,8 +183,8 @@ def _plain(token: str) -> str:
     if "\\" not in token:
         return token[1:-1]
     try:
-        return str(pyjson5.decode(token))
-    except (pyjson5.Json5Exception, ValueError):
+        return str(relaxed.decode(token))
+    except ValueError:
         return token[1:-1]
 
 

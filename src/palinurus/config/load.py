@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
-import pyjson5
 
-from palinurus.config import files, lines, paths
+from palinurus.config import files, lines, paths, relaxed
 from palinurus.config.check import Finding, check
 from palinurus.config.expand import expand, variables
 from palinurus.config.keypath import Path, show
@@ -90,8 +89,8 @@ def read(file: str, home: str, environ: Mapping[str, str]) -> Reading:
 def judge(text: str, file: str, home: str, environ: Mapping[str, str]) -> Reading:
     """Parse, check and resolve `text`, which is or will be in `file`."""
     try:
-        raw = pyjson5.decode(text, lines.MAX_DEPTH)
-    except (pyjson5.Json5Exception, ValueError, RecursionError) as error:
+        raw = relaxed.decode(text)
+    except ValueError as error:
         return Reading(None, {}, (_syntax(text, file, error),), text=text)
     findings: list[Finding] = []
     env = variables(raw, environ)

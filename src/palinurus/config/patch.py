@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
-import pyjson5
 
-from palinurus.config import edit, files, lines, paths
+from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.explain import restart
 from palinurus.config.keypath import Path, has, parse, settle, show
 from palinurus.config.load import Reading, judge, read
@@ -86,8 +85,8 @@ def parsed(before: Reading, file: str) -> Any:
     if before.data is None:
         return {}
     try:
-        return pyjson5.decode(before.text, lines.MAX_DEPTH)
-    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        return relaxed.decode(before.text)
+    except ValueError:
         raise ConfigError(
             before.problems, fix=f"put {file} right by hand first; it cannot be edited like this"
         ) from None
@@ -112,8 +111,8 @@ def _text(before: Reading, path: Path, wanted: Any, apply_text: Any) -> tuple[st
 def same(text: str, wanted: Any) -> bool:
     """Does this text say `wanted`?"""
     try:
-        return bool(pyjson5.decode(text, lines.MAX_DEPTH) == wanted)
-    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        return bool(relaxed.decode(text) == wanted)
+    except ValueError:
         return False
 
 

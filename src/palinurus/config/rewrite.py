@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
-import pyjson5
 
-from palinurus.config import edit, files, lines, paths
+from palinurus.config import edit, files, lines, paths, relaxed
 from palinurus.config.explain import restart
 from palinurus.config.keypath import Path, show
 from palinurus.config.load import Reading, judge, read
@@ -82,8 +81,8 @@ def adjust(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) ->
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = pyjson5.decode(text, lines.MAX_DEPTH)
-    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        found = relaxed.decode(text)
+    except ValueError:
         raise BadRequest("raw is not valid JSON5") from None
     if not isinstance(found, dict):
         raise BadRequest("raw must be an object")

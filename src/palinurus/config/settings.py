@@ -19,8 +19,8 @@ from palinurus.config.cron import CronSettings
 from palinurus.config.exec import ProcessSettings
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.mcp import McpSettings
-from palinurus.config.people import PeopleSettings
 from palinurus.config.messaging import MessageRules
+from palinurus.config.people import PeopleSettings
 from palinurus.config.plugins import PluginSettings, ScriptSettings
 from palinurus.config.reach import ReachSettings
 from palinurus.config.runtimes import RuntimeSettings

@@ -25,7 +25,7 @@ from palinurus.providers.transcribe import Sound
 from palinurus.workspace.images import ImageLimits, resized, sniff
 
 WORDS = ".words"  # beside a recording: what is said in it
-RECORDING = 100 << 20  # bytes of a recording that is looked at
+RECORDING = 64 << 20  # bytes of a recording that is looked at
 
 
 class Hearing(Protocol):
@@ -50,7 +50,8 @@ class Attached:
     async def __call__(self, inbound: Inbound, folder: str, side: int, vision: bool) -> Inbound:
         """The message with what its files say. Raises nothing: what does not work is told in the message."""
         files = tuple([await asyncio.to_thread(_placed, one, folder) for one in inbound.files])
-        pictures = [_image(one.path) for one in files if one.mime.startswith("image/")] if vision else []
+        paths = [one.path for one in files if vision and one.mime.startswith("image/")]
+        pictures = [await asyncio.to_thread(_image, path) for path in paths]
         seen = await resized(tuple([one for one in pictures if one is not None]), ImageLimits(side=side))
         heard = [await self._heard(one) for one in files if one.voice or one.mime.startswith("audio/")]
         text = "\n".join(part for part in (inbound.text, *(one.text for one in heard), *seen.notes) if part)

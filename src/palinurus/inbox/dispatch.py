@@ -125,7 +125,8 @@ class Dispatcher:
     def _admit(self, session: str, rules: Policy) -> None:
         state = self._book.state(session)
         coming = self._coming.get(session, 0)
-        cap = rules.cap if rules.drop == "new" else self._bound
+        full = rules.drop == "new" or session in self._sweeping  # dropping more would put the next run off for ever
+        cap = rules.cap if full else self._bound
         if queue.live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
@@ -272,8 +273,10 @@ class Dispatcher:
             known = self._book.row(run.claim.session, row.id)
             if row.id not in begin.extra or known is None or known.state != "handed":
                 continue
-            number += 1
-            extra = collect.further(collect.spoken(stored(row.id, row.body, row.at)), number)
+            extra = collect.spoken(stored(row.id, row.body, row.at))
+            if known.mode == "collect":
+                number += 1
+                extra = collect.further(extra, number)
             extras.append((extra.message(self._clock.now()), row.id))
         run.mailbox.begin(extras)
         run.inbound = collect.first(run.inbound, note) if number > 1 else collect.noted(run.inbound, note)

@@ -6,14 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palinurus.core.types.channel import Status
+from palinurus.core.types.channel import NotSent, Sent, Status
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.inbox.pairing import Pairing
+from palinurus.tools.signin import SignIns
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -58,6 +59,12 @@ class Lines(Protocol):
         Raises NotFound (no such channel), DiskFull."""
         ...
 
+    async def act(self, target: Target, action: str, args: dict[str, Any]) -> Sent | NotSent:
+        """Do something else in a chat: react, edit, delete, pin, unpin, poll, thread-create, read; at once, not again.
+
+        Raises NotFound (no such channel), BadRequest (it cannot do that, or what is missing)."""
+        ...
+
 
 class Chats(NamedTuple):
     """All of it."""
@@ -65,3 +72,4 @@ class Chats(NamedTuple):
     pairing: Pairing
     say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
     lines: Lines
+    signins: SignIns | None = None

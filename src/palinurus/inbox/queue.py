@@ -48,6 +48,8 @@ class Row(msgspec.Struct, frozen=True):
     line: str = ""  # what an overflow summary says of it
     state: Literal["waiting", "handed", "taken", "doomed"] = "waiting"
     verdict: Verdict | None = None
+    dropped: int = 0  # messages that the run is told of along with this one, once it reads it
+    lines: tuple[str, ...] = ()
 
 
 class Queue(msgspec.Struct, frozen=True):
@@ -221,7 +223,8 @@ def _arrived(queue: Queue, event: Arrived) -> Stepped:
     effects += dropped
     if same and queue.open and new.mode == "steer" and _next(queue, new):
         effects.append(Steer(new.id, queue.dropped, queue.lines))
-        queue = replace(_mark(queue, (new.id,), "handed"), dropped=0, lines=())
+        handed = replace(new, state="handed", dropped=queue.dropped, lines=queue.lines)
+        queue = replace(queue, rows=(*queue.rows[:-1], handed), dropped=0, lines=())
     return queue, (*effects, *_ready(queue))
 
 
@@ -250,9 +253,8 @@ def _started(queue: Queue, event: Started) -> Stepped:
     known = next((r for r in queue.rows if r.id == event.id), None)
     if known is not None and known.verdict is not None:
         return queue, (Settle(known.id, known.verdict),)
-    rest = tuple(  # what an ended run had not read waits again
-        replace(r, state="waiting") if r.state in ("handed", "taken") else r for r in queue.rows if r.id != event.id
-    )
+    queue = _back(queue, ("handed", "taken"))  # what an ended run had not read waits again
+    rest = tuple(r for r in queue.rows if r.id != event.id)
     extra: tuple[str, ...] = ()
     if known is not None and known.mode in TOGETHER and not event.alone:
         extra = tuple(r.id for r in _batch((known, *rest))[1:])
@@ -282,15 +284,13 @@ def _absorbed(queue: Queue, event: Absorbed) -> Stepped:
 
 
 def _closed(queue: Queue, event: Closed) -> Stepped:
-    back = [r.id for r in queue.rows if r.state == "handed"]
-    return replace(_mark(queue, back, "waiting"), open=False), ()
+    return replace(_back(queue, ("handed",)), open=False), ()
 
 
 def _ended(queue: Queue, event: Ended) -> Stepped:
     if queue.run != event.id:
         return queue, ()
-    back = [r.id for r in queue.rows if r.state in ("handed", "taken")]
-    queue = _mark(replace(queue, run="", place=None, open=False), back, "waiting")
+    queue = _back(replace(queue, run="", place=None, open=False), ("handed", "taken"))
     return queue, _ready(queue)
 
 
@@ -327,8 +327,25 @@ def _doom(queue: Queue, ids: Iterable[str], verdict: Verdict) -> tuple[Queue, li
     able = {r.id: r for r in queue.rows if r.state in ("waiting", "handed")}
     chosen = [able[i] for i in ids if i in able]
     names = {r.id for r in chosen}
+    queue = _untold(queue, chosen)
     rows = tuple(replace(r, state="doomed", verdict=verdict) if r.id in names else r for r in queue.rows)
     return replace(queue, rows=rows), [Unsteer(r.id) for r in chosen if r.state == "handed"]
+
+
+def _back(queue: Queue, states: tuple[str, ...]) -> Queue:
+    """Messages in these states wait again."""
+    queue = _untold(queue, [r for r in queue.rows if r.state in states])
+    return _mark(queue, [r.id for r in queue.rows if r.state in states], "waiting")
+
+
+def _untold(queue: Queue, rows: list[Row]) -> Queue:
+    """What the run was to be told along with these is still to be told."""
+    names, dropped = {r.id for r in rows}, sum(r.dropped for r in rows)
+    if not dropped:
+        return queue
+    lines = (*(line for r in rows for line in r.lines), *queue.lines)[-max(r.full for r in rows) :]
+    kept = tuple(replace(r, dropped=0, lines=()) if r.id in names else r for r in queue.rows)
+    return replace(queue, rows=kept, dropped=queue.dropped + dropped, lines=lines)
 
 
 def _mark(queue: Queue, ids: Iterable[str], state: str) -> Queue:

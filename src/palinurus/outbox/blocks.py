@@ -28,7 +28,7 @@ from palinurus.core.types.events import (
     ToolUpdate,
 )
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant
+from palinurus.core.types.messages import Assistant, ToolResult
 from palinurus.core.types.outbound import Reply, ReplyKind, Show
 from palinurus.outbox.growing import Growing
 
@@ -78,6 +78,7 @@ class Blocks:
         self._calls: dict[str, ToolStart] = {}
         self._failed: dict[str, None] = {}
         self._ids: dict[str, int] = {}
+        self._told: set[str] = set()  # what the message tool has said in this chat
         self._spoke = False
         self._now: list[Reply] = []
         self._replies: list[Reply] = []
@@ -128,6 +129,8 @@ class Blocks:
             self._hear(event.message)
             if self._blocks is not None and event.message.calls:
                 self._flush()
+        elif isinstance(event.message, ToolResult):
+            self._sent(event.message)
 
     def _hear(self, message: Assistant) -> None:
         """A complete message: what of it was not sent yet waits for the next flush, or the end."""
@@ -170,6 +173,7 @@ class Blocks:
         start = self._calls.pop(event.id, None) or ToolStart(event.id, event.name, {})
         line = progress.failure(start.name, start.args, start.summary, show.detail)
         ident = f"o-{event.id}"
+        self._sent(event.result)
         if not event.is_error:
             self._failed.pop(line, None)  # what failed before has worked now
             text = progress.output(event.result.text) if show.verbose == "full" else ""
@@ -181,7 +185,21 @@ class Blocks:
             raw = progress.output(event.result.text) if show.verbose == "full" else ""
             self._now.append(self._reply(f"{line}\n{raw}".strip(), "tool", self._id(ident)))
 
+    def _sent(self, result: ToolResult) -> None:
+        """Remember what the message tool has said here: the answer does not repeat it."""
+        details = result.details if result.toolName == "message" and isinstance(result.details, dict) else {}
+        here, sent = self._inbound.target, details.get("sent")
+        for one in [o for o in sent if isinstance(o, dict)] if isinstance(sent, list) else ():
+            place = (one.get("channel"), one.get("account"), one.get("to"), one.get("threadId", ""))
+            if one.get("ok") and place == (here.channel, here.account, here.to, here.thread):
+                self._told.add(_folded(str(one.get("text", ""))))
+
     # --- what goes out
+
+    def _withheld(self, said: Answer) -> bool:
+        """Is it not posted, as the model answers with the message tool in this chat, or has said just this with it?"""
+        again = not said.found.media and _folded(said.text) in self._told
+        return again or not self._show().answer
 
     def _flush(self) -> None:
         """Everything said so far goes out now."""
@@ -199,6 +217,8 @@ class Blocks:
 
     def _block(self, said: Answer) -> None:
         self._spoke = True
+        if self._withheld(said):
+            return
         ident = self._id(f"b-{_digest(GAP.join((said.text, *said.found.media)))}")
         self._now.append(self._reply(said.text, "block", ident, said.found))
 
@@ -214,6 +234,7 @@ class Blocks:
             said = [Answer("", found=a.found) for a in self._pending if a.found.media]
         self._replies += now
         notice = self._notice(event, silent=silent or bool(said))
+        said = [a for a in said if not self._withheld(a)]
         if not silent:
             self._reason(self._replies)
             if self._failed and event.end not in ("aborted", "timeout"):
@@ -270,6 +291,10 @@ _STEPS: dict[type, Callable[..., None]] = {
     ToolEnd: Blocks._done,
     AgentEnd: Blocks._close,
 }
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def _digest(text: str) -> str:

@@ -58,6 +58,8 @@ class Preview:
 
     def now(self) -> str:
         """The text; "" if there is nothing to be shown (or nothing new)."""
+        if not self._show().answer:
+            return ""
         text = GAP.join([*self._said, self._text.strip()]).strip()
         if not text and self._thoughts.strip() and self._show().reasoning == "stream":
             return f"{LABEL}\n{self._thoughts.strip()}"

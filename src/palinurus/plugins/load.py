@@ -28,6 +28,7 @@ from palinurus.plugins.manifest import Broken, Manifest, enabled
 
 log = logging.getLogger(__name__)
 
+
 class Plugins(msgspec.Struct):
     """What came of loading: who is in use, who was set aside, and all they bring together."""
 

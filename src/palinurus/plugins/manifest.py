@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
-import pyjson5
 
 from palinurus import late
-from palinurus.config import lines
+from palinurus.config import lines, relaxed
 from palinurus.config.plugins import PluginSettings
 from palinurus.config.settings import Settings
 
@@ -140,8 +139,8 @@ def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> Manife
     try:
         with open(file, "rb") as handle:
             text = handle.read(LARGEST).decode()
-        raw = pyjson5.decode(text, lines.MAX_DEPTH)
-    except (OSError, ValueError, RecursionError, pyjson5.Json5Exception) as exc:
+        raw = relaxed.decode(text)
+    except (OSError, ValueError) as exc:
         fault = lines.scan(text).fault if text else None
         where = f"{file}:{fault.line}" if fault else file
         return Broken(fallback, folder, f"the manifest cannot be read: {fault.message if fault else exc} ({where})")

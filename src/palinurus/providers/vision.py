@@ -74,7 +74,12 @@ class Eyes:
         named = [self._catalog.find(text, agent) for text in self._settings.image_models]
         known = {m.ref: m for m in named if isinstance(m, ModelInfo) and m.api}
         yield from known.values()
-        for info in (self._catalog.default(agent), *self._catalog.all(agent)):
+        for info in self._known(agent):
             if info.vision and info.api and info.ref not in known:
                 known[info.ref] = info
                 yield info
+
+    def _known(self, agent: AgentSettings) -> Iterator[ModelInfo]:
+        """The agent's own, then all: asking for all loads every vendor, which its own model mostly spares."""
+        yield self._catalog.default(agent)
+        yield from self._catalog.all(agent)

@@ -54,7 +54,11 @@ class FakeMail:
         "down", "cut", "limited", "long", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
-    def __init__(self, *, idle: bool = True, keeps: bool = True, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, *, idle: bool = True, keeps: bool = True, tls: ssl.SSLContext | None = None, later: bool = False
+    ) -> None:
+        """`later`: TLS begins with STARTTLS, not at once."""
+        self.later = later
         self.idle = idle
         self.keeps = keeps
         self.secret = SECRET
@@ -79,9 +83,10 @@ class FakeMail:
         await self.cut()
 
     async def mend(self) -> None:
+        first = None if self.later else self.tls
         if not self._servers:
             for at, serve in enumerate((self._imap, self._smtp)):
-                one = await asyncio.start_server(serve, "127.0.0.1", self._ports[at], ssl=self.tls, limit=64 << 20)
+                one = await asyncio.start_server(serve, "127.0.0.1", self._ports[at], ssl=first, limit=64 << 20)
                 self._servers.append(one)
                 self._ports[at] = one.sockets[0].getsockname()[1]
 
@@ -97,7 +102,10 @@ class FakeMail:
     @property
     def section(self) -> dict[str, Any]:
         """The account's part of a config."""
-        where = [{"host": "127.0.0.1", "port": port, "tls": self.tls is not None} for port in self._ports]
+        where = [
+            {"host": "127.0.0.1", "port": port, "tls": "starttls" if self.later else self.tls is not None}
+            for port in self._ports
+        ]
         rest = {"address": OURS, "password": self.secret, "authservId": SERVER, "pollSeconds": 0.05}
         return {"imap": where[0], "smtp": where[1], **rest}
 
@@ -191,8 +199,24 @@ class FakeMail:
                     return
             if verb == "RCPT":
                 people.append(line.partition("<")[2].partition(">")[0])
-            ready = {"EHLO": "250-smtp.home.test\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}.get(verb, "250 ok")
+            if verb == "STAR":
+                writer.write(b"220 go ahead\r\n")
+                await self.secure(writer)
+                continue
+            ready = {"EHLO": f"250-smtp.home.test{self._upgrade}\r\n250 AUTH PLAIN", "AUTH": self._let_in(line)}.get(
+                verb, "250 ok"
+            )
             writer.write(f"{words if after == verb else ready}\r\n".encode())
+
+    @property
+    def _upgrade(self) -> str:
+        return "\r\n250-STARTTLS" if self.later else ""
+
+    async def secure(self, writer: asyncio.StreamWriter) -> None:
+        """From here on nobody else can read it."""
+        assert self.tls is not None
+        await writer.drain()
+        await writer.start_tls(self.tls)
 
     def _let_in(self, line: str) -> str:
         given = base64.b64decode(line.split()[-1] + "==").decode().split("\0") if line[:4].upper() == "AUTH" else [""]
@@ -228,7 +252,7 @@ class FakeMail:
 
     @property
     def _capable(self) -> str:
-        return "IMAP4rev1 AUTH=PLAIN SPECIAL-USE" + (" IDLE" if self.idle else "")
+        return "IMAP4rev1 AUTH=PLAIN SPECIAL-USE" + " IDLE" * self.idle + " STARTTLS" * self.later
 
     @property
     def watched(self) -> bool:
@@ -278,6 +302,9 @@ class _Session:
             given = base64.b64decode(await self._reader.readline()).decode().split("\0")
             good = given == ["", OURS, self._mail.secret]
             self.say(f"{tag} OK welcome" if good else f"{tag} NO [AUTHENTICATIONFAILED] no")
+        elif verb.upper() == "STARTTLS":
+            self.say(f"{tag} OK begin", "* CAPABILITY IMAP4rev1 LOGINDISABLED X-INJECTED")
+            await self._mail.secure(self._writer)
         elif verb.upper() == "IDLE":
             await self._idle(tag)
         elif verb.upper() == "APPEND":

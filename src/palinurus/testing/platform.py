@@ -73,6 +73,19 @@ class Platform(Protocol):
         ...
 
 
+class Hasty(SystemClock):
+    """The real clock with its pauses cut: second tries come at once. What waits for people (from half a minute on)
+    waits. `ahead`: milliseconds that the day is further on."""
+
+    ahead = 0
+
+    def now(self) -> int:
+        return super().now() + self.ahead
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds if seconds >= 30 else min(seconds, 0.02))
+
+
 class Papers:
     """Implements `Memo` with files, so that it outlives the client it was given to."""
 
@@ -109,10 +122,10 @@ async def _all(inbound: Inbound) -> bool:
 
 def kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> Kit:
     """A kit for one account in tests: files and records below `folder`; `own` is its section of the config. Every
-    message is wanted."""
+    message is wanted, and no second try waited for."""
     section = wrap(own, ("channels", name))
     settings = accounts(Config(), {name: section}, {}, [])[name]["default"]
-    now = clock or SystemClock()
+    now = clock or Hasty()
     files = Files(os.path.join(folder, "inbound"), (folder,), settings.media, Door(), now)
     menu = (("help", "what you can say"), ("status", "how it goes"))
     return Kit(settings, settings.own, now, files, Papers(os.path.join(folder, "memo")), folder, _all, menu)

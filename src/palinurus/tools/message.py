@@ -47,7 +47,7 @@ class Deed(NamedTuple):
     """An action besides sending: what the channel must be able to do, and the act made of the arguments."""
 
     needs: ActName
-    make: Callable[[dict[str, Any], ToolContext], Act]
+    make: Callable[[dict[str, Any]], Act]
     once: bool = False  # doing it twice shows
 
 
@@ -55,39 +55,40 @@ def _id(args: dict[str, Any]) -> str:
     return _need(args, "messageId")
 
 
-def _react(args: dict[str, Any], ctx: ToolContext) -> Act:
-    """Without an id: on the message that is being answered, if the call is about this chat."""
-    ident = str(args.get("messageId") or "").strip()
-    if not ident and not args.get("target") and not ctx.inbound.system:
-        ident = ctx.inbound.pressed or ctx.inbound.event
-    return React(ident or _id(args), _need(args, "emoji"), bool(args.get("remove")))
-
-
-def _thread(args: dict[str, Any], ctx: ToolContext) -> Act:
-    return Thread(_need(args, "threadName"), str(args.get("messageId") or ""))
-
-
-def _read(args: dict[str, Any], ctx: ToolContext) -> Act:
-    return Read(min(max(int(args.get("limit") or 20), 1), 100))
-
-
-def _poll(args: dict[str, Any], ctx: ToolContext) -> Act:
+def _poll(args: dict[str, Any]) -> Act:
     options = tuple(str(one).strip() for one in args.get("pollOptions") or () if str(one).strip())
     if len(options) < 2:
         raise ToolFailure("a poll needs at least two pollOptions")
     return Poll(_need(args, "pollQuestion"), options, bool(args.get("pollMulti")))
 
 
+def _thread(args: dict[str, Any]) -> Act:
+    return Thread(_need(args, "threadName"), str(args.get("messageId") or ""))
+
+
+def _count(value: Any) -> int:
+    return min(max(value, 1), 100) if isinstance(value, int) else 20
+
+
 DEEDS: dict[str, Deed] = {
-    "react": Deed("react", _react),
-    "edit": Deed("edit", lambda args, ctx: Edit(_id(args), _need(args, "message"), _buttons(args))),
-    "delete": Deed("delete", lambda args, ctx: Delete(_id(args))),
-    "pin": Deed("pin", lambda args, ctx: Pin(_id(args))),
-    "unpin": Deed("pin", lambda args, ctx: Pin(_id(args), remove=True)),
+    "react": Deed("react", lambda args: React(_id(args), _need(args, "emoji"), bool(args.get("remove")))),
+    "edit": Deed("edit", lambda args: Edit(_id(args), _need(args, "message"), _buttons(args))),
+    "delete": Deed("delete", lambda args: Delete(_id(args))),
+    "pin": Deed("pin", lambda args: Pin(_id(args))),
+    "unpin": Deed("pin", lambda args: Pin(_id(args), remove=True)),
     "poll": Deed("poll", _poll, once=True),
     "thread-create": Deed("thread", _thread, once=True),
-    "read": Deed("read", _read),
+    "read": Deed("read", lambda args: Read(_count(args.get("limit")))),
 }
+
+
+def deed(action: str, channel: str, able: Abilities) -> Deed:
+    """What an action is on a channel. Raises ToolFailure with what it can do, if it cannot do this."""
+    found = DEEDS.get(action)
+    if found is None or found.needs not in able.acts:
+        can = ", ".join(["send", *(name for name, one in DEEDS.items() if one.needs in able.acts)])
+        raise ToolFailure(f"{channel} cannot {action}; it can: {can}")
+    return found
 
 
 def make(post: Post, rules: MessageRules) -> dict[str, Tool]:
@@ -115,15 +116,13 @@ async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = 
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
     target = await recipient(post, ctx, str(args.get("target") or ""), args)
     check(rules, ctx, target, action)
-    able = post.channels()[target.channel]
-    deed = DEEDS.get(action)
-    if deed is None or deed.needs not in able.acts:
-        can = ", ".join(["send", *(name for name, one in DEEDS.items() if one.needs in able.acts)])
-        raise ToolFailure(f"{target.channel} cannot {action}; it can: {can}")
-    act, body = deed.make(args, ctx), {"ok": True, "action": action, **_place(target)}
+    wanted = deed(action, target.channel, post.channels()[target.channel])
+    if action == "react" and not args.get("target") and not ctx.inbound.system:  # on the message that is answered
+        args = {"messageId": ctx.inbound.pressed or ctx.inbound.event, **args}
+    act, body = wanted.make(args), {"ok": True, "action": action, **_place(target)}
     if args.get("dryRun"):
         return said(json.dumps({**body, "dryRun": True}))
-    done = await (post.once(_ident(ctx, target, repr(act)), target, act) if deed.once else post.act(target, act))
+    done = await (post.once(_ident(ctx, target, repr(act)), target, act) if wanted.once else post.act(target, act))
     if done is None:
         return said(UNKNOWN)
     if isinstance(done, NotSent):

@@ -124,6 +124,10 @@ def origin(tool: Tool, args: Mapping[str, Any], output: Output | None, ctx: Tool
         real = _full(args["path"], ctx)
         if taint.shaping(_relative(real, ctx)) or _ours(real, ctx.settings):
             return f"memory {args['path']}"[: taint.NAMED] if ctx.marked(real) else ""
+    if output is not None and isinstance(args.get("path"), str) and taint.SOURCES.get(tool.name) == "file":
+        real = _full(args["path"], ctx)
+        if any(real.startswith(os.path.realpath(folder) + "/") for folder in ctx.settings.received):
+            return f"attachment {os.path.basename(real)}"[: taint.NAMED]  # not the machine's own: somebody sent it
     about = tool.summary(dict(args)) if tool.summary else ""
     return taint.source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from channels.discord.scene import running, texts, until
+from channels.discord.scene import running
+from channels.scene import texts, until
 from palinurus.core.types.channel import Delete, Edit, Pin, Poll, React, Read, Sent, Thread, Typing
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.discord.scene import running, texts, until
+from channels.discord.scene import running
+from channels.scene import texts, until
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.discord.server import FakeDiscord

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from channels.discord.scene import running, texts, until
+from channels.discord.scene import running
+from channels.scene import texts, until
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import GROUP, GUILD, ROLE
 from palinurus.testing.model import Gate, ScriptedModel, held, say

@@ -12,7 +12,8 @@ from discord.errors import HTTPException
 from hypothesis import given
 from hypothesis import strategies as st
 
-from channels.discord.scene import running, settled, texts, until
+from channels.discord.scene import running, settled
+from channels.scene import texts, until
 from palinurus.channels.discord import outbound
 from palinurus.channels.discord.wire import Limited
 from palinurus.core.types.channel import NotSent, Sent

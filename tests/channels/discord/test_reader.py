@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from channels.discord.scene import running, texts, until
+from channels.discord.scene import running
+from channels.scene import texts, until
 from palinurus.channels.discord.inbound import Me, ident_at
 from palinurus.channels.discord.reader import Reader
 from palinurus.channels.discord.wire import Rest

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from channels.discord.scene import Hasty, until
+from channels.scene import until
 from palinurus.channels.discord.channel import make
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import QueueFull
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import GROUP
-from palinurus.testing.platform import kit
+from palinurus.testing.platform import Hasty, kit
 
 CHATS = ("", "group", "thread")
 

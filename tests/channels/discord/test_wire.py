@@ -10,7 +10,8 @@ from discord.errors import HTTPException
 from discord.gateway import DiscordWebSocket
 from discord.http import Route
 
-from channels.discord.scene import running, texts, until
+from channels.discord.scene import running
+from channels.scene import texts, until
 from palinurus.channels.discord.wire import Rest
 from palinurus.testing.discord.server import FakeDiscord
 from palinurus.testing.discord.world import TOKEN

@@ -7,13 +7,13 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flow.test_app import running, until
+from channels.scene import hurried, running, until
 from palinurus.app import App
 from palinurus.channels.irc.channel import Irc, make
 from palinurus.core.types.channel import NotSent, Sent
@@ -55,13 +55,9 @@ class TestOldServer(ChannelSuite):
         assert sent == Sent("c1") and [one.text for one in world.platform.shown()] == ["bold code"]
 
 
-@asynccontextmanager
-async def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -> AsyncIterator[App]:
+def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -> AbstractAsyncContextManager[App]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    channels = {"irc": {**OPEN, **people.section, **section}}
-    async with running(home, model, channels=channels, agents=agents) as app:
-        await until(lambda: app.channels["irc"].status().state == "ready")
-        yield app
+    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={})
 
 
 def read(people: FakeIrc, chat: str = "") -> list[str]:
@@ -244,7 +240,7 @@ def test_passwords_need_tls_and_a_nick_is_needed(tmp_path: Path) -> None:
 async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:
     picture = f"Look.\n\nMEDIA:{tmp_path}/w/cat.png"
     model = ScriptedModel([say("never"), say("a longer answer than the server takes"), say(picture), say("twice")])
-    async with FakeIrc() as people, talking(tmp_path / "h", model, people):
+    async with FakeIrc() as people, talking(tmp_path / "h", model, people) as app, hurried(app):
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.fail("gone")
         await people.say("one")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flow.test_app import running, until
+from channels.scene import hurried, running, until
 from palinurus.app import App
 from palinurus.channels.signal.channel import Signal, make
+from palinurus.core.types.inbound import Inbound
 from palinurus.errors import ConfigError
 from palinurus.testing.conformance.channel import PNG, ChannelSuite
 from palinurus.testing.model import ScriptedModel, say
@@ -33,13 +34,9 @@ class TestSocket(ChannelSuite):
         return FakeSignal("tcp")
 
 
-@asynccontextmanager
-async def talking(home: Path, model: ScriptedModel, people: FakeSignal, **section: Any) -> AsyncIterator[App]:
+def talking(home: Path, model: ScriptedModel, people: FakeSignal, **section: Any) -> AbstractAsyncContextManager[App]:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    channels = {"signal": {**OPEN, **people.section, **section}}
-    async with running(home, model, channels=channels, agents=agents) as app:
-        await until(lambda: app.channels["signal"].status().state == "ready")
-        yield app
+    return running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={})
 
 
 def read(people: FakeSignal, chat: str = "") -> list[str]:
@@ -89,22 +86,6 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
     assert kept.read_bytes() == b"spoken"
 
 
-async def test_files_of_somebody_who_is_not_let_in_are_not_kept(tmp_path: Path) -> None:
-    model = ScriptedModel([say("no")])
-    async with FakeSignal() as people, talking(tmp_path / "h", model, people, dmPolicy="allowlist", allowFrom=["+1"]):
-        kept = tmp_path / "h" / "media" / "inbound"
-        for name in ("first", "second"):
-            people.files[name] = b"x"
-            await people.say(
-                "take", attachments=[{"contentType": "text/plain", "id": name, "filename": name, "size": 1}]
-            )
-        # A chat's messages are handed in one after another: when the second is fetched, the first is done with.
-        fetched = lambda: [params["id"] for method, params in people.calls if method == "getAttachment"]  # noqa: E731
-        await until(lambda: fetched() == ["first", "second"])
-        assert kept.exists() and not [path for path in kept.iterdir() if "first" in path.name]
-    assert model.requests == []
-
-
 async def test_an_allow_entry_may_be_the_number_that_signal_tells(tmp_path: Path) -> None:
     model = ScriptedModel([say("Welcome.")], repeat=True)
     async with FakeSignal() as people:
@@ -117,12 +98,19 @@ async def test_an_allow_entry_may_be_the_number_that_signal_tells(tmp_path: Path
 
 
 async def test_an_account_that_the_daemon_does_not_have_says_what_to_run(tmp_path: Path) -> None:
+    async def nobody(inbound: Inbound) -> str:
+        raise AssertionError(inbound)
+
     for transport in ("http", "tcp"):
         people = FakeSignal(transport)
         people.accounts = ["+15559999999"]
-        async with people, running(tmp_path / transport, ScriptedModel([]), channels={"signal": people.section}) as app:
-            await until(lambda: app.channels["signal"].status().state == "signed_out")
-            assert f"signal-cli -a {NUMBER} register" in app.channels["signal"].status().detail
+        async with people:
+            channel = people.channel(str(tmp_path / transport))
+            task = asyncio.ensure_future(channel.run(nobody))
+            await until(lambda channel=channel: channel.status().state == "signed_out")
+            assert f"signal-cli -a {NUMBER} register" in channel.status().detail
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_daemon_that_is_not_there_is_waited_for(tmp_path: Path) -> None:
@@ -146,7 +134,7 @@ def test_what_is_no_address_is_told_at_the_start(tmp_path: Path) -> None:
 async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path: Path) -> None:
     picture = f"Look.\n\nMEDIA:{tmp_path}/w/cat.png"
     model = ScriptedModel([say("**bold** word"), say(picture), say("never"), say("slowly"), say("twice"), say("last")])
-    async with FakeSignal() as people, talking(tmp_path / "h", model, people):
+    async with FakeSignal() as people, talking(tmp_path / "h", model, people) as app, hurried(app):
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.fail("markup")
         await people.say("one")

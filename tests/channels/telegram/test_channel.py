@@ -122,7 +122,7 @@ async def test_draining_keeps_everything_at_telegram(tmp_path: Path, fake: FakeT
     for number in range(120):
         await fake.say(f"m{number}")
     async with receiving(fake.channel(str(tmp_path)), drained):
-        await asyncio.sleep(0.3)
+        await until(lambda: len(fake.called("getUpdates")) > 5)
     assert len(fake.updates) == 120 and fake.read() == []
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from channels.scene import asked, until
+from channels.scene import asked, hurried, until
 from channels.telegram.world import running
 from palinurus.app import App
 from palinurus.gateway.server import Gateway
@@ -219,10 +219,10 @@ async def test_a_disconnect_loses_nothing(tmp_path: Path, fake: FakeTelegram) ->
         await until(lambda: "cannot be reached" in app.channels["telegram"].status().detail)
         gate.open()
         await fake.say("two")
-        await asyncio.sleep(0.1)
         await fake.mend()
-        await until(lambda: len(fake.read()) == 2)
-        assert app.channels["telegram"].status().state == "ready"
+        async with hurried(app):
+            await until(lambda: len(fake.read()) == 2)
+        await until(lambda: app.channels["telegram"].status().state == "ready")
     assert fake.read() == ["first", "second"]
 
 
@@ -262,7 +262,7 @@ async def test_who_blocked_us_is_not_written_to_again(tmp_path: Path, fake: Fake
 async def test_a_receipt_that_is_lost_shows_two_copies_at_most(tmp_path: Path, fake: FakeTelegram) -> None:
     model = ScriptedModel([say("maybe twice"), say("next")])
     fake.fail("cut", 5)
-    async with running(tmp_path / "h", model, fake):
+    async with running(tmp_path / "h", model, fake) as app, hurried(app):
         await fake.say("hello")
         await until(lambda: len(fake.called("sendMessage")) == 2)
         fake.faults.clear()
@@ -373,7 +373,8 @@ async def test_the_token_is_in_no_log(tmp_path: Path, fake: FakeTelegram, caplog
         fake.fail("down")
         fake.fail("cut")
         await fake.say("hello")
-        await until(lambda: fake.read())
+        async with hurried(app):
+            await until(lambda: fake.read())
         await fake.cut()
         await until(lambda: app.channels["telegram"].status().state == "reconnecting")
         await fake.mend()

@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from flow.test_app import running, until
+from channels.scene import hurried, running, until
 from gateway.host import TOKEN
 from palinurus.app import App
 from palinurus.channels.webhook.channel import make
@@ -58,9 +58,8 @@ class Site:
 
 @asynccontextmanager
 async def site(home: Path, model: ScriptedModel, people: FakeWebhook, **section: Any) -> AsyncIterator[Site]:
-    channels = {"webhook": {**OPEN, **people.section, **section}}
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(home.parent / "w")}}
-    async with running(home, model, channels=channels, agents=agents) as app:
+    async with running(home, model, people, "", {**OPEN, **section}, agents=agents, commands={}) as app:
         server = Gateway(app, app.clock, TOKEN)
         await server.start("127.0.0.1", 0)
         try:
@@ -106,7 +105,7 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
 
 async def test_the_receiver_fails_in_every_way_and_each_answer_is_shown_once(tmp_path: Path) -> None:
     model = ScriptedModel([say("one"), say("two"), say("three")])
-    async with FakeWebhook() as people, site(tmp_path / "h", model, people) as here:
+    async with FakeWebhook() as people, site(tmp_path / "h", model, people) as here, hurried(here.app):
         people.fail("cut")
         people.fail("limited")
         await people.say("first")

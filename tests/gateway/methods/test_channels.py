@@ -11,7 +11,7 @@ import pytest
 from flow.test_app import running, until
 from gateway.host import TOKEN
 from gateway.whole import Place
-from palinurus.core.types.channel import Status
+from palinurus.core.types.channel import Abilities, React, Status
 from palinurus.gateway import token
 from palinurus.gateway.rpc import PAIRING, READ, RpcError
 from palinurus.gateway.server import Gateway
@@ -71,6 +71,35 @@ async def test_a_message_to_somebody_and_its_receipt(tmp_path: Path) -> None:
             with pytest.raises(RpcError, match="scope"):
                 await reader.call("send", params)
     assert channel.texts == ["ahoy"]
+
+
+async def test_what_the_message_tool_can_do_for_a_client(tmp_path: Path) -> None:
+    channel = FakeChannel(abilities=Abilities(acts=frozenset(("react", "read"))))
+    async with place(tmp_path / "h", channel) as here:
+
+        async def act(action: str, **params: object) -> dict[str, object]:
+            return dict(await here.call("message.action", **asked(action, **params)))
+
+        def asked(action: str, **params: object) -> dict[str, object]:
+            return {"action": action, "params": params, "channel": "fake", "idempotencyKey": "k"}
+
+        first, again = await act("send", target="5", message="ahoy"), await act("send", to="5", message="ahoy")
+        assert first == again and first["messageId"] == "fake-1"
+        assert await act("react", to="5", messageId="1", emoji="x") == {
+            "ok": True, "action": "react", "channel": "fake", "messageId": "", "data": None,
+        }  # fmt: skip
+        for action, params, why in (
+            ("send", {"message": "x"}, "target is missing"),
+            ("send", {"to": "5"}, "message is missing"),
+            ("react", {"to": "5", "emoji": "x"}, "messageId is missing"),
+            ("pin", {"to": "5", "messageId": "1"}, "fake cannot pin; it can: send, react, read"),
+            ("fly", {"to": "5"}, "cannot fly"),
+        ):
+            assert why in (await here.refused("message.action", **asked(action, **params))).message
+        async with here.other(scopes=(READ,)) as reader:
+            with pytest.raises(RpcError, match="scope"):
+                await reader.call("message.action", asked("send", to="5", message="x"))
+    assert channel.texts == ["ahoy"] and [act for _, act in channel.acts] == [React("1", "x")]
 
 
 async def test_strangers_are_let_in_over_the_gateway(tmp_path: Path) -> None:

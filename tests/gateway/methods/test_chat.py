@@ -172,3 +172,19 @@ async def test_whoever_comes_back_gets_what_was_missed_once(tmp_path: Path) -> N
     assert [p["state"] for p in named(frames, "chat")].count("final") == 1
     places = [f["pos"] for f in frames if "pos" in f]
     assert places == sorted(set(places))
+
+
+async def test_messages_that_wait_are_told_with_the_history(tmp_path: Path) -> None:
+    gate = Gate()
+    model = ScriptedModel([held(say(LONG), gate, 2), say("after")], repeat=True)
+    async with place(tmp_path / "h", model, messages={"queue": {"mode": "followup"}}) as here:
+        await here.call("chat.send", sessionKey="main", message="first", idempotencyKey="k1")
+        await gathered(here.link, lambda f: f["event"] == "chat")
+        file = {"fileName": "a.txt", "content": "YQ=="}
+        params = {"message": "then this", "idempotencyKey": "k2", "attachments": [file]}
+        await here.call("chat.send", sessionKey="main", **params)
+        (waiting,) = (await here.call("chat.history", sessionKey="main"))["queued"]
+        gate.open()
+        await until_over(here.link, "k2")
+        assert "queued" not in await here.call("chat.history", sessionKey="main")
+    assert (waiting["runId"], waiting["text"], waiting["files"]) == ("k2", "then this", 1) and waiting["at"] > 0

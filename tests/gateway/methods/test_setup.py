@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from aiohttp import web
+
 from gateway.whole import place
 from palinurus.config.load import load
 from palinurus.gateway.rpc import READ, RpcError
@@ -27,7 +29,7 @@ async def test_a_new_install_is_told_apart_from_one_with_a_model(tmp_path: Path)
                 raise AssertionError("a reader may not set up")
     async with place(tmp_path / "b") as here:
         known = await here.call("setup.status")
-    assert fresh["needed"] and fresh["model"] == "builtin/demo" and Path(fresh["workspace"]).is_absolute()
+    assert fresh["needed"] and fresh["model"] == "builtin/demo" and fresh["workspace"].startswith(("/", "~/"))
     assert not known["needed"] and known["model"] == "fake/m"
     first = fresh["providers"][0]
     assert first["id"] == "anthropic" and first["source"] == "" and first["models"][0]["name"]
@@ -52,6 +54,22 @@ async def test_a_key_is_tried_where_it_would_be_used_and_then_written(tmp_path: 
     assert made.providers["anthropic"].api_key.reveal() == KEY and made.providers["anthropic"].base_url == base
     assert made.agents["main"].model == right["model"] and made.agents["main"].workspace.endswith("/elsewhere")
     assert (home / "palinurus.json").stat().st_mode & 0o077 == 0
+
+
+async def test_models_on_this_machine_are_found(tmp_path: Path) -> None:
+    async def tags(request: web.BaseRequest) -> web.Response:
+        return web.json_response({"models": [{"name": "qwen3:8b"}, {"name": "gemma4"}]})
+
+    runner = web.ServerRunner(web.Server(tags))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with place(tmp_path / "h", models={"providers": {"ollama": {"baseUrl": base}}}, agents={}) as here:
+        found = await here.call("setup.status")
+        await here.call("setup.apply", provider="ollama", model="gemma4")
+    await runner.cleanup()
+    assert found["local"]["models"] == ["qwen3:8b", "gemma4"]
+    assert load(str(tmp_path / "h"), {}).settings.agents["main"].model == "ollama/gemma4"
 
 
 async def test_a_server_is_asked_what_it_has(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Cron extends Page {
         <button type="button" class="plain" @click=${() => void this.act("cron.run", { id: job.id, mode: "force" }, "Started")}>Run now</button>
         <button type="button" class="plain" @click=${() => void this.act("cron.update", { id: job.id, patch: { enabled: !job.enabled } }, "Saved")}>${job.enabled ? "Pause" : "Resume"}</button>
         <button type="button" class="ghost icon-only" aria-label="Delete ${job.name}" title="Delete" @click=${() => confirm(`Delete “${job.name}”?`) && void this.act("cron.remove", { id: job.id }, "Deleted")}>${icon("trash")}</button></li>`)}</ul>` : empty("Nothing is scheduled", "Tell the agent: “remind me every morning at eight …”.")}
-      ${d.runs.length ? html`<section><h2>Past runs</h2><ul class="rows">${d.runs.map((run: Payload) => html`<li><b>${run.jobName ?? run.jobId}</b><span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul></section>` : nothing}`;
+      ${d.runs.length ? html`<section><h2>Past runs</h2><ul class="rows">${d.runs.map((run: Payload) => html`<li>${run.sessionKey ? html`<a href="/chat/${encodeURIComponent(run.sessionKey)}" @click=${(e: Event) => { e.preventDefault(); store.go("chat", run.sessionKey); }}>${run.jobName ?? run.jobId}</a>` : html`<b>${run.jobName ?? run.jobId}</b>`}<span class="dim">${moment(run.runAtMs ?? run.ts)}</span><span class="tag ${run.status === "ok" ? "good" : ""}">${run.status}</span><span class="dim grow">${run.summary ?? ""}</span></li>`)}</ul></section>` : nothing}`;
   }
 }
 customElements.define("pal-cron", Cron);

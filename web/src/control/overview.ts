@@ -44,7 +44,7 @@ class Overview extends Page {
       <div class="tiles">
       ${tile("Gateway", d.health?.ok === false ? "Not well" : "Running", `version ${store.client.hello?.server?.version ?? "?"}, up ${took(up)}`)}
       ${tile("Queue", busy.length - waiting, `running, ${waiting} waiting`)}
-      ${tile("Sessions", d.health?.sessions?.count ?? store.sessions.length, `${(d.health?.agents ?? []).length || 1} agent${(d.health?.agents ?? []).length > 1 ? "s" : ""}`)}
+      ${tile("Sessions", Math.max(d.health?.sessions?.count ?? 0, store.sessions.length), `${(d.health?.agents ?? []).length || 1} agent${(d.health?.agents ?? []).length > 1 ? "s" : ""}`)}
       ${tile("Last day", today ? money(today.totalCost) : "$0", today ? `${count(today.totalTokens)} tokens` : "nothing spent")}
       ${tile("14 days", money(d.cost?.totals?.totalCost), `${count(d.cost?.totals?.totalTokens)} tokens`)}</div>
       ${d.cost?.daily?.some((day: Payload) => day.totalTokens || day.totalCost) ? this.chart(d.cost.daily) : nothing}

@@ -14,9 +14,10 @@ import logging
 import os
 import random
 import re
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 
@@ -102,7 +103,7 @@ class Telegram(Basic):
             connect_timeout=10,
             pool_timeout=10,
             proxy=kit.text("proxy") or None,
-            httpx_kwargs={"verify": httpx.create_ssl_context()},  # made once, however often we connect
+            httpx_kwargs={"verify": _authorities()},
         )
         self._bot = Client(token.reveal(), f"{root}/bot", f"{root}/file/bot", self._request, self._request)
         self._out = Outbound(self._bot, kit, self._chat, self._migrated)
@@ -370,6 +371,12 @@ class Telegram(Basic):
             log.info("telegram %s: the group %s is now the supergroup %s", self._kit.account, old, new)
             self._moved[old] = new
             await self._kit.memo.put("moved", json.dumps(self._moved).encode())
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Whom we believe who Telegram is. Made once: reading all of them takes as long as a hundred messages."""
+    return httpx.create_ssl_context()
 
 
 def _listed(name: str) -> str:

@@ -65,7 +65,7 @@ class ToolContext(Protocol):
 
     @property
     def item(self) -> str:
-        """The message this turn answers, by its id in the inbox: the same when a run is taken up again after a crash."""
+        """The inbox id of the message this turn answers: the same when a run is taken up again after a crash."""
         ...
 
     @property

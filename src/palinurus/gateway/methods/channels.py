@@ -11,8 +11,9 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config.channels import AccountSettings
+from palinurus.core.types.channel import NotSent
 from palinurus.core.types.inbound import Target
-from palinurus.errors import NotFound
+from palinurus.errors import BadRequest, NotFound
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.lines import Chats, Line
@@ -20,6 +21,7 @@ from palinurus.inbox.pairing import VALID, Asking, Paired, client_id
 
 WAIT = 10.0  # seconds for a receipt
 _CONNECTED = ("ready",)
+_ALSO = (("target", "to"), ("threadId", "thread"))  # two spellings of the same
 
 
 class Status(Params, frozen=True):
@@ -40,6 +42,16 @@ class Send(Params, frozen=True):
     idempotency_key: Word
     account_id: Word = "default"
     thread_id: str = ""
+
+
+class Action(Params, frozen=True):
+    """`params` are the arguments of the message tool."""
+
+    action: Word
+    params: dict[str, Any]
+    channel: Word
+    idempotency_key: Word
+    account_id: Word = "default"
 
 
 class Listed(Params, frozen=True):
@@ -140,6 +152,30 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
     return {"runId": done.id, "messageId": done.receipt, "channel": asked.channel, **msgspec.to_builtins(done)}
 
 
+async def action(call: Call, asked: Action) -> dict[str, Any]:
+    """What the message tool can do, for a person: send (one per idempotency key), react, edit, delete, pin, …"""
+    params = asked.params
+    to, thread = (str(params.get(name) or params.get(also) or "") for name, also in _ALSO)
+    if not to:
+        raise RpcError("params.target is missing: which chat?")
+    if asked.action == "send":
+        words = str(params.get("message") or "")
+        if not words.strip():
+            raise RpcError("params.message is missing")
+        return await send(call, Send(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread))
+    target = Target(asked.channel, to, asked.account_id, thread)
+    done = await _found(_chats(call).lines.act(target, asked.action, params))
+    if isinstance(done, NotSent):
+        raise RpcError(done.reason, code="UNAVAILABLE")
+    return {
+        "ok": True,
+        "action": asked.action,
+        "channel": asked.channel,
+        "messageId": done.message_id,
+        "data": done.data,
+    }
+
+
 async def pairing_list(call: Call, asked: Listed) -> dict[str, Any]:
     """Who waits to be let in, and who was."""
     pairing = _chats(call).pairing
@@ -198,7 +234,7 @@ def _chats(call: Call) -> Chats:
 async def _found(work: Any) -> Any:
     try:
         return await work
-    except NotFound as exc:
+    except (NotFound, BadRequest) as exc:
         raise RpcError(exc.message) from None
 
 
@@ -208,6 +244,7 @@ METHODS: tuple[Method, ...] = (
     Method("channels.stop", ADMIN, Which, stop),
     Method("channels.logout", ADMIN, Which, logout),
     Method("send", WRITE, Send, send),
+    Method("message.action", WRITE, Action, action),
     Method("pairing.list", PAIRING, Listed, pairing_list),
     Method("pairing.approve", PAIRING, Code, approve),
     Method("pairing.reject", PAIRING, Code, reject),

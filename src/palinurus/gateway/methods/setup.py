@@ -21,6 +21,7 @@ from palinurus.config.rewrite import digest
 from palinurus.config.settings import Settings
 from palinurus.core.types.messages import User
 from palinurus.core.types.model import Done, Failed, Failure, Prompt, Request
+from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -63,11 +64,16 @@ async def status(call: Call, asked: Nothing) -> dict[str, Any]:
     return {
         "needed": found.ref == DEMO and not agent.model,
         "model": str(found.ref),
-        "workspace": agent.workspace,
+        "workspace": _short(agent.workspace, desk.environ.get("HOME", "").rstrip("/")),
         "reload": desk.settings.gateway.reload,
         "providers": _providers(desk),
         "local": {"provider": LOCAL, "name": vendor.name if vendor else LOCAL, "models": list(running)},
     }
+
+
+def _short(path: str, home: str) -> str:
+    """As people write it."""
+    return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
 
 def _providers(desk: Desk) -> list[dict[str, Any]]:
@@ -111,21 +117,29 @@ async def apply(call: Call, asked: Choice) -> dict[str, Any]:
 
 async def _change(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
     """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
-    if "\0" in asked.workspace:
-        raise RpcError("that cannot be the name of a folder")
     if asked.base_url and _host(asked.base_url) is None:
         raise RpcError("an address looks like http://127.0.0.1:8080/v1")
     ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
     change: dict[str, Any] = {"agents": {"defaults": {"model": ref}}}
-    if asked.workspace.strip():
-        wanted = paths.expand(asked.workspace.strip(), desk.environ, desk.settings.home)
-        if wanted != desk.settings.agents[desk.settings.default_agent].workspace:
-            change["agents"]["defaults"]["workspace"] = wanted
+    wanted = _workspace(desk, asked.workspace.strip())
+    if wanted != desk.settings.agents[desk.settings.default_agent].workspace:
+        change["agents"]["defaults"]["workspace"] = wanted
     if entry:
         change["models"] = {"providers": {ref.partition("/")[0]: entry}}
     return ref, change
+
+
+def _workspace(desk: Desk, text: str) -> str:
+    """The folder that somebody wrote; "" is the one there is."""
+    if "\0" in text:
+        raise RpcError("that cannot be the name of a folder")
+    try:
+        now = desk.settings.agents[desk.settings.default_agent].workspace
+        return paths.expand(text, desk.environ, desk.settings.home) if text else now
+    except PalinurusError as exc:  # nobody knows where ~ is
+        raise RpcError(exc.message) from None
 
 
 def _host(address: str) -> str | None:
@@ -219,5 +233,5 @@ def _laid(under: Any, over: Any) -> Any:
 METHODS: tuple[Method, ...] = (
     Method("setup.status", ADMIN, Nothing, status),
     Method("setup.try", ADMIN, Choice, attempt),
-    Method("setup.apply", ADMIN, Choice, apply),
+    Method("setup.apply", ADMIN, Choice, apply, write=True),
 )

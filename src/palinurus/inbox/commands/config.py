@@ -6,12 +6,11 @@ import asyncio
 from typing import Any
 
 import msgspec
-import pyjson5
 
+from palinurus.config import relaxed
 from palinurus.config.check import accepts, describe
 from palinurus.config.explain import effective, explain, resolve_key
 from palinurus.config.keypath import Path, get, has, parse, show
-from palinurus.config.lines import MAX_DEPTH
 from palinurus.config.load import load
 from palinurus.config.patch import Patched, set_key, unset_key
 from palinurus.config.secrets import mask
@@ -80,8 +79,8 @@ def _told(done: Patched, what: str) -> str:
 def _value(text: str, path: Path) -> Any:
     """JSON5 if it is and the schema takes it, else the text itself."""
     try:
-        value = pyjson5.decode(text, MAX_DEPTH)
-    except (pyjson5.Json5Exception, ValueError, RecursionError):
+        value = relaxed.decode(text)
+    except ValueError:
         return text
     kind = describe(path)
     return text if kind is not None and not accepts(kind, value) and accepts(kind, text) else value

@@ -273,8 +273,8 @@ class InboxSuite:
                 await store.delivered(row.id, "r", 5000)
             await store.post([part("p1", of="p1")])
         assert seen == ["p1", "p2"] and await store.reply("p3") is None
-        row = await store.reply("p1")
-        assert row is not None and (row.state, row.receipt) == ("sent", "r")
+        sent = await store.reply("p1")
+        assert sent is not None and (sent.state, sent.receipt) == ("sent", "r")
 
     async def test_settle_happens_once(self, store: Store) -> None:
         held = await self.held(store)

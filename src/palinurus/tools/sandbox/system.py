@@ -10,6 +10,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from functools import cache
 from typing import TypeAlias
 
 PROGRAMS = (
@@ -35,8 +36,11 @@ _MAX_PIECES = 2000
 Judge: TypeAlias = Callable[["os.DirEntry[str]"], bool]
 
 
+@cache
 def readable() -> tuple[str, ...]:
-    """The paths every command may read: programs, libraries, harmless configuration, our own interpreter."""
+    """The paths every command may read: programs, libraries, harmless configuration, our own interpreter.
+
+    Looked up once per process: all of /etc is walked for it."""
     own = (sys.base_prefix, sys.prefix, os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)))))
     found = [path for path in (*PROGRAMS, *KERNEL) if os.path.exists(path)]
     found += [*without("/etc", _secret), *own]

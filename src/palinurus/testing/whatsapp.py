@@ -1,0 +1,238 @@
+"""WhatsApp with people, behind the port of our client: neonize's Go part speaks to the real servers only, so the fake
+stands in its place. What people say while nobody is connected waits, and is told once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from palinurus.channels.whatsapp.channel import WhatsApp
+from palinurus.channels.whatsapp.port import Away, Came, Code, Event, Media, Out, Post, Quoted, Ready, Refused
+from palinurus.core.types.channel import Channel, Trouble
+from palinurus.testing.platform import Shown, kit
+
+OURS = "4915550000001@s.whatsapp.net"
+LID = "900001@lid"
+HUMAN = "4915551111111@s.whatsapp.net"
+GROUP = "120363000000000001@g.us"
+START = 1_700_000_000_000
+# What whatsmeow says to each trouble.
+FAULTS: dict[str, str] = {
+    "down": "websocket not connected",
+    "limited": "server returned error 429: rate-overlimit",
+    "media": "upload: failed to upload media",
+    "signed_out": "the store doesn't contain a device JID",
+    "blocked": "server returned error 405",
+    "gone": "no LID found for 49@s.whatsapp.net from server",
+    "long": "message too long",
+    "refused": "server returned error 406",
+}
+
+
+class FakeWhatsApp:
+    """Implements `Platform`."""
+
+    name = "whatsapp"
+    groups = True
+    troubles: ClassVar[tuple[Trouble, ...]] = (
+        "down", "cut", "limited", "media", "signed_out", "blocked", "gone", "long", "refused",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.linked = True
+        self.files: dict[str, bytes] = {}
+        self.seen: list[dict[str, Any]] = []
+        self.calls: list[tuple[Any, ...]] = []  # typing, react, read
+        self.faults: list[Trouble] = []
+        self.up = True
+        self._waiting: list[Came] = []
+        self._client: FakeClient | None = None
+        self._count = 0
+        self._people: dict[str, str] = {"human": HUMAN}
+
+    async def __aenter__(self) -> FakeWhatsApp:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.up = False
+
+    @property
+    def section(self) -> dict[str, Any]:
+        return {}
+
+    def client(self) -> FakeClient:
+        """A new client, as after a start of the program."""
+        return FakeClient(self)
+
+    def channel(self, folder: str) -> Channel:
+        return WhatsApp(kit("whatsapp", folder, self.section), self.client())
+
+    # --- people
+
+    def person(self, name: str = "") -> str:
+        made = f"49155522222{len(self._people):02}@s.whatsapp.net"
+        return self._people.setdefault(name or "human", made)
+
+    async def say(
+        self,
+        text: str,
+        *,
+        chat: str = "",
+        sender: str = "",
+        event: str = "",
+        mention: bool = False,
+        times: int = 1,
+        **more: Any,
+    ) -> str:
+        """`more` are further fields of the message."""
+        self._count += 1
+        who, ident = self.person(sender), event or f"3EB0{self._count:08X}"
+        words = f"@{LID.partition('@')[0]} {text}" if mention else text
+        made = Came(ident, GROUP if chat == "group" else who, who, words, START + self._count, (f"{who[:13]}0@lid",))
+        made = made._replace(name=(sender or "human").title(), group=chat == "group")
+        made = made._replace(mentions=(LID,) if mention else (), **more)
+        self._waiting += [made] * times
+        self.tell()
+        return ident
+
+    def tell(self) -> None:
+        """Everything that waits, to whoever is connected."""
+        if self._client is not None and self.up and self.linked:
+            for one in self._waiting:
+                self._client.hear(one)
+            self._waiting.clear()
+
+    def shown(self, chat: str = "") -> list[Shown]:
+        where = GROUP if chat == "group" else self.person(chat)
+        return [
+            Shown(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
+            for one in self.seen
+            if one["to"] == where
+        ]
+
+    async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
+        raise NotImplementedError("linked devices have no buttons")
+
+    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+        self.faults += [trouble] * times
+
+    async def cut(self) -> None:
+        self.up = False
+        if self._client is not None:
+            self._client.hear(Away("the connection to WhatsApp broke"))
+
+    async def mend(self) -> None:
+        self.up = True
+        if self._client is not None:
+            self._client.hear(Ready((OURS, LID), "Pal"))
+            self.tell()
+
+    def unlink(self) -> None:
+        """The phone's owner takes us off the list of devices."""
+        self.linked = False
+        if self._client is not None:
+            self._client.hear(Out("the phone has unlinked us"))
+
+    def scan(self) -> None:
+        """Somebody reads the code with the phone."""
+        self.linked = True
+        if self._client is not None:
+            self._client.hear(Ready((OURS, LID), "Pal"))
+
+    # --- the servers
+
+    def connected(self, client: FakeClient) -> None:
+        self._client = client
+        if not self.linked:
+            client.hear(Code("2@abc,def"))
+        elif self.up:
+            client.hear(Ready((OURS, LID), "Pal"))
+            self.tell()
+
+    def gone(self, client: FakeClient) -> None:
+        if self._client is client:
+            self._client = None
+
+    def post(self, to: str, post: Post) -> str:
+        if not self.up:
+            raise Refused("websocket not connected")
+        fault = self.faults.pop(0) if self.faults else ""
+        if fault in FAULTS:
+            raise Refused(FAULTS[fault], sending=True)
+        self._count += 1
+        ident = f"3EB0F{self._count:07X}"
+        media = [post.file.name] if post.file else []
+        quote = post.quoted.id if post.quoted else ""
+        self.seen.append({"id": ident, "to": to, "text": post.text, "media": media, "quote": quote, "post": post})
+        if fault == "cut":
+            raise Refused("timed out waiting for message send response", sending=True)
+        return ident
+
+
+class FakeClient:
+    """Implements `channels.whatsapp.port.Client`."""
+
+    def __init__(self, people: FakeWhatsApp) -> None:
+        self._people = people
+        self._hear: Callable[[Event], None] | None = None
+
+    def hear(self, event: Event) -> None:
+        if self._hear is not None:
+            self._hear(event)
+
+    async def start(self, hear: Callable[[Event], None]) -> None:
+        self._hear = hear
+        self._people.connected(self)
+
+    async def stop(self) -> None:
+        self._hear = None
+        self._people.gone(self)
+
+    async def send(self, to: str, post: Post) -> str:
+        return self._people.post(to, post)
+
+    async def edit(self, to: str, ident: str, text: str) -> None:
+        self._one(ident)["text"] = text
+
+    async def delete(self, to: str, ident: str) -> None:
+        self._people.seen.remove(self._one(ident))
+
+    async def react(self, to: str, sender: str, ident: str, emoji: str) -> None:
+        self._people.calls.append(("react", to, sender, ident, emoji))
+
+    async def typing(self, to: str) -> None:
+        self._people.calls.append(("typing", to))
+
+    async def read(self, to: str, sender: str, ident: str) -> None:
+        self._people.calls.append(("read", to, sender, ident))
+
+    async def fetch(self, media: Media) -> bytes:
+        if media.raw not in self._people.files:
+            raise Refused("download failed with status code 410")
+        return self._people.files[media.raw]
+
+    async def title(self, group: str) -> str:
+        return "The group"
+
+    async def logout(self) -> None:
+        self._people.linked = False
+
+    def _one(self, ident: str) -> dict[str, Any]:
+        found = next((one for one in self._people.seen if one["id"] == ident), None)
+        if found is None:
+            raise Refused("server returned error 404")
+        return found
+
+
+def quoted(ident: str, text: str = "", sender: str = "") -> Quoted:
+    """A message of ours, or of `sender`, that somebody answers."""
+    return Quoted(ident, sender or OURS, text)
+
+
+def _read(text: str) -> str:
+    """What a phone shows: formatting without its marks, where they are such."""
+    for mark in ("*", "_", "~", "`"):
+        parts = text.split(mark)
+        text = "".join(parts) if len(parts) % 2 and "**" not in text else text
+    return text

@@ -1,0 +1,92 @@
+"""A sign-in while the program runs, as the web page and the agent see it; a fake phone reads the code."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.scene import until
+from channels.whatsapp.test_channel import running
+from gateway.host import TOKEN
+from gateway.whole import Place
+from palinurus.app.signin import SignIns
+from palinurus.channels.whatsapp import login
+from palinurus.errors import BadRequest
+from palinurus.gateway.server import Gateway
+from palinurus.testing.client import knock
+from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.testing.whatsapp import FakeWhatsApp
+
+PNG = "data:image/png;base64,aGVsbG8="
+
+
+def drawn(code: str) -> login.Picture:
+    picture = login.Picture(code)
+    picture.url = PNG
+    return picture
+
+
+@asynccontextmanager
+async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel) -> AsyncIterator[Place]:
+    async def enter(kit: Any, show: Any) -> str:
+        return await login.login(people.client(), drawn, show)
+
+    async with running(root, model, people) as app:
+        signins = app.desk.chats.signins if app.desk.chats else None
+        assert isinstance(signins, SignIns)
+        signins._enter = lambda channel: enter
+        server = Gateway(app, app.clock, TOKEN)
+        await server.start("127.0.0.1", 0)
+        try:
+            async with knock(server.port, app.clock, token=TOKEN) as link:
+                yield Place(app, server, link)
+        finally:
+            await server.stop()
+
+
+async def test_the_page_shows_the_code_and_hears_when_it_was_read(tmp_path: Path) -> None:
+    people = FakeWhatsApp()
+    people.linked = False
+    async with place(tmp_path, people, ScriptedModel([])) as here:
+        await until(lambda: here.app.channels["whatsapp"].status().state == "signed_out")
+        assert "no sign-in was begun" in (await here.refused("web.login.wait")).message
+        begun = await here.call("web.login.start")
+        assert begun["qrDataUrl"] == PNG and begun["connected"] is False
+        assert (await here.call("web.login.start"))["qrDataUrl"] == PNG  # the same one
+        assert (await here.call("web.login.wait", timeoutMs=10))["connected"] is False
+        people.scan()
+        assert (await here.call("web.login.wait"))["connected"] is True
+        await until(lambda: here.app.channels["whatsapp"].status().state == "ready")
+
+
+@pytest.mark.seed(277)
+async def test_the_agent_shows_the_code_to_its_owner_and_to_nobody_else(tmp_path: Path) -> None:
+    people = FakeWhatsApp()
+    model = ScriptedModel([calls(("whatsapp_login", {"action": "start"})), say("Linked.")], repeat=True)
+    async with place(tmp_path, people, model) as here:
+        tool = here.app.desk.tools["whatsapp_login"]
+        assert tool.owner
+        await people.say("link it")
+        await until(lambda: len(model.requests) >= 2)
+        assert "whatsapp is signed in" in str(model.requests[1].messages[-1].text)
+        offered = [spec.name for spec in model.requests[0].tools]
+        assert "whatsapp_login" in offered
+
+
+async def test_what_cannot_sign_in_is_told(tmp_path: Path) -> None:
+    people = FakeWhatsApp()
+    async with place(tmp_path, people, ScriptedModel([])) as here:
+        signins = here.app.signins
+        with pytest.raises(BadRequest, match="no sign-in of its own"):
+            await signins.start("telegram", "default", 1)
+
+        async def broken(kit: Any, show: Any) -> str:
+            return "nobody read the code in time"
+
+        signins._enter = lambda channel: broken
+        assert (await here.call("web.login.start"))["message"] == "nobody read the code in time"
+        await until(lambda: here.app.channels["whatsapp"].status().state == "ready")  # the channel goes on
