@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from channels.scene import until
+from channels.scene import texts, until
 from channels.whatsapp.test_channel import running
 from gateway.host import TOKEN
 from gateway.whole import Place
@@ -19,7 +19,7 @@ from palinurus.errors import BadRequest
 from palinurus.gateway.server import Gateway
 from palinurus.testing.client import knock
 from palinurus.testing.model import ScriptedModel, calls, say
-from palinurus.testing.whatsapp import FakeWhatsApp
+from palinurus.testing.whatsapp import HUMAN, FakeWhatsApp
 
 PNG = "data:image/png;base64,aGVsbG8="
 
@@ -31,11 +31,11 @@ def drawn(code: str) -> login.Picture:
 
 
 @asynccontextmanager
-async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel) -> AsyncIterator[Place]:
+async def place(root: Path, people: FakeWhatsApp, model: ScriptedModel, **own: Any) -> AsyncIterator[Place]:
     async def enter(kit: Any, show: Any) -> str:
         return await login.login(people.client(), drawn, show)
 
-    async with running(root, model, people) as app:
+    async with running(root, model, people, **own) as app:
         signins = app.desk.chats.signins if app.desk.chats else None
         assert isinstance(signins, SignIns)
         signins._enter = lambda channel: enter
@@ -64,17 +64,18 @@ async def test_the_page_shows_the_code_and_hears_when_it_was_read(tmp_path: Path
 
 
 @pytest.mark.seed(277)
-async def test_the_agent_shows_the_code_to_its_owner_and_to_nobody_else(tmp_path: Path) -> None:
+async def test_the_tool_is_for_the_owner_and_for_nobody_else(tmp_path: Path) -> None:
     people = FakeWhatsApp()
-    model = ScriptedModel([calls(("whatsapp_login", {"action": "start"})), say("Linked.")], repeat=True)
-    async with place(tmp_path, people, model) as here:
-        tool = here.app.desk.tools["whatsapp_login"]
-        assert tool.owner
+    ann = people.person("ann")
+    model = ScriptedModel([calls(("whatsapp_login", {"action": "start"})), say("Linked."), say("Hello Ann.")])
+    async with place(tmp_path, people, model, allowFrom=[HUMAN, ann]):
         await people.say("link it")
-        await until(lambda: len(model.requests) >= 2)
+        await until(lambda: texts(people)[-1:] == ["Linked."])
         assert "whatsapp is signed in" in str(model.requests[1].messages[-1].text)
-        offered = [spec.name for spec in model.requests[0].tools]
-        assert "whatsapp_login" in offered
+        await people.say("hi", sender="ann")
+        await until(lambda: texts(people, "ann") == ["Hello Ann."])
+    offered = [{spec.name for spec in request.tools} for request in model.requests]
+    assert "whatsapp_login" in offered[0] and offered[2] and "whatsapp_login" not in offered[2]
 
 
 async def test_what_cannot_sign_in_is_told(tmp_path: Path) -> None:

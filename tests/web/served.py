@@ -24,6 +24,10 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--in-process-gpu",  # few processes: starting them is what takes long
+    "--renderer-process-limit=1",
+    "--disable-features=IsolateOrigins,site-per-process",
+    "--disable-site-isolation-trials",
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-extensions",

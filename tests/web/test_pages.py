@@ -26,8 +26,9 @@ async def turn(page: Any, view: str) -> None:
 
 async def serious(page: Any, where: str, rules: str = "") -> list[str]:
     """What axe finds in a part of the page; `rules`: only these."""
-    only = f", runOnly: ['{rules}']" if rules else ""
-    found = await page.evaluate(f"axe.run('{where}', {{ resultTypes: ['violations']{only} }})")
+    options = {"resultTypes": ["violations"], "preload": False, "iframes": False}
+    options |= {"runOnly": [rules]} if rules else {}
+    found = await page.evaluate("([where, options]) => axe.run(where, options)", [where, options])
     return [
         f"{page.url} {v['id']}: {v['nodes'][0]['html'][:200]}"
         for v in found["violations"]

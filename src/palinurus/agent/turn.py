@@ -32,7 +32,7 @@ from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import AgentEnd, Event, MessageEnd
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
+from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
 from palinurus.core.types.model import Failure, Model
 from palinurus.core.types.outbound import Reply, Show, Speaker
 from palinurus.core.types.usage import Usage
@@ -115,8 +115,8 @@ class Turns:
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
         end: AgentEnd | None = None
         try:
-            for said in (*_done(plan), *(m for m in plan.earlier if m != prepared.finished)):
-                speaker.feed(MessageEnd(said))
+            for message in _before(plan, prepared.finished):
+                speaker.feed(MessageEnd(message))
             if prepared.finished is not None:
                 end = AgentEnd(plan.earlier or (prepared.finished,), "stop", Usage(), ended=s.clock.now())
                 speaker.feed(end)
@@ -206,11 +206,11 @@ class Turns:
             audience.show(end)
 
 
-def _done(plan: RunPlan) -> list[ToolResult]:
-    """What tools did in this very turn before a crash: what the message tool has said is not said again."""
+def _before(plan: RunPlan, finished: Assistant | None) -> list[Message]:
+    """What tools did and the model said in this very turn before a crash, without the answer that ended it."""
     since = max((at for at, m in enumerate(plan.history) if isinstance(m, User)), default=-1)
     after = plan.history[since + 1 :] if plan.earlier else ()
-    return [m for m in after if isinstance(m, ToolResult)]
+    return [*(m for m in after if isinstance(m, ToolResult)), *(m for m in plan.earlier if m != finished)]
 
 
 def _row(prepared: Prepared) -> SessionRow:

@@ -1,0 +1,327 @@
+"""One mailbox: new mail is handed in and then marked as read, replies go out in their thread.
+
+Where we are in the mailbox (UIDVALIDITY and the next UID) is kept only as far as all before it is on our disk; what a
+crash leaves in between is fetched again, and is one turn. A reply has the same Message-ID however often it is tried,
+so it can be looked for among the mails that were sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from palinurus.channels.backoff import Backoff
+from palinurus.channels.basic import Basic
+from palinurus.channels.email import outbound
+from palinurus.channels.email.inbound import ADDRESS, ID, STRANGE, UNVERIFIED, Heard, Me, Piece, read
+from palinurus.channels.email.wire import BROKEN, Imap, Line, Opened, Server, SignedOut, Tls
+from palinurus.channels.files import brought
+from palinurus.channels.kit import File, Kit
+from palinurus.channels.patience import Hands, handed
+from palinurus.config.secrets import Secret
+from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.outbound import Reply
+from palinurus.core.untrusted import label
+from palinurus.errors import ConfigError, PalinurusError, Problem
+
+log = logging.getLogger(__name__)
+
+MEDIA = 15 << 20  # bytes of files on one mail; many servers take 25 MB, and encoding adds a third
+IDLE = 540.0  # seconds: routers forget connections that are silent for longer
+POLL = 60.0  # seconds between looks where the server does not tell us
+AHEAD = 200  # mails in hand at once
+HEAD = 1 << 20  # bytes of a mail besides its files
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+_PORTS: dict[tuple[str, Tls], int] = {
+    ("imap", "on"): 993, ("imap", "starttls"): 143, ("imap", "off"): 143,
+    ("smtp", "on"): 465, ("smtp", "starttls"): 587, ("smtp", "off"): 25,
+}  # fmt: skip
+_HINT = "nobody is verified: set authservId to the name your mail server writes into Authentication-Results"
+_SIGN_IN = "the mail server does not take the password; set a new one (many need an app password)"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Up to where all mail is on our disk. `at`: when that was written."""
+
+    validity: int
+    next: int
+    at: int = 0
+
+
+class Threaded(msgspec.Struct, frozen=True):
+    """What an answer in a thread needs to know."""
+
+    subject: str
+    references: tuple[str, ...]
+
+
+class Mail(NamedTuple):
+    """A mail on its way in. `cut`: there was more than we read."""
+
+    number: int
+    heard: Heard
+    cut: bool
+
+
+def make(kit: Kit) -> Email:
+    """Raises ConfigError without an address and servers, and where a password would travel readable."""
+    address = kit.text("address").lower()
+    if "@" not in address:
+        raise ConfigError((Problem("channels.email.address", "is missing", hint='e.g. "agent@example.org"'),))
+    return Email(kit, address, _server(kit, "imap", address), _server(kit, "smtp", address))
+
+
+def _server(kit: Kit, which: str, address: str) -> Server:
+    written, path = kit.own.get(which), f"channels.email.{which}"
+    own: dict[str, Any] = written if isinstance(written, dict) else {}
+    host, password = own.get("host") or kit.text(f"{which}Host"), own.get("password", kit.own.get("password"))
+    if not isinstance(host, str) or not host:
+        raise ConfigError((Problem(f"{path}.host", "is missing"),))
+    tls = cast("Tls", {True: "on", None: "on", False: "off", "starttls": "starttls"}.get(own.get("tls"), "on"))
+    if tls == "off" and host not in _LOCAL:
+        raise ConfigError((Problem(f"{path}.tls", "without it the password can be read on the way"),))
+    if not isinstance(password, str | Secret) or not password:
+        raise ConfigError((Problem(f"{path}.password", "is missing", hint="set it, best as ${NAME}"),))
+    port = own.get("port")
+    return Server(
+        host,
+        port if isinstance(port, int) else _PORTS[which, tls],
+        tls,
+        str(own.get("username") or address),
+        password if isinstance(password, Secret) else Secret(password),
+        str(own.get("tlsCaFile") or ""),
+    )
+
+
+class Email(Basic):
+    """Implements `Channel`."""
+
+    name = "email"
+    abilities = Abilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
+
+    def __init__(self, kit: Kit, address: str, imap: Server, smtp: Server) -> None:
+        super().__init__()
+        self._kit = kit
+        self._address = address
+        self._imap, self._smtp = imap, smtp
+        also = kit.own.get("aliases")
+        others = frozenset(str(one).lower() for one in also) if isinstance(also, list) else frozenset[str]()
+        self._me = Me(others | {address}, kit.text("authservId"), kit.account)
+        self._folder = kit.text("folder", "INBOX")
+        poll = kit.own.get("pollSeconds")
+        self._poll = float(poll) if isinstance(poll, int | float) and poll > 0 else POLL
+        self._line: Line | None = None
+        self._place = Place(0, 0)
+        self._next = 0  # the first mail that is not in hand
+        self._undone: set[int] = set()
+        self._room = asyncio.Event()
+        self._sending = ThreadPoolExecutor(2, "smtp")
+
+    # receiving
+
+    async def run(self, submit: Submit) -> None:
+        backoff, hands = Backoff(), Hands(partial(self._take, submit), self._full, AHEAD + 1)
+        try:
+            while True:
+                line = self._line = Line(self._imap)
+                try:
+                    await line.call(Imap.connect)
+                    await self._reading(line, hands, backoff)
+                except SignedOut:
+                    self.became("signed_out", _SIGN_IN)
+                    return
+                except BROKEN as exc:
+                    self.became("reconnecting", f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
+                    log.info("email %s: %s; again soon", self._kit.account, exc)
+                finally:
+                    self._line = None
+                    line.close()
+                await self._kit.clock.sleep(backoff.wait())
+        finally:
+            await hands.close()
+            self._undone.clear()
+            self._place = Place(0, 0)  # whoever begins again begins with what is on disk
+
+    async def _reading(self, line: Line, hands: Hands[Mail], backoff: Backoff) -> None:
+        opened = await line.call(lambda imap: imap.select(self._folder))
+        await self._begin(line, opened, hands)
+        self.became("ready", "" if self._me.server else _HINT, me=self._address)
+        backoff.reset()
+        while True:
+            for number in await line.call(partial(Imap.newer, first=self._next)):
+                await self._fetched(line, number, hands)
+            if opened.idle:
+                await line.idle(IDLE)
+            else:
+                await self._kit.clock.sleep(self._poll)
+
+    async def _begin(self, line: Line, opened: Opened, hands: Hands[Mail]) -> None:
+        """Go on where we were; the first time with what comes from now on."""
+        if self._place.validity == opened.validity:
+            return  # what is in hand goes on
+        kept = await self._kit.memo.get("place")
+        place = msgspec.json.decode(kept, type=Place) if kept else Place(0, 0)
+        if place.validity == opened.validity:
+            self._place, self._next = place, place.next
+            return
+        # Numbers of another time mean nothing: what nobody has seen since then is looked at again.
+        missed = await line.call(lambda imap: imap.unseen(place.at)) if place.validity else []
+        self._undone.clear()
+        self._place, self._next = Place(opened.validity, 0), opened.next
+        for number in missed:
+            await self._fetched(line, number, hands)
+        await self._keep()
+
+    async def _fetched(self, line: Line, number: int, hands: Hands[Mail]) -> None:
+        while len(self._undone) >= AHEAD:
+            self._room.clear()
+            await self._room.wait()
+        most = self._kit.settings.media * 4 // 3 + HEAD
+        raw, size = await line.call(lambda imap: imap.fetch(number, most))
+        self._undone.add(number)
+        self._next = max(self._next, number + 1)
+        heard = await asyncio.to_thread(self._read, raw, number) if raw else "it is gone"
+        if isinstance(heard, Heard) and self._forged(heard):
+            heard = "its sender may be forged, and a code for letting somebody in is no answer to that"
+        if isinstance(heard, str):
+            log.info("email %s: mail %d is left alone: %s", self._kit.account, number, heard)
+            await self._done(number)
+        else:
+            hands.give(heard.inbound.target.to, Mail(number, heard, size > most))
+
+    def _forged(self, heard: Heard) -> bool:
+        """Would somebody get a code for pairing who perhaps never wrote to us?"""
+        return self._kit.settings.dm == "pairing" and heard.inbound.sender.id.startswith(UNVERIFIED)
+
+    def _read(self, raw: bytes, number: int) -> Heard | str:
+        try:
+            return read(raw, self._me, self._kit.clock.now(), f"{self._place.validity}/{number}")
+        except STRANGE:
+            log.warning("email %s: mail %d cannot be read", self._kit.account, number, exc_info=True)
+            return "it cannot be read"
+
+    async def _take(self, submit: Submit, mail: Mail) -> None:
+        heard = mail.heard
+        inbound = await brought(self._kit, heard.inbound, heard.files, self._kept)
+        if mail.cut:
+            words = f"{inbound.text}\n[the mail was too large; its end is missing]".strip()
+            inbound = msgspec.structs.replace(inbound, text=words)
+        await self._noted(inbound.target, Threaded(heard.subject, heard.references))
+        await handed(submit, inbound, self._kit.clock)
+        await self._done(mail.number)
+
+    async def _kept(self, file: Piece) -> Attachment | str:
+        return await self._kit.media.save(file.name, file.mime, file.data)
+
+    async def _noted(self, target: Target, known: Threaded) -> None:
+        try:
+            await self._kit.memo.put(_thread(target.to, target.thread), msgspec.json.encode(known))
+        except PalinurusError as exc:  # the answer has a poorer head then; the mail itself is waited for
+            log.warning("email %s: a thread is not noted: %s", self._kit.account, exc.message)
+
+    async def _done(self, number: int) -> None:
+        """It is on our disk (or nobody wants it): mark it, and go on from there."""
+        if self._line is not None:
+            try:
+                await self._line.call(lambda imap: imap.seen(number))
+            except BROKEN:  # it stays unread; nothing else comes of that
+                log.info("email %s: mail %d could not be marked as read", self._kit.account, number)
+        self._undone.discard(number)
+        self._room.set()
+        await self._keep()
+
+    async def _keep(self) -> None:
+        place = Place(self._place.validity, min(self._undone, default=self._next), self._kit.clock.now())
+        if place.validity and place.next > self._place.next:
+            self._place = place
+            await self._kit.memo.put("place", msgspec.json.encode(place))
+
+    def _full(self, mail: Mail) -> None:
+        raise AssertionError("there is room for all that is in hand")
+
+    # sending
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        if not ADDRESS.fullmatch(reply.target.to):
+            return NotSent(f"{label(reply.target.to, 80)!r} is no address", "gone")
+        files: list[File] = []
+        room = MEDIA
+        for source in reply.media:
+            file = await self._kit.media.load(source, room)
+            if isinstance(file, str):
+                return NotSent(file, "media")
+            files.append(file)
+            room -= len(file.data)
+        made = outbound.mail(reply, files, await self._envelope(reply))
+        to = [reply.target.to, *([self._address] if self._kit.own.get("copyToSelf") is True else [])]
+        loop = asyncio.get_running_loop()
+        answer = await loop.run_in_executor(self._sending, outbound.send, made, self._smtp, to)
+        if isinstance(answer, Sent):
+            await self._remembered(reply, answer.message_id)
+            if self._kit.own.get("saveSent") is not False:  # the receipt does not wait for it
+                loop.run_in_executor(self._sending, self._filed, answer.message_id, made.as_bytes())
+        return answer
+
+    async def find(self, reply: Reply) -> Sent | None:
+        ident = outbound.message_id(reply.client_id, self._address)
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._sending, self._looked, ident)
+        return Sent(ident) if found else None
+
+    async def _envelope(self, reply: Reply) -> outbound.Envelope:
+        kept = await self._kit.memo.get(_thread(reply.target.to, reply.target.thread)) if reply.target.thread else None
+        known = msgspec.json.decode(kept, type=Threaded) if kept else Threaded("", ())
+        subject = known.subject or self._kit.text("subject", "A message for you")
+        if kept and not subject.lower().startswith("re:"):
+            subject = f"Re: {subject}"
+        before = known.references or ((reply.target.thread,) if ID.fullmatch(reply.target.thread) else ())
+        return outbound.Envelope(self._address, self._kit.text("name"), subject, before, self._kit.clock.now())
+
+    async def _remembered(self, reply: Reply, ident: str) -> None:
+        """The next mail of the thread refers to this one too."""
+        key = _thread(reply.target.to, reply.target.thread)
+        kept = await self._kit.memo.get(key) if reply.target.thread else None
+        if kept:
+            known = msgspec.json.decode(kept, type=Threaded)
+            rest = (*(one for one in known.references[1:] if one != ident), ident)[-9:]
+            every = Threaded(known.subject, (*known.references[:1], *rest))
+            await self._noted(reply.target, every)
+
+    # blocking, in a thread
+
+    def _looked(self, ident: str) -> bool:
+        """Is the mail among those that were sent, or did our own copy arrive?"""
+        imap = Imap(self._imap)
+        try:
+            imap.connect()
+            folders = dict.fromkeys(one for one in (imap.sent(self._kit.text("sentFolder")), self._folder) if one)
+            return any(imap.has(folder, ident) for folder in folders)
+        except (SignedOut, *BROKEN) as exc:
+            log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
+            return False
+        finally:
+            imap.close()
+
+    def _filed(self, ident: str, data: bytes) -> None:
+        """A copy among the sent mails, where the server keeps none itself."""
+        imap = Imap(self._imap)
+        try:
+            imap.connect()
+            folder = imap.sent(self._kit.text("sentFolder"))
+            if folder and not imap.has(folder, ident):
+                imap.append(folder, data)
+        except (SignedOut, *BROKEN) as exc:
+            log.info("email %s: no copy of a sent mail is kept: %s", self._kit.account, exc)
+        finally:
+            imap.close()
+
+
+def _thread(to: str, root: str) -> str:
+    return f"thread/{hashlib.sha256(f'{to} {root}'.encode()).hexdigest()[:32]}"

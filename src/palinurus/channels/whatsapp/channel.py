@@ -1,0 +1,149 @@
+"""One linked device on WhatsApp. The client reconnects by itself; here is what we do with what it hears.
+
+WhatsApp tells a message once and is told at once that it came: what was heard is asked in until the program takes it.
+The library takes no ids of ours: a reply whose receipt is lost can be seen twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from functools import partial
+
+import msgspec
+
+from palinurus.channels.basic import Basic
+from palinurus.channels.files import brought
+from palinurus.channels.kit import Kit
+from palinurus.channels.patience import NOTICE, Hands, handed
+from palinurus.channels.whatsapp.inbound import event, read
+from palinurus.channels.whatsapp.outbound import ABILITIES, Outbound
+from palinurus.channels.whatsapp.port import Away, Broke, Came, Client, Code, Event, Media, Out, Post, Ready, Refused
+from palinurus.core.types.channel import Act, NotSent, Sent, Submit
+from palinurus.core.types.inbound import Attachment, Target
+from palinurus.core.types.outbound import Reply
+
+log = logging.getLogger(__name__)
+
+SIGN_IN = "nobody is signed in: run `pal channels login whatsapp` and read the code with the phone"
+QUOTES = 2000  # messages whose text is remembered, to be quoted
+TITLES = 500
+
+
+class WhatsApp(Basic):
+    """Implements `Channel`."""
+
+    name = "whatsapp"
+    abilities = ABILITIES
+
+    def __init__(self, kit: Kit, client: Client) -> None:
+        super().__init__()
+        self._kit = kit
+        self._client = client
+        self._out = Outbound(client, kit, lambda name: self._texts.get(name, ""))
+        self._me: frozenset[str] = frozenset()
+        self._texts: OrderedDict[str, str] = OrderedDict()
+        self._titles: OrderedDict[str, str] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hands: Hands[Came] | None = None
+
+    async def run(self, submit: Submit) -> None:
+        """Receive until cancelled; ends when we are signed out."""
+        ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        hands = self._hands = self._hands or Hands(partial(self._take, submit), self._full)
+        broke = False
+        self.became("starting")
+        try:
+            await self._client.start(partial(self._hear, hands, ended))
+            why = await ended
+            self.became("signed_out", why)
+            log.error("whatsapp %s: %s", self._kit.account, why)
+        except Refused as exc:
+            broke = True  # begun again in a moment; what is in hand was told only once and goes on
+            self.became("reconnecting", str(exc)[:200])
+            raise
+        finally:
+            if not broke:
+                self._hands = None
+                await hands.close()
+            await self._client.stop()
+
+    def _hear(self, hands: Hands[Came], ended: asyncio.Future[str], told: Event) -> None:
+        match told:
+            case Ready(me, name):
+                self._me = frozenset(me)
+                self.became("ready", me=name or next(iter(me), ""))
+            case Away(reason):
+                self.became("reconnecting", reason)
+            case Out(reason) if not ended.done():
+                ended.set_result(f"{reason}; {SIGN_IN}" if reason else SIGN_IN)
+            case Code() if not ended.done():
+                ended.set_result(SIGN_IN)
+            case Broke(reason) if not ended.done():
+                ended.set_exception(Refused(reason))
+            case Came():
+                hands.give(told.chat, told)
+            case _:
+                pass
+
+    def _full(self, came: Came) -> None:
+        log.warning("whatsapp %s: too many messages in %s; some are refused", self._kit.account, came.chat)
+        task = asyncio.ensure_future(self._refused(came.chat))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _refused(self, chat: str) -> None:
+        try:
+            await self._client.send(chat, Post(NOTICE))
+        except Refused as exc:
+            log.info("whatsapp %s: a notice is not shown: %s", self._kit.account, exc)
+
+    async def _take(self, submit: Submit, came: Came) -> None:
+        inbound = read(came, self._me, self._kit.account)
+        if inbound is None:
+            return
+        self._remember(inbound.event, came.text)
+        if inbound.kind == "group":
+            inbound = msgspec.structs.replace(inbound, title=await self._title(came.chat))
+        inbound = await brought(self._kit, inbound, (came.media,) if came.media else (), self._fetched)
+        if await handed(submit, inbound, self._kit.clock) and self._kit.own.get("sendReadReceipts") is not False:
+            try:
+                await self._client.read(came.chat, came.sender, came.id)
+            except Refused as exc:  # the sender does not see that it was read, no more
+                log.info("whatsapp %s: no receipt: %s", self._kit.account, exc)
+
+    async def _fetched(self, media: Media) -> Attachment | str:
+        most = self._kit.settings.media
+        if media.size > most:
+            return f"{media.name[:80]} is larger than {most // (1024 * 1024)} MB (mediaMaxMb) and was not taken"
+        try:
+            data = await self._client.fetch(media)
+        except Refused as exc:
+            return f"{media.name[:80]} could not be fetched: {str(exc)[:200]}"
+        got = await self._kit.media.save(media.name, media.mime, data)
+        return got if isinstance(got, str) else msgspec.structs.replace(got, voice=media.voice)
+
+    async def _title(self, group: str) -> str:
+        if group not in self._titles:
+            try:
+                self._titles[group] = await self._client.title(group)
+            except Refused:
+                return ""
+            if len(self._titles) > TITLES:
+                self._titles.popitem(last=False)
+        return self._titles[group]
+
+    def _remember(self, name: str, text: str) -> None:
+        self._texts[name] = text[:1000]
+        if len(self._texts) > QUOTES:
+            self._texts.popitem(last=False)
+
+    async def send(self, reply: Reply) -> Sent | NotSent:
+        sent = await self._out.send(reply)
+        if isinstance(sent, Sent):
+            self._remember(event("", sent.message_id), reply.text)
+        return sent
+
+    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        return await self._out.act(target, act)
