@@ -253,7 +253,7 @@ def test_only_final_counts_where_it_is_asked_for() -> None:
 
 @pytest.mark.seed(311, 312, 313)
 def test_marks_become_fields() -> None:
-    blocks = Blocks(inbound(event="m7"), "item", roots=("/media",))
+    blocks = Blocks(inbound("send me https://b.org/c", event="m7"), "item", roots=("/media",))
     blocks.feed(end("[[reply_to_current]] [[audio_as_voice]]Look\nMEDIA: /media/a.png\n[[media:https://b.org/c]]"))
     (reply,) = blocks.close()
     assert (reply.text, reply.reply_to, reply.voice) == ("Look", "m7", True)
@@ -264,10 +264,21 @@ def test_marks_become_fields() -> None:
 
 
 def test_media_is_sent_in_silence() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = Blocks(inbound("https://b.org/c please"), "item")
     blocks.feed(end("[[media:https://b.org/c]] NO_REPLY"))
     (reply,) = blocks.close()
     assert (reply.text, reply.media) == ("", ("https://b.org/c",))
+
+
+@pytest.mark.parametrize(("source", "fetched"), [("web", True), ("command", False), ("", False)])
+def test_an_address_that_the_model_made_up_is_not_fetched(source: str, fetched: bool) -> None:
+    blocks = Blocks(inbound("look it up"), "item")
+    result = ToolResult("c1", "any", (Text("see https://b.org/c?secret"),), source=source)
+    blocks.feed(ToolEnd("c1", "any", result, False, 1))
+    blocks.feed(end("Look\nMEDIA: https://b.org/c?secret\nMEDIA: https://evil.org/?other"))
+    (reply,) = blocks.close()
+    assert reply.media == (("https://b.org/c?secret",) if fetched else ())
+    assert "https://evil.org/?other" in reply.text
 
 
 @pytest.mark.seed(111)

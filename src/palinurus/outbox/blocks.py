@@ -15,7 +15,7 @@ from palinurus.core.policy.card import buttons
 from palinurus.core.stream import progress
 from palinurus.core.stream.answer import GAP, Answer, answer
 from palinurus.core.stream.chunk import BlockSettings
-from palinurus.core.stream.marks import UNMARKED, Found, beneath
+from palinurus.core.stream.marks import UNMARKED, Found, beneath, remote
 from palinurus.core.types.events import (
     AgentEnd,
     End,
@@ -43,6 +43,7 @@ EMPTY = "⚠️ No answer: the model thought, but said nothing."
 FAILURES = 5  # failed tools told of at the end of a run that shows no tools
 
 
+GIVERS = ("web", "mcp", "plugin", "chat")  # whose results the model cannot have written itself
 TOLD = ("stop", "interrupt")  # who stopped a run so is answered himself, or goes on with another message
 
 
@@ -69,7 +70,8 @@ class Blocks:
         self._show = show
         self._blocks = blocks
         self._enforce = enforce
-        self._allowed = beneath(roots)
+        self._files = beneath(roots)
+        self._given = [inbound.text]
         self._trace = trace
         self._growing: Growing | None = None
         self._heard: list[Assistant] = []
@@ -151,6 +153,13 @@ class Blocks:
         if text.strip() and self._show().reasoning == "on":
             self._thoughts.append(text.strip())
 
+    def _allowed(self, reference: str) -> bool:
+        """May it be sent? An address is fetched by us, and could carry away what the model knows: only one that
+        somebody gave letter by letter is; any other stays in the text."""
+        if remote(reference):
+            return any(reference in text for text in self._given)
+        return self._files(reference)
+
     # --- what tools do
 
     def _tool(self, event: ToolStart) -> None:
@@ -169,6 +178,8 @@ class Blocks:
             self._now.append(msgspec.structs.replace(card, plain=True, buttons=buttons(event.partial)))
 
     def _done(self, event: ToolEnd) -> None:
+        if event.result.source.startswith(GIVERS):
+            self._given.append(event.result.text)
         show = self._show()
         start = self._calls.pop(event.id, None) or ToolStart(event.id, event.name, {})
         line = progress.failure(start.name, start.args, start.summary, show.detail)
