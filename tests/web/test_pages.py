@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
+from palinurus.tools.signin import Sign
 from web.conftest import Visit
 from web.served import served
 from web.test_chat import write
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
+PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 VIEWS = ("overview", "channels", "sessions", "agents", "skills", "memory", "cron", "access", "config", "logs")
 
 
@@ -155,3 +158,33 @@ async def test_channels_tell_how_they_are_and_who_asks(page: Any, tmp_path: Path
         await page.wait_for_selector(".tag >> text=stopped")
         await page.click("[aria-label='Start Fake']")
         await page.wait_for_selector("[aria-label='Stop Fake']")
+
+
+class Codes:
+    """A sign-in whose code is read at the second look."""
+
+    async def start(self, channel: str, account: str, wait: float) -> Sign:
+        return Sign("code", "read it", PIXEL)
+
+    def __init__(self) -> None:
+        self.read = asyncio.Event()
+
+    async def wait(self, channel: str, account: str, wait: float, seen: str = "") -> Sign:
+        if seen == PIXEL:
+            return Sign("code", "read it", PIXEL + "#2")
+        await self.read.wait()
+        return Sign("done")
+
+
+async def test_an_account_is_linked_with_a_code(page: Any, tmp_path: Path) -> None:
+    channel, codes = FakeChannel("whatsapp"), Codes()
+    async with served(tmp_path / "h", ScriptedModel([]), chat=channel) as site:
+        channel.became("signed_out", "scan the code")
+        site.app.signins.start, site.app.signins.wait = codes.start, codes.wait  # the library is not here
+        await page.goto(site.url)
+        await page.wait_for_selector("pal-composer textarea")
+        await turn(page, "channels")
+        await page.click("button >> text=Sign in")
+        await page.wait_for_selector("img.code")
+        codes.read.set()
+        await page.wait_for_selector(".toasts >> text=Linked")

@@ -16,6 +16,7 @@ class Channels extends Page {
   heading = "Channels";
   about = "Where people reach the agent, and who may.";
   private timer = 0;
+  private code: Payload | null = null; // the picture that a phone has to read now: {account, url}
 
   connectedCallback(): void {
     super.connectedCallback();
@@ -37,13 +38,28 @@ class Channels extends Page {
     await this.load();
   }
 
+  /** Link an account: show its code until a phone has read it; codes change while we wait. */
+  private async link(account: string): Promise<void> {
+    let told = await store.ask("web.login.start", { accountId: account });
+    while (told && !told.connected && told.qrDataUrl && this.isConnected) {
+      this.code = { account, url: told.qrDataUrl };
+      this.requestUpdate();
+      told = await store.ask("web.login.wait", { accountId: account, timeoutMs: 20000, currentQrDataUrl: told.qrDataUrl });
+    }
+    this.code = null;
+    if (told) store.toast(told.connected ? "Linked" : told.message);
+    await this.load();
+  }
+
   private account(channel: string, label: string, one: Payload): unknown {
     const out = one.healthState === "signed_out";
     const [verb, method] = one.running ? ["Stop", "channels.stop"] : ["Start", "channels.start"];
     return html`<li>${icon("plug")}<div class="grow"><b>${label}</b>${one.accountId === "default" ? nothing : html` <span class="dim">${one.accountId}</span>`} ${health(one)}
         <p>${[one.name, one.dmPolicy ? `direct messages: ${one.dmPolicy}` : ""].filter(Boolean).join(" · ")}</p>
         ${one.lastError ? html`<p class="warn">${one.lastError}</p>` : nothing}
-        ${out ? html`<p class="dim">Sign in on the gateway's machine: <code>pal channels login ${channel}</code></p>` : nothing}</div>
+        ${this.code?.account === one.accountId && channel === "whatsapp" ? html`<p>Read this with your phone: Settings, Linked devices.</p><img class="code" alt="The code that links this account" src=${this.code!.url} />` : nothing}
+        ${out && channel !== "whatsapp" ? html`<p class="dim">Sign in on the gateway's machine: <code>pal channels login ${channel}</code></p>` : nothing}</div>
+      ${out && channel === "whatsapp" && !this.code ? html`<button type="button" class="primary" @click=${() => void this.link(one.accountId)}>Sign in</button>` : nothing}
       <button type="button" class="plain" aria-label="${verb} ${label}" @click=${() => void this.act(method, { channel }, one.running ? "Stopped until it is started again" : "Started")}>${verb}</button></li>`;
   }
 

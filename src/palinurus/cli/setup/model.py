@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
-import aiohttp
-import msgspec
 from msgspec.structs import replace
 
-from palinurus.abort import Abort
 from palinurus.cli.status import model_in_use
 from palinurus.clock import SystemClock
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, Failure, Prompt, Request
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.stream import Models
+from palinurus.providers.first import API, SERVER, served, silence
 
 DEFAULT = "agents.defaults.model"
-SERVER = "server"  # what a model server that somebody named by its address is called in the config
-API = "openai-completions"
-LIST_SECONDS = 5.0
-TRY_SECONDS = 30.0
-TOKENS = 64
 
 
 class Candidate(NamedTuple):
@@ -69,50 +57,17 @@ def keyed(candidate: Candidate, secret: str) -> Candidate:
 
 async def server(address: str) -> Candidate | str:
     """The server at an address: it is asked what it has, the first model is taken. Why not, if it does not say."""
-    base = address.strip().rstrip("/")
-    if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).hostname:
-        return "an address looks like http://127.0.0.1:8080/v1"
-    tries = [base] if urlsplit(base).path else [f"{base}/v1", base]
-    for place in tries:
-        models = await _listed(place)
-        if models:
-            ref = f"{SERVER}/{models[0]}"
-            entry = {"baseUrl": place, "api": API, "models": [{"id": one} for one in models]}
-            return Candidate(SERVER, ref, {f"models.providers.{SERVER}": entry, DEFAULT: ref}, True, place, models)
-    return f"no list of models at {tries[0]}/models"
-
-
-async def _listed(base: str) -> tuple[str, ...]:
-    timeout = aiohttp.ClientTimeout(total=LIST_SECONDS)
-    try:
-        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(f"{base}/models") as answer:
-            found = msgspec.json.decode(await answer.read()) if answer.status == 200 else {}
-        return tuple(str(row["id"]) for row in found.get("data", ()) if row.get("id"))[:50]
-    except (aiohttp.ClientError, OSError, TimeoutError, msgspec.DecodeError, AttributeError, TypeError):
-        return ()
+    found = await served(address)
+    if isinstance(found, str):
+        return found
+    ref = f"{SERVER}/{found.models[0]}"
+    written = {f"models.providers.{SERVER}": found.entry, DEFAULT: ref}
+    return Candidate(SERVER, ref, written, True, found.base, found.models)
 
 
 async def tried(settings: Settings, environ: Mapping[str, str], candidate: Candidate) -> str:
     """Ask it for one word. "" if it answers, else why not."""
-    catalog = Catalog(_with(settings, candidate), environ)
-    agent = settings.agents[settings.default_agent]
-    info = catalog.find(candidate.ref, agent)
-    if isinstance(info, Failure):
-        return info.message
-    request = Request(info, Prompt("Answer with one word."), (User("Are you there?"),), (), max_tokens=TOKENS)
-    models = Models(catalog, SystemClock())
-    try:
-        async with asyncio.timeout(TRY_SECONDS):
-            async for event in models.stream(request, Abort()):
-                if isinstance(event, Failed):
-                    return event.failure.message
-                if isinstance(event, Done):
-                    return ""
-        return "it said nothing"
-    except TimeoutError:
-        return f"nothing came within {TRY_SECONDS:.0f} s"
-    finally:
-        await models.close()
+    return await silence(_with(settings, candidate), environ, SystemClock(), candidate.ref)
 
 
 async def current(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -8,37 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-import aiohttp
 import msgspec
 from msgspec import Meta
 
-from palinurus.abort import Abort
 from palinurus.config import paths
 from palinurus.config.load import judge, read
 from palinurus.config.rewrite import digest
 from palinurus.config.settings import Settings
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, Failure, Prompt, Request
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.inbox.commands.desk import Desk
-from palinurus.providers import VENDORS
-from palinurus.providers.catalog import DEMO, Catalog
+from palinurus.providers import VENDORS, first
+from palinurus.providers.catalog import DEMO
 from palinurus.providers.probe import ADDRESS, probe_ollama
-from palinurus.providers.stream import Models
 
 LOCAL = "ollama"  # the one local server that is looked for
-SERVER = "server"  # what a model server that somebody named by its address is called in the config
-API = "openai-completions"
 SHOWN = 12  # models named for a provider
-LISTED = 50  # models taken over from a server
-LIST_SECONDS = 5.0
-TRY_SECONDS = 20.0
-TOKENS = 64
 
 Text = Annotated[str, Meta(max_length=4096)]
 
@@ -117,8 +105,8 @@ async def apply(call: Call, asked: Choice) -> dict[str, Any]:
 
 async def _change(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
     """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
-    if asked.base_url and _host(asked.base_url) is None:
-        raise RpcError("an address looks like http://127.0.0.1:8080/v1")
+    if asked.base_url and not first.address(asked.base_url):
+        raise RpcError(first.ADDRESS)
     ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
     if asked.key:
         entry["apiKey"] = asked.key.strip()
@@ -142,14 +130,6 @@ def _workspace(desk: Desk, text: str) -> str:
         raise RpcError(exc.message) from None
 
 
-def _host(address: str) -> str | None:
-    try:
-        parts = urlsplit(address.strip())
-        return parts.hostname if parts.scheme in ("http", "https") else None
-    except ValueError:
-        return None
-
-
 def _known(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
     provider = (asked.provider or "").strip().lower()
     vendor = desk.catalog.vendor(provider) if provider in VENDORS else None
@@ -165,50 +145,18 @@ def _known(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
 
 async def _server(asked: Choice) -> tuple[str, dict[str, Any]]:
     """A server that speaks the usual protocol: it is asked what it has."""
-    base = asked.base_url.strip().rstrip("/")
-    if not base:
+    if not asked.base_url.strip():
         raise RpcError("a provider or an address is needed")
-    places = [base] if urlsplit(base).path else [f"{base}/v1", base]
-    for place in places:
-        models = await _listed(place, asked.key.strip())
-        if models:
-            ref = f"{SERVER}/{asked.model.strip() or models[0]}"
-            return ref, {"baseUrl": place, "api": API, "models": [{"id": one} for one in models]}
-    raise RpcError(f"no list of models at {places[0]}/models")
-
-
-async def _listed(base: str, key: str) -> list[str]:
-    timeout = aiohttp.ClientTimeout(total=LIST_SECONDS)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with aiohttp.ClientSession(timeout=timeout) as http, http.get(f"{base}/models", headers=headers) as said:
-            found = msgspec.json.decode(await said.read()) if said.status == 200 else {}
-        return [str(row["id"]) for row in found.get("data", ()) if row.get("id")][:LISTED]
-    except (aiohttp.ClientError, OSError, TimeoutError, ValueError, msgspec.DecodeError, AttributeError, TypeError):
-        return []
+    found = await first.served(asked.base_url, asked.key.strip())
+    if isinstance(found, str):
+        raise RpcError(found)
+    return f"{first.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
 
 
 async def _asked(desk: Desk, ref: str, change: dict[str, Any]) -> str:
     """Why the model does not answer, if the config were so; "" if it does."""
     settings = await asyncio.to_thread(_as_if, desk, change)
-    catalog = Catalog(settings, desk.environ)
-    info = catalog.find(ref, settings.agents[settings.default_agent])
-    if isinstance(info, Failure):
-        return info.message
-    request = Request(info, Prompt("Answer with one word."), (User("Are you there?"),), (), max_tokens=TOKENS)
-    models = Models(catalog, desk.clock)
-    try:
-        async with asyncio.timeout(TRY_SECONDS):
-            async for event in models.stream(request, Abort()):
-                if isinstance(event, Failed):
-                    return event.failure.message
-                if isinstance(event, Done):
-                    return ""
-        return "it said nothing"
-    except TimeoutError:
-        return f"nothing came within {TRY_SECONDS:.0f} s"
-    finally:
-        await models.close()
+    return await first.silence(settings, desk.environ, desk.clock, ref)
 
 
 def _as_if(desk: Desk, change: dict[str, Any]) -> Settings:
