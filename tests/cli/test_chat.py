@@ -160,6 +160,13 @@ def test_a_terminal_that_can_gets_the_full_screen(demo: Path) -> None:
     assert left(glass) == 0
 
 
+def test_a_terminal_that_goes_away_leaves_nobody_behind(demo: Path) -> None:
+    glass = Glass(demo)
+    glass.until("builtin/demo")
+    os.close(glass.fd)
+    assert glass.process.wait(20) in (0, 129)
+
+
 def test_a_dumb_terminal_gets_lines(demo: Path) -> None:
     glass = Glass(demo, term="dumb")
     glass.until("› ")

@@ -20,7 +20,7 @@ from palinurus import __version__
 from palinurus.cli.client import Message
 from palinurus.cli.main import PARTS, load
 from palinurus.cli.render import plain
-from palinurus.cli.tui import status
+from palinurus.cli.tui import hangup, status
 from palinurus.cli.tui.complete import known
 from palinurus.cli.tui.composer import Composer
 from palinurus.cli.tui.decide import Card, Question, question
@@ -350,6 +350,7 @@ def run(loaded: Loaded, environ: Mapping[str, str], blank: Message, local: bool)
 
     history = os.path.join(loaded.settings.home, "history")
     screen = Chat(Start(enter, blank.session, blank.model, history, environ), clock)
+    hangup.watch()
     screen.run()
     if screen.trouble is not None:
         raise screen.trouble
