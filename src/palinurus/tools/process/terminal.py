@@ -14,7 +14,11 @@ import termios
 COLUMNS, ROWS = 120, 30
 TERM = "xterm-256color"
 SETSID = "/usr/bin/setsid"
-_CODE = "import fcntl,os,sys,termios;os.setsid();fcntl.ioctl(0,termios.TIOCSCTTY,0);os.execv(sys.argv[1],sys.argv[1:])"
+# What was started in the background ignores Ctrl-C, and so would all it starts; in a terminal of its own it is heard.
+_CODE = (
+    "import fcntl,os,signal,sys,termios;os.setsid();fcntl.ioctl(0,termios.TIOCSCTTY,0);"
+    "signal.signal(2,signal.SIG_DFL);signal.signal(3,signal.SIG_DFL);os.execv(sys.argv[1],sys.argv[1:])"
+)
 
 # Device status: "where is the cursor?" (CSI 6 n, also with ?) and "are you there?" (CSI 5 n).
 _QUERY = re.compile(rb"\x1b\[(\??)([56])n")
