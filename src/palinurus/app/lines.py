@@ -10,6 +10,7 @@ from typing import Any
 from palinurus.channels import LOGOUTS, deed
 from palinurus.channels.accounts import Accounts
 from palinurus.channels.kit import Kit
+from palinurus.channels.receive import receive
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, NotSent, Sent, Submit
@@ -22,8 +23,6 @@ from palinurus.outbox.post import Post
 from palinurus.tools import message
 
 log = logging.getLogger(__name__)
-
-LONGEST = 60.0  # seconds between two tries of a channel that fails
 
 
 class Lines:
@@ -118,16 +117,5 @@ class Lines:
         return channel in self._tasks and not self._tasks[channel].done()
 
     def _begin(self, name: str) -> None:
-        self._tasks[name] = asyncio.ensure_future(self._receive(self._channels[name]))
-
-    async def _receive(self, source: Channel) -> None:
-        """Keep a channel's receiver running; a channel that breaks is started again and stops nobody else."""
-        wait = 1.0
-        while True:
-            try:
-                await source.run(self._submit)
-                return
-            except Exception:  # task boundary: logged; the rest goes on
-                log.exception("channel %s: receiving failed; again in %g s", source.name, wait)
-            await self._clock.sleep(wait)
-            wait = min(wait * 2, LONGEST)
+        run = receive(self._channels[name], self._submit, self._clock, f"channel {name}")
+        self._tasks[name] = asyncio.ensure_future(run)

@@ -117,14 +117,13 @@ class Speech:
         await self.drafts.close()
 
     def _account(self, target: Target) -> AccountSettings:
-        found = self._settings.accounts.get(target.channel, {}).get(target.account)
-        return found or AccountSettings(target.channel, target.account)
+        return self._settings.account(target.channel, target.account)
 
     def _fit(self, target: Target) -> Fit | None:
         channel, account = self._channels.get(target.channel), self._account(target)
         if channel is None:
             return None
-        return Fit(channel.abilities, account.limit, account.newline, account.reply_to)
+        return Fit.of(channel.abilities, account)
 
     def _blocks(self, account: AccountSettings) -> bool:
         if account.blocks is not None:

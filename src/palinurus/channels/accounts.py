@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping
 
+from palinurus.channels.receive import receive
 from palinurus.clock import Clock
 from palinurus.core.types.channel import Abilities, Act, Answer, Channel, Hook, NotSent, Sent, Status, Submit
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-
-log = logging.getLogger(__name__)
-
-LONGEST = 60.0  # seconds between two tries of an account that fails
 
 
 class Accounts:
@@ -34,18 +30,8 @@ class Accounts:
         return self._first.abilities
 
     async def run(self, submit: Submit) -> None:
-        await asyncio.gather(*(self._keep(account, one, submit) for account, one in self.all.items()))
-
-    async def _keep(self, account: str, one: Channel, submit: Submit) -> None:
-        wait = 1.0
-        while True:
-            try:
-                await one.run(submit)
-                return
-            except Exception:  # task boundary: logged; the other accounts go on
-                log.exception("channel %s, account %s: receiving failed; again in %g s", self.name, account, wait)
-            await self._clock.sleep(wait)
-            wait = min(wait * 2, LONGEST)
+        named = ((f"channel {self.name}, account {account}", one) for account, one in self.all.items())
+        await asyncio.gather(*(receive(one, submit, self._clock, what) for what, one in named))
 
     async def send(self, reply: Reply) -> Sent | NotSent:
         one = self._of(reply.target)

@@ -372,3 +372,7 @@ class Settings(msgspec.Struct, frozen=True):
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does
+
+    def account(self, channel: str, name: str) -> AccountSettings:
+        """What is configured for an account; the usual where nothing is."""
+        return self.accounts.get(channel, {}).get(name) or AccountSettings(channel, name)

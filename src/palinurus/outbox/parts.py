@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from palinurus.config.channels import AccountSettings
 from palinurus.core.format.render import length, raw
 from palinurus.core.stream.chunk import BlockSettings, Chunker
 from palinurus.core.types.channel import Abilities
@@ -31,6 +32,11 @@ class Fit(NamedTuple):
     limit: int = 0
     newline: bool = False
     answers: ReplyMode = "off"
+
+    @classmethod
+    def of(cls, abilities: Abilities, account: AccountSettings) -> Fit:
+        """What an account of a channel takes."""
+        return cls(abilities, account.limit, account.newline, account.reply_to)
 
     @property
     def most(self) -> int:

@@ -55,10 +55,8 @@ class Post:
 
     async def send(self, reply: Reply, wait: float) -> Delivered:
         """What became of it after at most `wait` seconds. Raises DiskFull."""
-        account = self._settings.accounts.get(reply.target.channel, {}).get(reply.target.account)
-        able = self._channels[reply.target.channel].abilities
-        fit = Fit(able, account.limit, account.newline, account.reply_to) if account else Fit(able)
-        every = parts(reply, fit)
+        account = self._settings.account(reply.target.channel, reply.target.account)
+        every = parts(reply, Fit.of(self._channels[reply.target.channel].abilities, account))
         now, again = self._clock.now(), await self._store.reply(reply.client_id) is not None
         await self._store.post([outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
         self._wake(every)

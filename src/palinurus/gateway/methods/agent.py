@@ -8,13 +8,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.messages import Assistant
-from palinurus.gateway import attach
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.runs import Run
-from palinurus.gateway.scene import Scene, scene, sender
+from palinurus.gateway.scene import Scene, scene
 from palinurus.store.port import ItemRow
 
 WAIT = 30_000  # ms agent.wait waits if nobody says
@@ -76,20 +74,7 @@ async def ask(call: Call, asked: Ask) -> dict[str, Any]:
         options["thinking"] = asked.thinking
     if asked.model:
         options["model"] = f"{asked.provider}/{asked.model}" if asked.provider else asked.model
-    images, files = await attach.split(asked.attachments, here.desk.keep)
-    inbound = Inbound(
-        Target(chat.CHANNEL, to=str(key)),
-        sender(call.client),
-        asked.idempotency_key,
-        asked.message,
-        here.desk.clock.now(),
-        images=images,
-        files=files,
-        session=str(key),
-        agent=key.agent,
-        options=options,
-        push=False,
-    )
+    inbound = await chat.letter(call, key, asked, options)
     began = here.desk.clock.now()
     accepted = await chat.submit(call, inbound)
     run = asked.idempotency_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -107,21 +107,7 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
         options["fast"] = "on" if asked.fast_mode else "off"
     if asked.model:
         options["model"] = asked.model
-    images, files = await attach.split(asked.attachments, here.desk.keep)
-    inbound = Inbound(
-        Target(CHANNEL, to=str(key)),
-        sender(call.client),
-        asked.idempotency_key,
-        asked.message,
-        here.desk.clock.now(),
-        images=images,
-        files=files,
-        session=str(key),
-        agent=key.agent,
-        options=options,
-        push=False,
-    )
-    accepted = await submit(call, inbound)
+    accepted = await submit(call, await letter(call, key, asked, options))
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
@@ -131,6 +117,38 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
 
 def _halts(text: str) -> bool:
     return stops(text) or text.strip().lower() == "/stop"
+
+
+class Written(Protocol):
+    """What a client said, whichever method it used."""
+
+    @property
+    def message(self) -> str: ...
+
+    @property
+    def attachments(self) -> list[Any] | None: ...
+
+    @property
+    def idempotency_key(self) -> str: ...
+
+
+async def letter(call: Call, key: SessionKey, asked: Written, options: dict[str, Any]) -> Inbound:
+    """It as a message to a session; its files are on disk. Raises RpcError."""
+    desk = scene(call).desk
+    images, files = await attach.split(asked.attachments, desk.keep)
+    return Inbound(
+        Target(CHANNEL, to=str(key)),
+        sender(call.client),
+        asked.idempotency_key,
+        asked.message,
+        desk.clock.now(),
+        images=images,
+        files=files,
+        session=str(key),
+        agent=key.agent,
+        options=options,
+        push=False,
+    )
 
 
 async def submit(call: Call, inbound: Inbound) -> Accepted:
