@@ -106,6 +106,11 @@ SETTINGS = st.builds(
 )
 
 
+def test_the_blank_at_a_cut_is_dropped_also_if_it_comes_later() -> None:
+    small = BlockSettings(min_chars=1, max_chars=2, prefer="sentence")
+    assert blocks("。  word ", small) == blocks(["。  word "], small)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(TOKENS), max_size=150), SETTINGS, st.data())
 def test_how_the_text_came_does_not_matter(parts: list[str], chosen: BlockSettings, data: st.DataObject) -> None:

@@ -60,6 +60,7 @@ class Chunker:
         self._rest = ""
         self._fence: Fence | None = None  # the text goes on inside of it
         self._skip = True  # blank lines at the start of a block are dropped
+        self._gap = False  # the one blank that stood at the cut is still to come, or to be dropped
 
     @property
     def pending(self) -> bool:
@@ -90,12 +91,12 @@ class Chunker:
 
     def clear(self) -> None:
         """Forget what was not given out."""
-        self._rest, self._fence, self._skip = "", None, True
+        self._rest, self._fence, self._skip, self._gap = "", None, True, False
 
     def _drain(self, *, final: bool) -> list[str]:
         made: list[str] = []
         while self._rest:
-            if self._skip and self._trim(final=final):
+            if self._skip and self._trim():
                 break
             head = f"{self._fence.opening}\n" if self._fence else ""
             cut = _Finder(self._rest, self._fence, final=final).cut(
@@ -106,8 +107,10 @@ class Chunker:
             made.append(self._emit(head, cut))
         return [m for m in made if m.strip()]
 
-    def _trim(self, *, final: bool) -> bool:
-        """Drop blank lines. True while nothing but blanks is there."""
+    def _trim(self) -> bool:
+        """Drop the blank at the cut, then blank lines. True while nothing but blanks is there."""
+        if self._gap:
+            self._gap, self._rest = False, self._rest[self._rest[:1].isspace() :]
         if found := _EMPTY.match(self._rest):
             self._rest = self._rest[found.end() :]
         blanks = len(self._rest) - len(self._rest.lstrip(" \t"))
@@ -122,9 +125,7 @@ class Chunker:
         self._fence = cut.fence
         if cut.fence is not None:
             return f"{head}{body}{'' if body.endswith(chr(10)) else chr(10)}{cut.fence.closing}\n"
-        if self._rest[:1].isspace():
-            self._rest = self._rest[1:]
-        self._skip = True
+        self._skip = self._gap = True
         return head + body
 
 
