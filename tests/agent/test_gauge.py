@@ -66,5 +66,5 @@ async def test_what_was_learned_is_there_after_a_start(store: SqliteStore) -> No
 
 
 async def test_a_record_that_cannot_be_read_counts_as_none(store: SqliteStore) -> None:
-    await store.keep(KIND, KEY, b"not json")
+    await store.put_record(KIND, KEY, b"not json")
     assert await Gauge(store).learn(Transcript("x.jsonl"), REF) == 1.0

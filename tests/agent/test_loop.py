@@ -189,7 +189,7 @@ async def test_abort_during_the_answer_keeps_what_was_said(reason: str, end: str
     model = ScriptedModel([held(say("one two three four"), gate, 2)], chunk=4)
     notes = Notes()
     run = asyncio.ensure_future(collect(loop(plan(), ports(model, notes, abort=abort))))
-    await gate.reached()
+    await gate.wait_reached()
     abort.set(reason)
     events = await run
     last = events[-1]
@@ -224,7 +224,7 @@ async def test_steering_during_the_last_answer_gives_another_turn_in_the_same_ru
     gate, mailbox = Gate(), Mailbox()
     model = ScriptedModel([held(say("first"), gate, 0), say("second")])
     run = asyncio.ensure_future(collect(loop(plan(), ports(model, steering=mailbox))))
-    await gate.reached()
+    await gate.wait_reached()
     assert mailbox.push(User("and?"), "id2")
     gate.open()
     events = await run

@@ -26,9 +26,9 @@ async def test_a_mark_outlives_the_process_and_goes_with_its_file(tmp_path: Path
     again = Marks(store)
     await again.load()
     assert again.of(str(note)) == ("web a", "web b")
-    assert again.shown(str(tmp_path), notes=False) == () and again.shown(str(tmp_path), notes=True) == (
-        "memory memory/a.md",
-    )
+    assert again.workspace_taint(str(tmp_path), notes=False) == () and again.workspace_taint(
+        str(tmp_path), notes=True
+    ) == ("memory memory/a.md",)
     note.unlink()
     assert again.of(str(note)) == ()
     await store.close()

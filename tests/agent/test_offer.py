@@ -94,6 +94,6 @@ def test_a_stand_in_is_barred_from_what_its_policy_denies() -> None:
     made = offers(tools={"byProvider": {"weak": {"deny": ["exec"]}}})
     key = SessionKey("main", "main")
     choices = (Choice(info()), Choice(info(provider="weak")), Choice(info(provider="other")))
-    offer, fitted = made.fitted(choices, key, inbound(), Record.fresh(key, 0, "id"))
+    offer, fitted = made.fit_choices(choices, key, inbound(), Record.fresh(key, 0, "id"))
     assert list(offer.tools) == ["read", "exec"]
     assert [sorted(choice.barred) for choice in fitted] == [[], ["exec"], []]

@@ -73,7 +73,7 @@ async def test_whoever_stops_the_run_stops_the_summary() -> None:
     gate, abort = Gate(), Abort()
     model = ScriptedModel([held(say(GOOD), gate, 0)], repeat=True)
     task = asyncio.ensure_future(summarize(Job(HISTORY), asker(model, abort=abort), CompactionSettings()))
-    await gate.reached()
+    await gate.wait_reached()
     abort.set("stop")
     made = await task
     assert isinstance(made, Failure) and made.kind == "aborted" and len(model.requests) == 1

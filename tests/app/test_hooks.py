@@ -41,7 +41,7 @@ async def test_accounts_have_addresses_and_secrets_of_their_own(tmp_path: Path) 
                     assert await post("/channels/fake/default", "first") == 404  # takes no requests
                     assert await post("/channels/fake/other", "first") == 404
                     assert await post("/channels/webhook/two", "a-shared-secret") == 200
-                    await until(lambda: [one.text for one in people.shown("ann")] == ["Yes?"])
+                    await until(lambda: [one.text for one in people.visible_messages("ann")] == ["Yes?"])
             finally:
                 await server.stop()
     assert people.seen[0]["account"] == "two"

@@ -87,7 +87,7 @@ async def hurried(app: App) -> AsyncIterator[None]:
 
 
 def texts(platform: Any, chat: str = "") -> list[str]:
-    return [one.text for one in platform.shown(chat)]
+    return [one.text for one in platform.visible_messages(chat)]
 
 
 def asked(model: ScriptedModel, number: int = -1) -> str:

@@ -120,7 +120,7 @@ async def test_cancelling_ends_the_run(tmp_path: Path) -> None:
         await agent.initialize(protocol_version=1)
         session = (await agent.new_session(cwd="/", mcp_servers=[])).session_id
         waiting = asyncio.ensure_future(agent.prompt(session_id=session, prompt=[acp.text_block("wait")]))
-        await gate.reached()
+        await gate.wait_reached()
         await agent.cancel(session_id=session)
         assert (await asyncio.wait_for(waiting, 10)).stop_reason == "cancelled"
 

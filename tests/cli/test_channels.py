@@ -106,7 +106,7 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
     monkeypatch.setitem(channels.LOGINS, "fake", "cli.test_channels:login")
     monkeypatch.setitem(channels.LOGOUTS, "fake", "cli.test_channels:logout")
     async with place(tmp_path / "h", channel) as here:
-        channel.became("ready", me="@pal\x1b[2J")
+        channel.set_status("ready", me="@pal\x1b[2J")
         assert await asyncio.to_thread(run, ["status"]) == 0
         shown = printed()
         assert "fake/default  ready as @pal" in shown and "\x1b" not in shown
@@ -122,7 +122,7 @@ async def test_beside_a_gateway(tmp_path: Path, printed: Printed, monkeypatch: p
         assert here.app.lines.all()[0].running
         assert await asyncio.to_thread(run, ["logout", "fake"]) == 1
         assert "would not let go" in printed()
-        channel.became("signed_out", "sign in again")
+        channel.set_status("signed_out", "sign in again")
         assert await asyncio.to_thread(run, ["status"]) == 1 and "sign in again" in printed()
         with pytest.raises(BadRequest, match="no channel"):
             await asyncio.to_thread(run, ["test", "other", "x"])

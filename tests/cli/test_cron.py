@@ -73,12 +73,12 @@ def missed(home: Path, hours: int) -> None:
 
     async def write() -> None:
         store = await open_store(str(home), SystemClock())
-        (kept,) = await store.all_kept("job")
+        (kept,) = await store.list_records("job")
         begin = 1_772_000_000_000 // 3_600_000 * 3_600_000
         row = Missed(kept.key, begin, begin + hours * 3_600_000, hours, Every(3_600_000), "missed (misfire: skip)")
         entry = {"ts": 1, "jobId": kept.key, "jobName": "sea", "status": "skipped", "runId": "x", "runAtMs": row.upto}
         entry |= {"summary": f"{hours} due times missed", "missed": msgspec.to_builtins(row)}
-        await store.keep("jobruns", kept.key, msgspec.json.encode([entry]))
+        await store.put_record("jobruns", kept.key, msgspec.json.encode([entry]))
         await store.close()
 
     asyncio.run(write())

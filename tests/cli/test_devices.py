@@ -59,7 +59,7 @@ async def test_revoking_puts_a_device_out_at_once(gateway: Gateway, home: Settin
     me = identity()
     async with knock(gateway.port, clock, token=TOKEN, identity=me, scopes=(ADMIN,)) as link:
         assert "stays out" in await told(home, clock, "revoke", me.id[:10])
-        assert await asyncio.wait_for(link.closed(), 5) == 4001
+        assert await asyncio.wait_for(link.wait_closed(), 5) == 4001
     with pytest.raises(RpcError) as refused:
         async with knock(gateway.port, clock, token=TOKEN, identity=me):
             pass
@@ -72,7 +72,7 @@ async def test_rotating_kills_the_token(gateway: Gateway, home: Settings) -> Non
     async with knock(gateway.port, clock, token=TOKEN, identity=me) as link:
         own = link.hello["auth"]["deviceToken"]
         await told(home, clock, "rotate", me.id)
-        assert await asyncio.wait_for(link.closed(), 5) == 4001
+        assert await asyncio.wait_for(link.wait_closed(), 5) == 4001
     with pytest.raises(RpcError):
         async with knock(gateway.port, clock, device_token=own, identity=me):
             pass

@@ -104,12 +104,14 @@ async def _jobs(home: Path) -> None:
     store = await open_store(str(home), SystemClock())
     try:
         job = Job("j1", "tidy up", At(0), Payload("systemEvent", "x"), "main", "main", 0, 0)
-        await store.keep(JOB, "j1", msgspec.json.encode(job))
-        await store.keep(STATE, "j1", msgspec.json.encode(State(0, consecutive_errors=4, last_error="no\x1b[31m")))
-        await store.keep(JOB, "j2", b"{")
+        await store.put_record(JOB, "j1", msgspec.json.encode(job))
+        await store.put_record(
+            STATE, "j1", msgspec.json.encode(State(0, consecutive_errors=4, last_error="no\x1b[31m"))
+        )
+        await store.put_record(JOB, "j2", b"{")
         ask = Ask("exec", "main", "agent:main:main", "r", "c", "exec", "run", "ls")
         for ident, expires in (("a", 2**60), ("b", 1)):
-            await store.keep(KIND, ident, msgspec.json.encode(Row(ident, "d", ask, 0, expires)))
+            await store.put_record(KIND, ident, msgspec.json.encode(Row(ident, "d", ask, 0, expires)))
     finally:
         await store.close()
 

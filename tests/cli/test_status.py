@@ -47,8 +47,8 @@ def test_what_heartbeats_cost_and_why_there_are_none(demo: Path, capsys: pytest.
     async def write() -> None:
         store = await open_store(str(demo), SystemClock())
         beat = Beat(count=4, cost=0.02, stopped="auth: the key does not work")
-        await store.keep(KIND, "main", msgspec.json.encode(beat))
-        await store.keep(*SWITCH, b"off")
+        await store.put_record(KIND, "main", msgspec.json.encode(beat))
+        await store.put_record(*SWITCH, b"off")
         await store.close()
 
     run([])

@@ -30,8 +30,8 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     end = Settlement("answered", "hi", replies=(part("r1", of="first"),), spent=(call("first", start + 100),))
     await store.settle(held, end)
     await clock.advance(4000)
-    await store.sending("r1", clock.now())
-    await store.delivered("r1", "receipt-55", clock.now())
+    await store.mark_sending("r1", clock.now())
+    await store.mark_delivered("r1", "receipt-55", clock.now())
     await store.close()
     return tmp_path
 

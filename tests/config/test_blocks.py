@@ -48,19 +48,19 @@ def test_blocks_as_said() -> None:
 
 @pytest.mark.seed(321)
 def test_joining_fits_the_blocks_unless_it_says_otherwise() -> None:
-    assert read().paced(None, 4000) == CoalesceSettings(1000, 800, 1200, "\n\n")
+    assert read().coalesce_sizes(None, 4000) == CoalesceSettings(1000, 800, 1200, "\n\n")
     made = defaults(blockStreamingCoalesce={"idleMs": 99999, "minChars": 50, "maxChars": 70})
-    assert made.paced(None, 4000) == CoalesceSettings(5000, 50, 70, "\n\n")
-    assert made.paced(None, 60).max_chars == 60  # never more than the channel takes
+    assert made.coalesce_sizes(None, 4000) == CoalesceSettings(5000, 50, 70, "\n\n")
+    assert made.coalesce_sizes(None, 60).max_chars == 60  # never more than the channel takes
     own = AccountSettings("c", own={"blockStreamingCoalesce": {"idleMs": 5}}, newline=True)
-    assert made.paced(own, 4000) == CoalesceSettings(5, 50, 70, "\n\n", True)
+    assert made.coalesce_sizes(own, 4000) == CoalesceSettings(5, 50, 70, "\n\n", True)
 
 
 def test_an_account_may_have_its_own_sizes() -> None:
     own = AccountSettings("c", own={"blockStreamingChunk": {"minChars": 10, "maxChars": 20}})
-    assert read().chunked(own, 4000) == BlockSettings(10, 20)
-    assert read().chunked(None, 500) == BlockSettings(500, 500)
-    assert read().chunked(AccountSettings("c", newline=True), 500) == BlockSettings(1, 500)
+    assert read().block_sizes(own, 4000) == BlockSettings(10, 20)
+    assert read().block_sizes(None, 500) == BlockSettings(500, 500)
+    assert read().block_sizes(AccountSettings("c", newline=True), 500) == BlockSettings(1, 500)
 
 
 def test_a_human_pace() -> None:

@@ -230,7 +230,7 @@ def test_the_proposed_change_lets_the_tool_in(raw: dict[str, Any], question: Que
     before = read(raw)
     verdict = decide(before.policy, question, TOOLS)
     trace = verdict.traces[name]
-    if trace.decided is None:
+    if trace.hiding_step is None:
         assert trace.changes == () and name in verdict.offered
         return
     assert trace.changes and all(change.key for change in trace.changes)
@@ -238,7 +238,7 @@ def test_the_proposed_change_lets_the_tool_in(raw: dict[str, Any], question: Que
     for change in trace.changes:
         written(changed, change.key, change.value)
     after = decide(read(changed).policy, question, TOOLS)
-    assert name in after.offered, after.traces[name].decided
+    assert name in after.offered, after.traces[name].hiding_step
 
 
 @settings(max_examples=60, deadline=None)

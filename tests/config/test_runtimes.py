@@ -17,9 +17,9 @@ def settings(home: Path, **body: Any) -> RuntimeSettings:
 
 def test_without_a_word_the_providers_of_these_names_are_programs_and_nothing_else_is(tmp_path: Path) -> None:
     found = settings(tmp_path)
-    assert found.of("main", "codex", "gpt-5.5") == "codex"
-    assert found.of("main", "claude-cli", "opus") == "claude-cli"
-    assert found.of("main", "openai", "gpt-5.5") == "" == found.of("main", "anthropic", "opus")
+    assert found.choose_program("main", "codex", "gpt-5.5") == "codex"
+    assert found.choose_program("main", "claude-cli", "opus") == "claude-cli"
+    assert found.choose_program("main", "openai", "gpt-5.5") == "" == found.choose_program("main", "anthropic", "opus")
     assert found.programs["codex"].command == ("codex", "app-server")
     assert found.programs["claude-cli"].command == ("claude",)
 
@@ -40,12 +40,15 @@ def test_agents_and_models_name_programs_and_a_program_does_only_what_its_maker_
         },
         models={"providers": {"acme": {"baseUrl": "http://x/v1", "agentRuntime": {"id": "codex"}}}},
     )
-    assert found.of("main", "openai", "gpt-5.5") == "codex"
-    assert found.of("main", "anthropic", "opus") == "claude-cli"
-    assert found.of("main", "anthropic", "haiku") == ""
-    assert found.of("c", "anthropic", "haiku") == "claude-cli" and found.of("c", "openai", "gpt-5.5") == ""
-    assert found.of("main", "acme", "m") == "codex"
-    assert found.of("own", "openai", "gpt-5.5") == ""
+    assert found.choose_program("main", "openai", "gpt-5.5") == "codex"
+    assert found.choose_program("main", "anthropic", "opus") == "claude-cli"
+    assert found.choose_program("main", "anthropic", "haiku") == ""
+    assert (
+        found.choose_program("c", "anthropic", "haiku") == "claude-cli"
+        and found.choose_program("c", "openai", "gpt-5.5") == ""
+    )
+    assert found.choose_program("main", "acme", "m") == "codex"
+    assert found.choose_program("own", "openai", "gpt-5.5") == ""
 
 
 def test_a_backend_is_configured_and_words_it_does_not_know_count_as_not_written(tmp_path: Path) -> None:
@@ -87,5 +90,5 @@ def test_a_backend_that_speaks_acp_does_all_runs_of_the_agents_that_name_it(tmp_
     )
     assert found.programs["gemini"].command == ("gemini", "--acp") and found.programs["gemini"].kind == "acp"
     assert set(found.programs) == {"codex", "claude-cli", "gemini"}
-    assert found.of("g", "openai", "gpt-5.5") == "gemini" == found.of("g", "builtin", "demo")
-    assert found.of("main", "openai", "x") == "" == found.of("b", "openai", "x")
+    assert found.choose_program("g", "openai", "gpt-5.5") == "gemini" == found.choose_program("g", "builtin", "demo")
+    assert found.choose_program("main", "openai", "x") == "" == found.choose_program("b", "openai", "x")

@@ -60,7 +60,7 @@ async def took(app: App, inbound: Inbound) -> bool:
 async def quiet(app: App) -> None:
     """Until everything that was to be said is said, with its receipt."""
     async with asyncio.timeout(10):
-        while await app.store.outgoing("fake", 10**15):
+        while await app.store.list_due_replies("fake", 10**15):
             await asyncio.sleep(0.005)
 
 
@@ -70,7 +70,7 @@ async def test_a_stranger_gets_one_code_and_is_heard_once_approved(tmp_path: Pat
         assert await channel.receive("let me in", event="s1", sender=STRANGER, to="dm", times=2) == ["", ""]
         assert await channel.receive("hello?", event="s2", sender=STRANGER, to="dm") == [""]
         await until(lambda: bool(channel.seen))
-        (asking,) = await app.gate.pairing.asking()
+        (asking,) = await app.gate.pairing.list_waiting()
         assert asking.code in channel.texts[0] and not mind.requests
         assert await took(app, message(f"/pairing approve {asking.code}", OWNER))
         await until(lambda: len(channel.seen) == 3)
@@ -89,8 +89,8 @@ async def test_a_code_fits_the_channel(tmp_path: Path) -> None:
         for _ in range(2):
             assert not await took(app, message("hi", STRANGER))
         await quiet(app)
-        (asking,) = await app.gate.pairing.asking()
-    assert len(channel.seen) > 1 and all(len(text) <= 120 for text in channel.texts) and not channel.doubled
+        (asking,) = await app.gate.pairing.list_waiting()
+    assert len(channel.seen) > 1 and all(len(text) <= 120 for text in channel.texts) and not channel.duplicate_ids
     assert sum(asking.code in text for text in channel.texts) == 2  # by itself, and in the command
 
 
@@ -102,7 +102,7 @@ async def test_the_owner_decides_in_the_chat(tmp_path: Path) -> None:
 
         assert await told("/pairing") == "Nobody waits, and nobody was let in by a code."
         assert not await took(app, message("hi", STRANGER, sender=Sender(STRANGER, "the\nowner")))
-        (asking,) = await app.gate.pairing.asking()
+        (asking,) = await app.gate.pairing.list_waiting()
         shown = await told("/pairing list")
         assert asking.code in shown and "fake:666" in shown and "“the owner”" in shown and "\n" not in shown
         assert "Nothing changed" in await told("/pairing approve AAAAAAAA")
@@ -129,7 +129,7 @@ async def test_who_is_put_out_has_nothing_running_any_more(tmp_path: Path) -> No
             await app.gate.pairing.approve(asking.code, "test")
             people.append(await app.gate.take(message("work", who)))
         for gate in gates:
-            await gate.reached()
+            await gate.wait_reached()
         waiting = await app.gate.take(message("more work", STRANGER, options={}))
         await app.gate.pairing.revoke(f"fake:{STRANGER}")
         assert (await app.wait(people[0])).outcome == "aborted"
@@ -146,7 +146,7 @@ async def test_the_code_is_said_once_also_after_a_restart(tmp_path: Path) -> Non
         await quiet(app)
     async with running(tmp_path / "h", model(), second, **config()) as app:
         assert await app.gate.take(message("me again", STRANGER)) == ""
-        assert await app.store.outgoing("fake", 10**15) == []
+        assert await app.store.list_due_replies("fake", 10**15) == []
     assert len(first.seen) == 1 and second.seen == []
 
 
@@ -154,7 +154,7 @@ async def test_killed_between_the_code_and_its_reply_the_next_message_brings_it(
     channel = FakeChannel()
     async with running(tmp_path / "h", model(), channel, **config()) as app:
         asking = await app.gate.pairing.ask(message("hi", STRANGER))  # on disk; the reply is not
-        assert asking is not None and await app.store.outgoing("fake", 10**15) == []
+        assert asking is not None and await app.store.list_due_replies("fake", 10**15) == []
         assert not await took(app, message("hi", STRANGER)) and not await took(app, message("hi", STRANGER))
         await quiet(app)
     assert len(channel.seen) == 1 and asking.code in channel.texts[0]
@@ -245,7 +245,11 @@ async def test_no_kind_of_event_opens_the_group_to_a_stranger(tmp_path: Path, ki
     async with running(tmp_path / "h", mind, channel, **config()) as app:
         assert await app.gate.take(kinds(STRANGER)[kind]) == ""
         assert await app.gate.take(msgspec.structs.replace(kinds(STRANGER)[kind], mentioned=False)) == ""
-        assert await app.store.sessions() == [] and not mind.requests and await app.store.outgoing("fake", 10**15) == []
+        assert (
+            await app.store.sessions() == []
+            and not mind.requests
+            and await app.store.list_due_replies("fake", 10**15) == []
+        )
         assert await took(app, kinds(MEMBER)[kind])
     assert all("Name666" not in one.text for one in channel.seen)
 
@@ -286,7 +290,7 @@ async def test_being_let_into_direct_chats_opens_no_group(tmp_path: Path) -> Non
     del raw["commands"]
     async with running(tmp_path / "h", model(), FakeChannel(), **raw) as app:
         assert not await took(app, message("hi", STRANGER))
-        (asking,) = await app.gate.pairing.asking()
+        (asking,) = await app.gate.pairing.list_waiting()
         done = await app.gate.pairing.approve(asking.code, "test")
         assert not isinstance(done, str) and done.owner
         ident = await app.gate.take(message("/whoami", STRANGER))
@@ -408,7 +412,7 @@ async def test_a_thousand_messages_of_a_hundred_strangers_cost_nothing(tmp_path:
         for number in range(1000):
             assert await app.gate.take(message(f"m{number}", f"s{number % 100}")) == ""
         await quiet(app)
-    assert not mind.requests and len(channel.seen) == 3 and not channel.doubled
+    assert not mind.requests and len(channel.seen) == 3 and not channel.duplicate_ids
 
 
 async def test_somebody_whom_only_the_star_lets_in_is_slowed_and_told_once(tmp_path: Path) -> None:

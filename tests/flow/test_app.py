@@ -105,8 +105,8 @@ async def test_one_run_per_session_and_sessions_side_by_side(tmp_path: Path) -> 
         one = await app.submit(inbound("same a", session="s1", options={"queue": "followup"}))
         two = await app.submit(inbound("same b", session="s1", options={"queue": "followup"}))
         other = await app.submit(inbound("other c", session="s2"))
-        await gates["a"].reached()
-        await gates["c"].reached()
+        await gates["a"].wait_reached()
+        await gates["c"].wait_reached()
         assert len(model.requests) == 2  # b waits for a; c does not
         gates["c"].open()
         assert (await app.wait(other.id)).note == "answer c"
@@ -151,7 +151,7 @@ async def test_a_message_that_arrives_mid_run_is_steered_into_it(tmp_path: Path)
     channel = FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("first", event="1")
-        await gate.reached()
+        await gate.wait_reached()
         (second,) = await channel.receive("second", event="2")
         gate.open()
         row, same = await app.wait(first), await app.wait(second)
@@ -205,7 +205,7 @@ async def test_abort_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> Non
     model, channel = ScriptedModel([held(say("never all of this"), gate, 1), say("next")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("hello", event="1")
-        await gate.reached()
+        await gate.wait_reached()
         assert app.abort("agent:main:main", "user")
         row = await app.wait(first)
         assert row.outcome == "aborted" and not app.abort("agent:main:main", "user")
@@ -231,7 +231,7 @@ async def test_a_full_queue_refuses_loudly_and_other_sessions_go_on(tmp_path: Pa
     async with running(tmp_path / "h", model) as app:
         wait = {"queue": "followup"}
         await app.submit(inbound("x", session="s", options=wait))
-        await gate.reached()
+        await gate.wait_reached()
         for _ in range(app.settings.lanes.queue_cap):
             await app.submit(inbound("x", session="s", options=wait))
         with pytest.raises(QueueFull):
@@ -247,7 +247,7 @@ async def test_drain_hands_the_turn_back_and_the_next_start_finishes_it(tmp_path
     channel = FakeChannel()
     async with running(tmp_path / "h", first, channel) as app:
         (ident,) = await channel.receive("do it", event="1")
-        await gate.reached()
+        await gate.wait_reached()
     with pytest.raises(Draining):
         await app.dispatcher.submit(inbound("late"))
     second = ScriptedModel([say("finished")])
@@ -277,7 +277,7 @@ async def test_delivery_survives_what_platforms_do(tmp_path: Path, fault: Any) -
     async with running(tmp_path / "h", model, channel):
         await channel.receive("hi", event="1")
         await until(lambda: bool(channel.seen) and len(channel.sends) >= (1 if fault == "shown" else 2))
-    assert channel.texts == ["hello"] and channel.doubled == []
+    assert channel.texts == ["hello"] and channel.duplicate_ids == []
 
 
 async def test_a_refused_reply_is_given_up_and_the_next_goes_out(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ async def test_a_message_that_keeps_killing_the_process_is_set_aside_with_a_noti
     app = App(settings(tmp_path / "h"), {}, SystemClock(), model=stuck, channels={"fake": channel})
     await app.start()
     (ident,) = await channel.receive("boom", event="1")
-    await gate.reached()
+    await gate.wait_reached()
     await app.store.close()  # the process "dies": nothing is settled, nothing handed back
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
@@ -336,19 +336,19 @@ async def test_a_follower_sees_each_message_come_begin_and_end(tmp_path: Path) -
     seen: list[str] = []
 
     class Notes:
-        def came(self, item: str, session: str, inbound: Inbound) -> None:
+        def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
             seen.append(f"came {inbound.text}")
 
-        def began(self, item: str, session: str, inbound: Inbound) -> None:
+        def on_started(self, item: str, session: str, inbound: Inbound) -> None:
             seen.append(f"began {inbound.text} in {session}")
 
-        def shown(self, item: str, event: Event) -> None:
+        def on_event(self, item: str, event: Event) -> None:
             seen.append(type(event).__name__)
 
-        def merged(self, item: str, into: str) -> None:
+        def on_merged(self, item: str, into: str) -> None:
             seen.append("merged")
 
-        def ended(self, item: str) -> None:
+        def on_ended(self, item: str) -> None:
             seen.append("ended")
 
     model, channel = ScriptedModel([say("one")]), FakeChannel()

@@ -42,7 +42,7 @@ def heard(model: ScriptedModel) -> list[str]:
 
 async def until_none_kept(app: Any) -> None:
     async with asyncio.timeout(10):
-        while await app.store.all_kept("process"):
+        while await app.store.list_records("process"):
             await asyncio.sleep(0.005)
 
 
@@ -58,7 +58,7 @@ async def test_the_end_of_a_background_command_wakes_the_session_once(tmp_path: 
         (ident,) = await channel.receive("run the tests", event="e1")
         assert (await app.wait(ident)).note == "started"
         (row,) = app.processes.all()
-        assert row.status == "running" and len(await app.store.all_kept("process")) == 1
+        assert row.status == "running" and len(await app.store.list_records("process")) == 1
         (Path(row.cwd) / "go").touch()
         await until(lambda: len(channel.texts) == 2)
         await until_none_kept(app)

@@ -81,7 +81,7 @@ async def converse(app: App, talk: Talk, first: int, last: int) -> None:
             talk.gates[n] = Gate()
         accepted = await app.submit(inbound(f"message number {n}", session="main"))
         if n % 20 == 0:
-            await talk.gates[n].reached()
+            await talk.gates[n].wait_reached()
             await app.submit(inbound("oh, and one thing more", session="main"))
             talk.gates[n].open()
         await app.wait(accepted.id)

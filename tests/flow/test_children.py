@@ -266,7 +266,7 @@ async def test_what_cannot_be_is_refused_with_the_reason(tmp_path: Path) -> None
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await started(app, channel, cast)
         await until(lambda: bool(channel.texts))
-        assert children(app) == [] and await app.store.all_kept("child") == []
+        assert children(app) == [] and await app.store.list_records("child") == []
         assert [row.key for row in await app.store.sessions()] == [MAIN]
     results = [m for m in cast.heard["main"][1].messages if isinstance(m, ToolResult)]
     assert all(m.isError for m in results)
@@ -313,7 +313,7 @@ async def test_a_busy_parent_gets_the_result_in_its_run_once(tmp_path: Path) -> 
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         cast.gate.open()
         await until(lambda: children(app)[0].state == "ended")
         gate.open()
@@ -328,7 +328,7 @@ async def test_a_parent_that_was_reset_is_told_in_its_new_session(tmp_path: Path
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: len(channel.texts) == 1)
         before = (await record(app, MAIN)).sessionId
         await ask(app, "/new", "e2")
@@ -347,7 +347,7 @@ async def test_a_result_waits_for_the_next_start(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: len(channel.texts) == 1)
     again, channel = Cast([say("now I know")], child=say("after the restart")), FakeChannel()
     again.gate.open()
@@ -377,7 +377,7 @@ async def test_the_list_shows_what_runs_and_what_ran(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: len(channel.texts) == 1)
         cast.gate.open()
         await until(lambda: len(channel.texts) == 2)
@@ -394,7 +394,7 @@ async def test_the_list_shows_what_runs_and_what_ran(tmp_path: Path) -> None:
         await ask(app, "/subagents", "e9")
         await until(lambda: len(channel.texts) == 3)
         assert "q (done," in channel.texts[-1] and "s (running," in channel.texts[-1]
-        assert app.nest.standing(MAIN)[0].startswith("Sub-agent “s”")
+        assert app.nest.describe_open(MAIN)[0].startswith("Sub-agent “s”")
         gate.open()
         await settled(app)
 
@@ -459,7 +459,7 @@ async def test_steering_interrupts_and_goes_on_with_all_it_knew(tmp_path: Path) 
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: len(channel.texts) == 1)
         (before,) = children(app)
         await ask(app, "deeper", "e2")
@@ -584,7 +584,7 @@ async def test_a_result_that_a_full_queue_dropped_is_told_again(tmp_path: Path) 
     queue = {"messages": {"queue": {"mode": "followup", "cap": 1, "drop": "old"}}}
     async with running(tmp_path / "h", cast, channel, **config(), **queue) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         cast.gate.open()
         await until(lambda: children(app)[0].state == "ended")
         await asyncio.sleep(0.05)
@@ -657,7 +657,7 @@ async def test_people_look_after_sub_agents_too(tmp_path: Path) -> None:
         assert await typed("/subagents") == "No sub-agents."
         assert "list | info" in await typed("/subagents what")
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: channel.texts[-1:] == ["started"])
         info = await typed("/subagents info d")
         assert "“d”: running" in info and "Task: dig" in info and "fake/m" in info
@@ -684,7 +684,7 @@ async def test_a_person_who_kills_one_lets_its_parent_know(tmp_path: Path) -> No
     channel = FakeChannel()
     async with running(tmp_path / "h", cast, channel, **config()) as app:
         await ask(app, "go", "e1")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: channel.texts == ["started"])
         assert (await app.wait(await ask(app, "/subagents kill 1", "e2"))).note == "⚙️ 1 sub-agent stopped."
         await settled(app)
@@ -702,5 +702,5 @@ async def test_old_ones_are_forgotten_with_their_sessions(tmp_path: Path) -> Non
         assert children(app) == [child]
         await app.nest.registry.change(child.id, ended=child.ended - 61 * 60_000)
         await app.nest.sweep()
-        assert children(app) == [] and await app.store.all_kept("child") == []
+        assert children(app) == [] and await app.store.list_records("child") == []
         assert await app.store.session(child.session) is None

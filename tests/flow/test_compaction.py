@@ -134,7 +134,7 @@ async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tm
             await tell(app, f"{n}: {LONG}", events.append)
             n += 1
         assert (await session(app)).compactionCount == 1
-        spent = await app.store.spent(0)
+        spent = await app.store.list_usage(0)
     assert kinds(events)[:6] == [
         "agent_start", "message_start", "message_end", "auto_compaction_start", "auto_compaction_end", "message_start",
     ]  # fmt: skip
@@ -157,7 +157,7 @@ async def test_the_cost_of_a_summary_is_in_the_ledger(tmp_path: Path) -> None:
     async with running(tmp_path / "h", crew) as app:
         await converse(app, 6)
         assert crew.asked["summary"]
-        assert [s.input for s in await app.store.spent(0)] == [900] * len(crew.asked["summary"])
+        assert [s.input for s in await app.store.list_usage(0)] == [900] * len(crew.asked["summary"])
 
 
 @pytest.mark.seed(331)
@@ -319,7 +319,7 @@ async def test_messages_steered_in_while_room_is_made_are_not_lost(tmp_path: Pat
     gate = Gate()
     crew, home = Crew([say(LONG)], summaries=[held(say(GOOD), gate, 0)]), tmp_path / "h"
     async with running(home, crew) as app:
-        reached = asyncio.ensure_future(gate.reached())
+        reached = asyncio.ensure_future(gate.wait_reached())
         first: asyncio.Future[str] = asyncio.ensure_future(tell(app, LONG))
         while not reached.done():
             await asyncio.wait((first, reached), return_when=asyncio.FIRST_COMPLETED)
@@ -407,7 +407,7 @@ async def test_by_hand_while_the_agent_works_the_run_does_it(tmp_path: Path) -> 
     async with running(home, crew) as app:
         await tell(app, LONG)
         turn = asyncio.ensure_future(tell(app, "list the files"))
-        await gate.reached()
+        await gate.wait_reached()
         assert "before its next model call" in await tell(app, "/compact")
         assert "at work" in await tell(app, "/compact undo")
         gate.open()

@@ -99,7 +99,7 @@ async def sent(app: App, item: str, count: int) -> list[str]:
 async def gone(app: App, kind: str) -> None:
     """No record of this kind is left."""
     async with asyncio.timeout(10):
-        while await app.store.all_kept(kind):
+        while await app.store.list_records(kind):
             await asyncio.sleep(0.005)
 
 
@@ -156,7 +156,7 @@ async def test_small_blocks_are_joined_while_the_model_goes_on(tmp_path: Path) -
     async with running(tmp_path / "h", ScriptedModel([say(text)]), channel, **config) as app:
         (item,) = await channel.receive("hello", event="e1")
         trace = await sent(app, item, 4)
-        kept = await app.store.all_kept("joined")
+        kept = await app.store.list_records("joined")
     assert channel.texts == ["First paragraph here.\n\nSecond paragraph here.\n\nThird paragraph here.", "The end."]
     assert [one.kind for one in channel.seen] == ["block", "final"]
     assert trace.count("reply queued") == 4 and kept == []  # each block was a row of its own, on disk
@@ -203,7 +203,7 @@ async def test_blocks_are_said_once_though_the_run_is_resumed(tmp_path: Path) ->
     after.seen = channel.seen
     async with running(tmp_path / "h", model, after, **config):
         await until(lambda: "The end." in (after.texts or [""])[-1])
-    assert "\n\n".join(after.texts) == text and after.doubled == []
+    assert "\n\n".join(after.texts) == text and after.duplicate_ids == []
 
 
 # --- drafts
@@ -216,7 +216,7 @@ async def test_a_draft_grows_and_becomes_the_answer(tmp_path: Path) -> None:
         (item,) = await channel.receive("hello", event="e1")
         await until(lambda: bool(channel.texts))
         assert LONG.startswith(channel.texts[0]) and channel.texts[0] != LONG
-        assert len(await app.store.all_kept("draft")) == 1
+        assert len(await app.store.list_records("draft")) == 1
         gate.open()
         await sent(app, item, 1)
         await until(lambda: channel.texts == [LONG])
@@ -350,7 +350,7 @@ async def test_a_draft_left_by_a_message_that_is_done_is_removed_at_the_start(tm
         await sent(app, item, 1)
         left = await channel.send(Reply(Target("fake", "chat"), "half an ans", f"{item}.d1", "draft"))
         assert isinstance(left, Sent)
-        await app.store.keep("draft", f"{item}.d1", msgspec.json.encode(_kept(item, left.message_id)))
+        await app.store.put_record("draft", f"{item}.d1", msgspec.json.encode(_kept(item, left.message_id)))
     after = Watched()
     after.seen = channel.seen
     async with running(tmp_path / "h", ScriptedModel([]), after) as app:

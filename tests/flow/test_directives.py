@@ -66,7 +66,7 @@ async def test_verbose_switched_in_the_middle_of_a_run_acts_on_the_tools_that_fo
     channel = FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         run = await app.submit(mine("look around"))
-        await gate.reached()
+        await gate.wait_reached()
         assert await tell(app, "/verbose on") == "Verbose logging enabled."
         gate.open()
         assert (await app.wait(run.id)).note == "done"
@@ -191,7 +191,7 @@ async def test_a_setting_changed_during_a_run_is_not_undone_by_its_end(tmp_path:
     model, channel = ScriptedModel([held(say("one"), gate, 0), say("two")]), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         run = await app.submit(mine("go"))
-        await gate.reached()
+        await gate.wait_reached()
         await tell(app, "/queue collect")
         gate.open()
         await app.wait(run.id)

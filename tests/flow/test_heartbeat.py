@@ -123,12 +123,12 @@ async def test_what_may_be_seen_of_it_in_a_chat(
 
 async def test_switched_off_they_stay_off_over_a_restart(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        await app.clockwork.set_beats(False)
+        await app.clockwork.set_heartbeats(False)
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        assert app.clockwork.beats()["main"]["enabled"] is False
-        await app.clockwork.set_beats(True)
+        assert app.clockwork.heartbeats()["main"]["enabled"] is False
+        await app.clockwork.set_heartbeats(True)
     async with running(tmp_path / "h", ScriptedModel([]), **beating()) as app:
-        assert app.clockwork.beats()["main"]["enabled"] is True
+        assert app.clockwork.heartbeats()["main"]["enabled"] is True
 
 
 async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ async def test_the_watched_command_runs_as_the_agents_own_do(tmp_path: Path) -> 
         page.write_text("low\n")
         assert await run(key, app.settings.heartbeats["main"].watch, 5.0) != first
         assert await run(key, "sleep 30", 0.05) is None  # over time
-        assert app.clockwork.events.waiting(KEY)  # a look takes nothing away from the next turn
+        assert app.clockwork.events.has_waiting(KEY)  # a look takes nothing away from the next turn
     denied = {"tools": {"deny": ["exec"]}, **beats}
     async with running(tmp_path / "h", ScriptedModel([]), **denied) as app:
         run = app.clockwork._doors.run
@@ -165,22 +165,22 @@ async def test_an_idle_day_of_the_whole_program_costs_no_model_call(tmp_path: Pa
     async def minutes(count: int, step: int = 1) -> None:
         for _ in range(0, count, step):
             await clock.advance(step * 60)
-            await until(lambda: clock.sleeping >= asleep and not app.dispatcher.running(KEY))
+            await until(lambda: clock.sleeper_count >= asleep and not app.dispatcher.running(KEY))
             await settle()
 
     try:
-        await until(lambda: clock.sleeping > 0)
+        await until(lambda: clock.sleeper_count > 0)
         await asyncio.sleep(0.05)
-        asleep = clock.sleeping
+        asleep = clock.sleeper_count
         page.write_text("Look after the garden.\n")
         await minutes(31)
-        await until(lambda: app.clockwork.beats()["main"]["count"] == 1)
+        await until(lambda: app.clockwork.heartbeats()["main"]["count"] == 1)
         await minutes(24 * 60, 15)
         assert len(model.requests) == 1
-        assert app.clockwork.beats()["main"]["count"] == 1
+        assert app.clockwork.heartbeats()["main"]["count"] == 1
         page.write_text("Look after the garden and the dog.\n")
         await minutes(1)
-        await until(lambda: app.clockwork.beats()["main"]["count"] == 2)
+        await until(lambda: app.clockwork.heartbeats()["main"]["count"] == 2)
         assert len(model.requests) == 2
     finally:
         await app.stop()

@@ -77,7 +77,7 @@ async def test_messages_to_another_chat_and_another_channel_and_the_answer_here(
     assert [act for _, act in one.acts if isinstance(act, React) and act.emoji == "👍"] == [React("1", "👍")]
     first = json.loads(results(model)[0])
     assert first == {"ok": True, "state": "sent", "channel": "fake", "to": "9", "messageId": "fake-1"}
-    assert kinds.count("tool") == 3 and one.doubled == []
+    assert kinds.count("tool") == 3 and one.duplicate_ids == []
 
 
 async def test_who_asks_from_another_channel_without_rights_is_refused(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def test_a_message_is_in_this_run_or_the_next_never_both_never_none(tmp_pa
     model, channel = ScriptedModel(moments()[moment](gate)), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
         (first,) = await channel.receive("first", event="1")
-        await gate.reached()
+        await gate.wait_reached()
         (second,) = await channel.receive("second", event="2")
         gate.open()
         await app.wait(first)
@@ -154,7 +154,7 @@ async def test_collected_messages_become_one_turn(tmp_path: Path) -> None:
     model, channel = ScriptedModel([held(say("first answer"), gate, 0), say("all of it"), say("other")]), FakeChannel()
     async with running(tmp_path / "h", model, channel, mode="collect", debounceMs=20) as app:
         (first,) = await channel.receive("first", event="1")
-        await gate.reached()
+        await gate.wait_reached()
         waiting = [(await channel.receive(text, event=text))[0] for text in ("a", "b", "c")]
         (other,) = await channel.receive("d", event="d", to="elsewhere")
         gate.open()
@@ -176,7 +176,7 @@ async def test_one_collected_message_stays_as_it_is(tmp_path: Path) -> None:
     model = ScriptedModel([held(say("one"), gate, 0), say("two")])
     async with running(tmp_path / "h", model, mode="collect", debounceMs=5) as app:
         await app.submit(inbound("first"))
-        await gate.reached()
+        await gate.wait_reached()
         second = await app.submit(inbound("second"))
         gate.open()
         await app.wait(second.id)
@@ -189,7 +189,7 @@ async def test_interrupt_stops_the_run_and_the_newest_message_runs(tmp_path: Pat
     model = ScriptedModel([held(say("never all of this"), gate, 1), say("the newest")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
-        await gate.reached()
+        await gate.wait_reached()
         two = await app.submit(inbound("two", options={"queue": "followup"}))
         three = await app.submit(inbound("three", options={"queue": "interrupt"}))
         rows = [await app.wait(a.id) for a in (one, two, three)]
@@ -203,7 +203,7 @@ async def test_dropped_messages_are_refused_with_a_reason_and_the_next_run_hears
     model = ScriptedModel([held(say("one"), gate, 0), say("more")], repeat=True)
     async with running(tmp_path / "h", model, mode="followup", cap=2) as app:
         await app.submit(inbound("first"))
-        await gate.reached()
+        await gate.wait_reached()
         made = [await app.submit(inbound(f"message\n{n}")) for n in range(4)]
         gate.open()
         rows = [await app.wait(a.id) for a in made]
@@ -218,7 +218,7 @@ async def test_dropping_the_oldest_tells_who_wrote_it(tmp_path: Path) -> None:
     model, channel = ScriptedModel([held(say("one"), gate, 0), say("more")], repeat=True), FakeChannel()
     async with running(tmp_path / "h", model, channel, mode="followup", cap=1, drop="old") as app:
         await channel.receive("first", event="1")
-        await gate.reached()
+        await gate.wait_reached()
         (old,) = await channel.receive("old", event="2")
         (new,) = await channel.receive("new", event="3")
         gate.open()
@@ -232,13 +232,13 @@ async def test_refusing_the_newest_is_loud_and_stores_nothing(tmp_path: Path) ->
     model = ScriptedModel([held(say("one"), gate, 0), say("two")])
     async with running(tmp_path / "h", model, mode="followup", cap=1, drop="new") as app:
         first = await app.submit(inbound("first"))
-        await gate.reached()
+        await gate.wait_reached()
         second = await app.submit(inbound("second"))
         with pytest.raises(QueueFull):
             await app.submit(inbound("third"))
         gate.open()
         assert [(await app.wait(a.id)).note for a in (first, second)] == ["one", "two"]
-        assert await app.store.waiting(MAIN) == []
+        assert await app.store.list_waiting(MAIN) == []
 
 
 async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) -> None:
@@ -246,13 +246,13 @@ async def test_a_stop_clears_what_waits_and_the_session_goes_on(tmp_path: Path) 
     model = ScriptedModel([held(say("never all of this"), gate, 1), say("next")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
-        await gate.reached()
+        await gate.wait_reached()
         steered = await app.submit(inbound("steered"))
         later = await app.submit(inbound("later", options={"queue": "followup"}))
         assert app.abort(MAIN, "user")
         after = await app.submit(inbound("after"))
         rows = [await app.wait(a.id) for a in (one, steered, later, after)]
-        assert await app.store.waiting(MAIN) == []
+        assert await app.store.list_waiting(MAIN) == []
     assert [r.outcome for r in rows] == ["aborted", "aborted", "aborted", "answered"]
     assert [r.note for r in rows[1:3]] == ["not answered: stopped"] * 2
     assert heard(model) == ["one", "after"]
@@ -263,7 +263,7 @@ async def test_one_message_can_be_stopped(tmp_path: Path) -> None:
     model = ScriptedModel([held(say("one and more"), gate, 1), say("two")])
     async with running(tmp_path / "h", model) as app:
         one = await app.submit(inbound("one"))
-        await gate.reached()
+        await gate.wait_reached()
         waiting = await app.submit(inbound("waiting", options={"queue": "followup"}))
         steered = await app.submit(inbound("steered"))
         assert app.dispatcher.abort_item(waiting.id) and app.dispatcher.abort_item(steered.id)
@@ -279,7 +279,7 @@ async def test_waiting_with_a_limit_stops_nothing(tmp_path: Path) -> None:
     model = ScriptedModel([held(say("late"), gate, 0)])
     async with running(tmp_path / "h", model) as app:
         made = await app.submit(inbound("one"))
-        await gate.reached()
+        await gate.wait_reached()
         now = await app.dispatcher.wait(made.id, 0.01)
         assert now is not None and (now.state, now.outcome) == ("running", None)
         gate.open()
@@ -293,7 +293,7 @@ async def test_an_http_client_gets_its_own_turn_and_is_refused_at_once_when_too_
     ask = {"target": Target("http"), "push": False, "session": "s"}
     async with running(tmp_path / "h", model, mode="steer", cap=2) as app:
         first = await app.submit(inbound("a", **ask))
-        await gate.reached()
+        await gate.wait_reached()
         rest = [await app.submit(inbound("b", **ask)) for _ in range(2)]
         with pytest.raises(QueueFull):
             await app.submit(inbound("c", **ask))
@@ -307,7 +307,7 @@ async def test_a_held_session_does_not_hold_up_another(tmp_path: Path) -> None:
     model = ScriptedModel([held(say("one"), gate, 0), say("x")], repeat=True)
     async with running(tmp_path / "h", model, mode="collect", debounceMs=600_000) as app:
         one = await app.submit(inbound("one", session="s1"))
-        await gate.reached()
+        await gate.wait_reached()
         kept = await app.submit(inbound("kept", session="s1"))
         gate.open()
         await app.wait(one.id)

@@ -34,11 +34,11 @@ async def ask(app: App, text: str, event: str) -> str:
 async def beat(app: App) -> dict[str, Any]:
     """Have one now; how it ended."""
     own = app.clockwork._beats["main"]
-    before = own.shown()["count"]
+    before = own.describe()["count"]
     own.request()
     app.clockwork.nudge()
-    await until(lambda: own.shown()["count"] > before and own._task is None)
-    last = app.clockwork.last_beat()
+    await until(lambda: own.describe()["count"] > before and own._task is None)
+    last = app.clockwork.last_heartbeat()
     assert last is not None
     return last
 
@@ -58,13 +58,13 @@ async def test_a_reminder_asked_for_in_a_chat_is_seen_run_and_told_there_once(tm
         assert (await app.clockwork.run("tea"))["enqueued"]
         await until(lambda: channel.texts == ["Set up.", "Tea time!"])
         await until(lambda: app.clockwork.job("tea")["state"].get("lastRunStatus") == "ok")
-        assert app.clockwork.events.waiting(KEY)
+        assert app.clockwork.events.has_waiting(KEY)
         (run,) = await app.clockwork.runs("tea")
         assert (run["status"], run["summary"], run["deliveryStatus"]) == ("ok", "Tea time!", "announced")
         assert [tool.name for tool in model.requests[2].tools] == ["read"]
         assert await ask(app, "did you remind me?", "e2") == "Yes, tea."
         assert "'tea' told the person: Tea time!" in model.requests[3].messages[-1].text
-        assert not app.clockwork.events.waiting(KEY)
+        assert not app.clockwork.events.has_waiting(KEY)
         assert await app.clockwork.runs("tea") == [run]
         await until(lambda: len(channel.texts) == 3)
     assert channel.texts == ["Set up.", "Tea time!", "Yes, tea."]
@@ -144,12 +144,12 @@ async def test_directives_of_the_prompt_act_and_reasoning_goes_along_if_asked_fo
 
 async def test_a_configuration_without_heartbeats_has_none(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), **beating(every="0m")) as app:
-        assert app.clockwork.beats() == {}
+        assert app.clockwork.heartbeats() == {}
     (tmp_path / "i").mkdir()
     config = {**CONFIG, "agents": {**CONFIG["agents"], "list": [{"id": "a"}, {"id": "b", "heartbeat": {}}]}}
     (tmp_path / "i" / "palinurus.json").write_text(json.dumps(config))
     async with running(tmp_path / "i", ScriptedModel([]), agents=config["agents"]) as app:
-        assert list(app.clockwork.beats()) == ["b"]  # who has a block of its own, and nobody else
+        assert list(app.clockwork.heartbeats()) == ["b"]  # who has a block of its own, and nobody else
 
 
 async def test_plugins_hear_of_every_change_of_a_job(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def ask(app: App, text: str, sender: Sender = OWNER, **changes: Any) -> st
 
 async def open_items(app: App) -> list[str]:
     await app.promises.close()
-    return [kept.key for kept in await app.store.all_kept(KIND)]
+    return [kept.key for kept in await app.store.list_records(KIND)]
 
 
 async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_commands_sub_agents_and_jobs_in_one_list(tmp_path: Path) -> None:
     async with place(tmp_path / "h", ScriptedModel([answer], repeat=True), **OPEN) as here:
         app = here.app
         await ask(app, "work")
-        await gate.reached()
+        await gate.wait_reached()
         job = {"name": "tea", "schedule": {"every": "1h", "everyMs": 3_600_000}, "payload": {"message": "make tea"}}
         await here.call("cron.add", **job)
         await app.clockwork.run("tea")

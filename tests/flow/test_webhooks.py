@@ -160,7 +160,7 @@ async def test_credentials(tmp_path: Path) -> None:
         url = f"http://127.0.0.1:{here.server.port}/v1/models"
         async with here.session.get(url, headers={"Authorization": f"Bearer {TOKEN}"}) as answer:
             assert answer.status == 200  # but nobody is locked out elsewhere
-        assert await here.app.store.all_kept("webhook") == []
+        assert await here.app.store.list_records("webhook") == []
 
 
 async def test_off_means_not_there(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_a_thousand_at_once(tmp_path: Path) -> None:
         each = [{**BEARER, "X-Delivery-Id": str(at % 20)} for at in range(1000)]
         answers = await asyncio.gather(*(here.post("many", {"n": 1}, headers) for headers in each))
         assert {status for status, _ in answers} == {200}
-        assert len(await here.app.store.all_kept("webhook")) == 20
+        assert len(await here.app.store.list_records("webhook")) == 20
         assert len(here.app.clockwork.events.texts()) == 20
 
 
@@ -260,7 +260,7 @@ async def test_what_was_accepted_is_run_by_the_next_start_and_a_repeat_is_the_sa
     body = {"message": "once", "idempotencyKey": "k1", "deliver": False}
     async with site(tmp_path / "h", ScriptedModel([held(say("never said"), hold, 0)])) as here:
         _, first = await here.post("agent", body)
-        await hold.reached()  # stopped in the turn, as a crash would
+        await hold.wait_reached()  # stopped in the turn, as a crash would
     model = ScriptedModel([say("said once")], repeat=True)
     async with site(tmp_path / "h", model) as here:
         status, again = await here.post("agent", body)

@@ -55,13 +55,13 @@ class Ledger:
         self.records: dict[tuple[str, str], bytes] = {}
         self.pause: Callable[[], Awaitable[None]] = settle
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
         return [r for r in self.rows if session in (None, r.session)]
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return []
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
         await self.pause()
         if expect != ANY and self.records.get((kind, key)) != expect:
             return False
@@ -71,7 +71,7 @@ class Ledger:
             self.records[kind, key] = data
         return True
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         return [Kept(k, key, data, 0) for (k, key), data in self.records.items() if k == kind]
 
 

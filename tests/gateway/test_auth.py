@@ -23,7 +23,7 @@ def knock(**changes: object) -> Knock:
 
 
 def test_the_right_token_makes_the_owner() -> None:
-    found = gate().caller(knock())
+    found = gate().identify_caller(knock())
     assert found == Caller("owner", OWNER, "127.0.0.1", "token")
 
 
@@ -46,21 +46,21 @@ def test_the_right_token_makes_the_owner() -> None:
     ],
 )
 def test_everything_else_is_refused(credentials: tuple[str, ...]) -> None:
-    found = gate().caller(knock(credentials=credentials))
+    found = gate().identify_caller(knock(credentials=credentials))
     assert isinstance(found, Fault) and found.status == 401
 
 
 @given(st.text(max_size=60))
 def test_no_other_text_opens(text: str) -> None:
-    found = gate().caller(knock(credentials=(text,)))
+    found = gate().identify_caller(knock(credentials=(text,)))
     scheme, _, secret = text.partition(" ")
     assert isinstance(found, Fault) or (scheme.lower() == "bearer" and secret == TOKEN)
 
 
 def test_a_password_works_in_its_mode_and_the_token_does_not() -> None:
     guarded = gate(auth_mode="password", password=Secret("open sesame"))
-    assert isinstance(guarded.caller(knock(credentials=("Bearer open sesame",))), Caller)
-    assert isinstance(guarded.caller(knock()), Fault)
+    assert isinstance(guarded.identify_caller(knock(credentials=("Bearer open sesame",))), Caller)
+    assert isinstance(guarded.identify_caller(knock()), Fault)
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_an_empty_token_does_not_start() -> None:
 
 def test_mode_none_still_checks_host_and_origin() -> None:
     guarded = gate(auth_mode="none")
-    assert isinstance(guarded.caller(knock(credentials=())), Caller)
-    assert guarded.door(knock(origins=("http://evil.example",))) is not None
-    assert guarded.door(knock(hosts=("evil.example",))) is not None
+    assert isinstance(guarded.identify_caller(knock(credentials=())), Caller)
+    assert guarded.check_request(knock(origins=("http://evil.example",))) is not None
+    assert guarded.check_request(knock(hosts=("evil.example",))) is not None
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_mode_none_still_checks_host_and_origin() -> None:
 )
 def test_hosts(host: str, fine: bool) -> None:
     guarded = gate(allowed_hosts=("Mine.example",))
-    assert (guarded.door(knock(hosts=(host,), local="192.168.1.5")) is None) is fine
+    assert (guarded.check_request(knock(hosts=(host,), local="192.168.1.5")) is None) is fine
 
 
 @pytest.mark.parametrize(
@@ -138,19 +138,21 @@ def test_hosts(host: str, fine: bool) -> None:
 )
 def test_origins(origins: tuple[str, ...], fine: bool) -> None:
     guarded = gate(allowed_origins=("https://ui.example/",))
-    assert (guarded.door(knock(origins=origins)) is None) is fine
+    assert (guarded.check_request(knock(origins=origins)) is None) is fine
 
 
 def test_guesses_are_counted_for_all_addresses_together_too() -> None:
     guarded = gate()
     wrong = ("Bearer wrong",)
-    found = [guarded.caller(knock(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)]
+    found = [
+        guarded.identify_caller(knock(credentials=wrong, address=f"10.0.{n // 250}.{n % 250}")) for n in range(400)
+    ]
     assert sum(isinstance(f, Fault) and f.status == 401 for f in found) == 100
-    assert isinstance(guarded.caller(knock(known=True)), Caller)
+    assert isinstance(guarded.identify_caller(knock(known=True)), Caller)
 
 
 def test_a_request_without_a_credential_is_no_guess() -> None:
     guarded = gate()
     for _ in range(50):
-        guarded.caller(knock(credentials=()))
-    assert isinstance(guarded.caller(knock()), Caller)
+        guarded.identify_caller(knock(credentials=()))
+    assert isinstance(guarded.identify_caller(knock()), Caller)

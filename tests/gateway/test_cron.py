@@ -51,7 +51,7 @@ async def test_a_row_of_missed_times_and_each_of_them(tmp_path: Path) -> None:
         ran = {**entry, "ts": 1, "status": "ok", "runId": "y", "runAtMs": 7, "summary": "blue"}
         ran.pop("missed")
         store = gate.host.clockwork._doors.store  # type: ignore[attr-defined]
-        await store.keep("jobruns", job["id"], msgspec.json.encode([entry, ran]))
+        await store.put_record("jobruns", job["id"], msgspec.json.encode([entry, ran]))
         folded = await gate.call("cron.runs", id=job["id"])
         assert [e["summary"] for e in folded["entries"]] == ["9 due times missed", "blue"] and folded["total"] == 2
         page = await gate.call("cron.runs", id=job["id"], slots=True, limit=4, offset=4)
@@ -102,7 +102,7 @@ async def test_heartbeats_are_shown_and_switched(tmp_path: Path) -> None:
         assert (beat["enabled"], beat["every"], beat["everyMs"]) == (True, "30m", 1_800_000)
         gate.host.clockwork._beats["main"].request()
         gate.host.clockwork.nudge()
-        await until(lambda: gate.host.clockwork.last_beat() is not None)
+        await until(lambda: gate.host.clockwork.last_heartbeat() is not None)
         last = await gate.call("last-heartbeat")
         assert (last["status"], last["preview"], last["agentId"]) == ("skipped", "All dry.", "main")
         assert await gate.call("set-heartbeats", enabled=False) == {"ok": True, "enabled": False}

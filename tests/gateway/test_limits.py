@@ -30,7 +30,7 @@ def test_ten_a_minute_sliding() -> None:
     for number in range(TRIES):
         assert tries.wait("10.0.0.1") == 0
         now = float(number)
-        tries.failed("10.0.0.1")
+        tries.count_failure("10.0.0.1")
     assert tries.wait("10.0.0.1") == pytest.approx(WINDOW - 9)
     assert tries.wait("10.0.0.2") == 0
     now = WINDOW + 0.5
@@ -40,7 +40,7 @@ def test_ten_a_minute_sliding() -> None:
 def test_forgets_addresses_rather_than_growing() -> None:
     tries = Tries(lambda: 0.0)
     for number in range(ADDRESSES + 50):
-        tries.failed(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
+        tries.count_failure(f"10.{number // 65536}.{number // 256 % 256}.{number % 256}")
     assert len(tries._by) == ADDRESSES
 
 

@@ -22,13 +22,13 @@ def value(metrics: Metrics, name: str) -> float:
 
 def test_a_message_is_counted_from_end_to_end() -> None:
     metrics = Metrics()
-    metrics.came("1", "agent:main:main", inbound("hi"))
-    metrics.began("1", "agent:main:main", inbound("hi"))
+    metrics.on_accepted("1", "agent:main:main", inbound("hi"))
+    metrics.on_started("1", "agent:main:main", inbound("hi"))
     assert value(metrics, "palinurus_runs_in_progress") == 1
     result = ToolResult("c", "ls", (Text("x"),), True)
-    metrics.shown("1", ToolEnd("c", "ls", result, True, 1500))
-    metrics.shown("1", AgentEnd((), "stop", Usage(3, 4, 5, 6, 18)))
-    metrics.ended("1")
+    metrics.on_event("1", ToolEnd("c", "ls", result, True, 1500))
+    metrics.on_event("1", AgentEnd((), "stop", Usage(3, 4, 5, 6, 18)))
+    metrics.on_ended("1")
     assert value(metrics, "palinurus_runs_in_progress") == 0
     assert value(metrics, 'palinurus_runs_total{end="stop"}') == 1
     assert value(metrics, 'palinurus_tool_calls_total{tool="ls",outcome="error"}') == 1
@@ -40,7 +40,7 @@ def test_names_that_models_make_up_do_not_fill_the_memory() -> None:
     metrics = Metrics()
     for number in range(NAMES * 3):
         name = f'tool"{number}\n'
-        metrics.shown("1", ToolEnd("c", name, ToolResult("c", name, (), True), True, 1))
+        metrics.on_event("1", ToolEnd("c", name, ToolResult("c", name, (), True), True, 1))
     text = metrics.text(1.0, 0, True).decode()
     assert text.count("tool_seconds_total{") <= NAMES + 1 and 'tool="other"' in text
     assert all(LINE.fullmatch(line) for line in text.splitlines() if not line.startswith("#"))

@@ -171,7 +171,7 @@ async def test_a_token_works_while_its_row_is_written() -> None:
     gate = asyncio.Event()
     desk.store.pause = gate.wait  # type: ignore[assignment]
     desk.clock.jump(7200)
-    writing = asyncio.ensure_future(desk.pairing.seen("d1"))
+    writing = asyncio.ensure_future(desk.pairing.note_connected("d1"))
     await asyncio.sleep(0)
     assert desk.pairing.holder(token) is not None
     gate.set()

@@ -171,7 +171,7 @@ async def test_node_methods_refuse_operators_and_end_the_stubborn(server: Gatewa
     async with knock(server.port, clock, token=TOKEN) as link:
         for _ in range(10):
             assert await said(link.call("test.node")) == "unauthorized role: operator"
-        assert await link.closed() == 1008
+        assert await link.wait_closed() == 1008
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ async def test_frames_of_25_megabytes_pass_and_larger_ones_close(server: Gateway
         assert len((await link.call("test.echo", {"text": text}))["text"]) == len(text)
         with suppress(ConnectionError):  # the gateway may hang up while we still write
             await link.send({"type": "req", "id": "1", "method": "test.echo", "params": {"text": text + "x" * 400}})
-        assert await link.closed() in (1006, 1009)
+        assert await link.wait_closed() in (1006, 1009)
 
 
 async def test_broken_frames_after_login_are_ignored_or_answered(server: Gateway, clock: FakeClock) -> None:
@@ -394,7 +394,7 @@ async def test_taking_access_away_closes_live_connections_at_once(server: Gatewa
                 await second.call("health")
                 params = {"deviceId": me.id} | ({} if how == "device.pair.remove" else {"role": "operator"})
                 assert "token" not in await admin.call(how, params)
-                assert (await first.closed(), await second.closed()) == (4001, 4001)
+                assert (await first.wait_closed(), await second.wait_closed()) == (4001, 4001)
                 with pytest.raises(PalinurusError):
                     await hanging
         assert not server.room.tasks
@@ -501,7 +501,7 @@ async def test_a_stop_is_announced(server: Gateway, clock: FakeClock) -> None:
         stopping = asyncio.ensure_future(server.stop())
         bye = await asyncio.wait_for(link.event("shutdown"), 5)
         assert bye["payload"] == {"reason": "gateway stopping", "restartExpectedMs": None}
-        assert await link.closed() == 1012
+        assert await link.wait_closed() == 1012
         await stopping
 
 
@@ -598,9 +598,9 @@ async def test_other_modes_let_their_clients_in(
 async def test_idempotency_keys_are_remembered_for_a_while(server: Gateway, clock: FakeClock) -> None:
     room = server.room
     room.remember("k", {"a": 1})
-    assert room.remembered("k") == {"a": 1} and room.remembered("other") is None
+    assert room.recall("k") == {"a": 1} and room.recall("other") is None
     await clock.advance(301)
-    assert room.remembered("k") is None
+    assert room.recall("k") is None
     for n in range(1001):
         room.remember(str(n), n)
-    assert room.remembered("0") is None and room.remembered("1000") == 1000
+    assert room.recall("0") is None and room.recall("1000") == 1000

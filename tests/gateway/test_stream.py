@@ -47,9 +47,9 @@ def test_thinking_is_not_said() -> None:
 
 def test_a_comment_only_into_silence() -> None:
     frames = Chunks("id", 1, "m")
-    frames.breathe()
+    frames.keep_alive()
     assert b"keep-alive" not in frames.take()  # the role chunk still waited
-    frames.breathe()
+    frames.keep_alive()
     assert frames.take() == b": keep-alive\n\n"
 
 
@@ -58,5 +58,5 @@ def test_after_mute_nothing_piles_up() -> None:
     frames.mute()
     frames.feed(MessageUpdate("x"))
     frames.note("n", {})
-    frames.breathe()
+    frames.keep_alive()
     assert frames.take() == b""

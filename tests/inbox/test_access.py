@@ -151,7 +151,7 @@ async def test_a_message_that_is_context_makes_nothing_happen(tmp_path: Path, st
     assert await access.admit(wrote("666", kind="group", mentioned=True, event="f")) == Noted()
     got = await access.admit(wrote(kind="group", mentioned=True, event="g"))
     assert isinstance(got, Admitted) and got.inbound.before == ("2: hello", "666: hello")
-    access.taken(got.inbound)
+    access.forget_context(got.inbound)
     got = await access.admit(wrote(kind="group", mentioned=True, event="h"))
     assert isinstance(got, Admitted) and got.inbound.before == ()
 
@@ -175,7 +175,7 @@ async def test_what_is_expected_is_what_happens(tmp_path: Path, store: Store, po
     )
     messages = [wrote(who, event=str(n), **more) for who in ("2", "666", "") for n, more in enumerate(kinds)]
     expected = [await access.expects(one) for one in messages for _ in range(3)][::3]
-    assert await access.pairing.asking() == []
+    assert await access.pairing.list_waiting() == []
     got = await access.admit(wrote(kind="group", mentioned=True, event="first"))
     assert not isinstance(got, Admitted) or got.inbound.before == ()
     assert expected == [isinstance(await access.admit(one), Admitted) for one in messages]

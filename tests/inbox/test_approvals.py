@@ -53,7 +53,7 @@ async def board(home: Path, clock: FakeClock | None = None, **options: Any) -> A
 
 
 async def rows(made: Board) -> list[Row]:
-    return [msgspec.json.decode(k.data, type=Row) for k in await made._store.all_kept(KIND)]
+    return [msgspec.json.decode(k.data, type=Row) for k in await made._store.list_records(KIND)]
 
 
 @pytest.mark.parametrize("decision", ["allow-once", "allow-always", "deny"])
@@ -227,10 +227,10 @@ async def test_old_rows_go_and_unreadable_ones_are_passed_over(tmp_path: Path) -
     clock = FakeClock()
     async with board(tmp_path, clock) as made:
         await made.ask(ask("old"), None)
-        await made._store.keep(KIND, "junk", b"{}")
+        await made._store.put_record(KIND, "junk", b"{}")
         clock.jump(2 * 86_400)
         await made.ask(ask("new"), None)
-        assert {k.key for k in await made._store.all_kept(KIND)} == {"junk", (await made.pending())[0].id}
+        assert {k.key for k in await made._store.list_records(KIND)} == {"junk", (await made.pending())[0].id}
 
 
 async def test_an_expired_answer_serves_nobody(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ async def test_a_rule_that_cannot_be_stored_is_said(tmp_path: Path) -> None:
 
 def test_payloads() -> None:
     row = Row("id", "d", ask(), 1, 2, "used", "deny", "me", 3)
-    assert row.requested() | {"request": 0} == {"id": "id", "request": 0, "createdAtMs": 1, "expiresAtMs": 2}
-    assert row.resolved() | {"request": 0} == {
+    assert row.requested_payload() | {"request": 0} == {"id": "id", "request": 0, "createdAtMs": 1, "expiresAtMs": 2}
+    assert row.resolved_payload() | {"request": 0} == {
         "id": "id",
         "decision": "deny",
         "resolvedBy": "me",

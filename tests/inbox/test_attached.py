@@ -30,7 +30,7 @@ class FakeEars:
         self.answers = list(answers)
         self.heard: list[Sound] = []
 
-    async def words(self, sound: Sound) -> str | Failure:
+    async def transcribe(self, sound: Sound) -> str | Failure:
         self.heard.append(sound)
         return self.answers.pop(0)
 

@@ -56,14 +56,14 @@ def test_a_picture_is_more_than_a_directive() -> None:
 
 async def test_a_channel_gets_one_reply_row(office: Any) -> None:
     await office.say("/think high", target=Target("telegram", "7", thread="2"), reply_to="m1")
-    (row,) = await office.store.outgoing("telegram", office.clock.now())
+    (row,) = await office.store.list_due_replies("telegram", office.clock.now())
     assert b"Thinking level set to high." in row.data and row.target == "default/7/2"
     assert [r.reply_to for r in office.replied] == ["m1"]
 
 
 async def test_a_client_that_waits_sees_events_and_the_note(office: Any) -> None:
     assert await office.say("/think high", push=False, target=Target("webchat")) == "Thinking level set to high."
-    assert office.replied == [] and await office.store.outgoing("webchat", office.clock.now()) == []
+    assert office.replied == [] and await office.store.list_due_replies("webchat", office.clock.now()) == []
     update, end = office.events
     assert isinstance(update, MessageUpdate) and update.delta == "Thinking level set to high."
     assert isinstance(end, AgentEnd) and end.end == "stop" and end.messages[0].text == update.delta
@@ -84,7 +84,7 @@ async def test_a_directive_reaches_disk_with_its_outcome(office: Any) -> None:
     again = await office.store.claim("control")
     await office.controller.turn(again, message, KEY, office)
     assert (await office.record()).thinkingLevel == "high"
-    assert len(office.replied) == 1 and len(await office.store.outgoing("telegram", office.clock.now())) == 1
+    assert len(office.replied) == 1 and len(await office.store.list_due_replies("telegram", office.clock.now())) == 1
 
 
 async def test_what_a_command_cannot_do_is_said(office: Any) -> None:
@@ -136,7 +136,7 @@ async def test_the_first_message_of_a_new_session_from_a_channel(office: Any) ->
     assert said == "✅ New session started · model: fake/m"
     assert [m.text for m in office.submitted] == ["tell me more"]
     assert [r.text for r in office.replied][:1] == [said]
-    assert len(await office.store.outgoing("telegram", office.clock.now())) == 1
+    assert len(await office.store.list_due_replies("telegram", office.clock.now())) == 1
 
 
 async def test_a_client_that_waits_gets_the_answer_itself(office: Any) -> None:

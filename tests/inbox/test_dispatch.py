@@ -259,4 +259,4 @@ async def test_nothing_starts_while_draining(tmp_path: Path) -> None:
         with pytest.raises(Draining):
             await w.send("late")
         assert w.turns.began == ["run"]
-        assert [row.state for row in await w.store.waiting(MAIN)] == ["queued"]
+        assert [row.state for row in await w.store.list_waiting(MAIN)] == ["queued"]

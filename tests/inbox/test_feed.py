@@ -20,7 +20,7 @@ async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> Non
     feeds.show("b", MessageUpdate("nobody"))
     assert seen == [MessageUpdate("x")]
     assert not end.done()
-    feeds.ended("a", MessageUpdate("last"))
+    feeds.report_ended("a", MessageUpdate("last"))
     await end
     assert seen[-1] == MessageUpdate("last")
     stop()  # after the end: nothing to undo, nothing breaks
@@ -56,7 +56,7 @@ async def test_who_waits_no_more_is_forgotten() -> None:
     feeds.forget("a", one)
     feeds.merge("a", "b")
     feeds.forget("a", other)  # it moved: found all the same
-    feeds.ended("b")
+    feeds.report_ended("b")
     await asyncio.sleep(0)
     assert not one.done() and not other.done() and not feeds._ends
 
@@ -64,11 +64,11 @@ async def test_who_waits_no_more_is_forgotten() -> None:
 async def test_a_follower_sees_everything_until_it_stops() -> None:
     feeds, notes = Feeds(), Notes()
     stop = feeds.follow(notes)
-    feeds.came("a", "agent:main:main", inbound("hi"))
-    feeds.began("a", "agent:main:main", inbound("hi"))
+    feeds.report_accepted("a", "agent:main:main", inbound("hi"))
+    feeds.report_started("a", "agent:main:main", inbound("hi"))
     feeds.show("a", MessageUpdate("x"))
     feeds.merge("b", "a")
-    feeds.ended("a", MessageUpdate("last"))
+    feeds.report_ended("a", MessageUpdate("last"))
     stop()
     feeds.show("a", MessageUpdate("unseen"))
     assert notes.seen == ["came a hi", "began a hi", "a x", "b into a", "a last", "ended a"]
@@ -80,18 +80,18 @@ class Notes:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         self.seen.append(f"came {item} {inbound.text}")
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         self.seen.append(f"began {item} {inbound.text}")
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         assert isinstance(event, MessageUpdate)
         self.seen.append(f"{item} {event.delta}")
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         self.seen.append(f"{item} into {into}")
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         self.seen.append(f"ended {item}")

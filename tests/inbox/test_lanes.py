@@ -17,7 +17,7 @@ def test_caps_are_per_lane() -> None:
 
 def test_backlog_never_goes_below_zero() -> None:
     lanes = Lanes({})
-    lanes.queued("main")
-    lanes.queued("main", -1)
-    lanes.queued("main", -1)
+    lanes.add_backlog("main")
+    lanes.add_backlog("main", -1)
+    lanes.add_backlog("main", -1)
     assert lanes.backlog("main") == 0

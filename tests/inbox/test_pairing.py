@@ -65,7 +65,7 @@ async def test_a_code_works_once_and_for_its_account_only(store: Store) -> None:
     done = await pairing.approve(f" {one.code.lower()} ", "me")
     assert isinstance(done, Paired) and (done.id, done.by, done.owner) == ("7", "me", False)
     assert isinstance(await pairing.approve(one.code, "me"), str)
-    assert await pairing.asking() == []
+    assert await pairing.list_waiting() == []
     assert await pairing.standing("telegram", "default", "7") == Standing(True, False)
     for other in (("telegram", "work", "7"), ("discord", "default", "7"), ("telegram", "default", "07")):
         assert await pairing.standing(*other) == Standing()
@@ -109,11 +109,11 @@ async def test_killed_while_approving_the_code_still_holds(store: Store, fails: 
         def __getattr__(self, name: str) -> object:
             return getattr(store, name)
 
-        async def keep(self, *args: object, **options: object) -> bool:
+        async def put_record(self, *args: object, **options: object) -> bool:
             self.left -= 1
             if self.left < 0:
                 raise ConnectionAbortedError
-            return await store.keep(*args, **options)  # type: ignore[arg-type]
+            return await store.put_record(*args, **options)  # type: ignore[arg-type]
 
     one = await ask(Pairing(store, FakeClock(0), owned=False), "7")
     assert one is not None
@@ -121,7 +121,7 @@ async def test_killed_while_approving_the_code_still_holds(store: Store, fails: 
         await Pairing(Dying(), FakeClock(0), owned=False).approve(one.code, "me")  # type: ignore[arg-type]
     after = Pairing(store, FakeClock(0), owned=False)
     done = await after.approve(one.code, "me")
-    assert isinstance(done, Paired) and done.owner and await after.asking() == []
+    assert isinstance(done, Paired) and done.owner and await after.list_waiting() == []
 
 
 async def test_taking_it_back_counts_at_once(store: Store) -> None:

@@ -25,7 +25,7 @@ def promised(app: App, ident: str = "i-0") -> Open:
 
 
 async def put(app: App, one: Open) -> Open:
-    await app.store.keep(KIND, one.id, msgspec.json.encode(one))
+    await app.store.put_record(KIND, one.id, msgspec.json.encode(one))
     return one
 
 
@@ -53,7 +53,7 @@ async def test_killed_while_it_is_accepted_there_is_one_job_after_the_next_start
         async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
             (job,) = app.clockwork.jobs()
             assert job["id"] == one.job and "check tonight" in job["payload"]["message"]
-            assert await app.store.all_kept(KIND) == []
+            assert await app.store.list_records(KIND) == []
             assert "Promised" not in await ask(app, "/tasks")
 
 
@@ -65,7 +65,7 @@ async def test_a_job_that_ran_meanwhile_is_not_made_again(tmp_path: Path) -> Non
             await accepted(app.store, Stopped(app, late=True), one, app.clock.now())  # type: ignore[arg-type]
         await until(lambda: app.clockwork.jobs(True) == [])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
-        assert app.clockwork.jobs(True) == [] and await app.store.all_kept(KIND) == []
+        assert app.clockwork.jobs(True) == [] and await app.store.list_records(KIND) == []
         assert len(await app.clockwork.runs(one.job)) == 1
 
 

@@ -34,7 +34,7 @@ def test_where_it_goes_and_what_it_says() -> None:
 def test_what_a_command_prints_is_never_a_directive(text: str) -> None:
     assert control(Inbound(Target("fake"), Sender("me", owner=True), "", text, 0)) or "/queue" in text
     message = told(notice(text), 0)
-    assert not message.typed and not control(message)
+    assert not message.may_command and not control(message)
     assert policy(message, NONE, QueueSettings()).mode == policy(told(notice(), 0), NONE, QueueSettings()).mode
 
 

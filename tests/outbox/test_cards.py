@@ -45,18 +45,18 @@ async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) ->
     channel, helpers = FakeChannel(abilities=Abilities(acts=frozenset(("edit",)), buttons=3)), Helpers()
     cards = Cards(store, {"fake": channel}, helpers.spawn)
     if early:
-        cards.decided("q1", "deny by me")
+        cards.on_decided("q1", "deny by me")
         await helpers.settle()
-    cards.shown(REPLY, "m1")
+    cards.on_shown(REPLY, "m1")
     await helpers.settle()
     if not early:
-        assert [kept.key for kept in await store.all_kept(KIND)] == ["q1"]
-        cards.decided("q1", "deny by me")
+        assert [kept.key for kept in await store.list_records(KIND)] == ["q1"]
+        cards.on_decided("q1", "deny by me")
         await helpers.settle()
     ((_, edit),) = channel.acts
     assert isinstance(edit, Edit) and edit.message_id == "m1" and edit.buttons == () and edit.plain
     assert edit.text.endswith("\n— deny by me") and "touch X" in edit.text and "/approve" not in edit.text
-    assert await store.all_kept(KIND) == []
+    assert await store.list_records(KIND) == []
     await store.close()
 
 
@@ -64,13 +64,13 @@ async def test_at_a_start_cards_of_closed_questions_are_set_right(tmp_path: Path
     store = await open_store(str(tmp_path), FakeClock())
     channel, helpers = FakeChannel(abilities=Abilities(acts=frozenset(("edit",)))), Helpers()
     before = Cards(store, {"fake": channel}, helpers.spawn)
-    before.shown(REPLY, "m1")
-    before.shown(Reply(Target("fake", "chat"), SHOWN, "item.a-q2", "notice"), "m2")
+    before.on_shown(REPLY, "m1")
+    before.on_shown(Reply(Target("fake", "chat"), SHOWN, "item.a-q2", "notice"), "m2")
     await helpers.settle()
     after = Cards(store, {"fake": channel}, helpers.spawn)
     await after.load({"q2"})
     await helpers.settle()
     ((_, edit),) = channel.acts
     assert isinstance(edit, Edit) and edit.message_id == "m1" and CLOSED in edit.text
-    assert [kept.key for kept in await store.all_kept(KIND)] == ["q2"]
+    assert [kept.key for kept in await store.list_records(KIND)] == ["q2"]
     await store.close()

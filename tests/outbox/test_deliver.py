@@ -92,7 +92,7 @@ class World:
     def __init__(self, store: Store, claim: Claim, channel: FakeChannel, life: Life | None = None) -> None:
         self.store, self.claim, self.channel = store, claim, channel
         life = life or Life()
-        mortal: Any = Mortal(store, life, ("keep", "sending", "delivered", "undelivered"))
+        mortal: Any = Mortal(store, life, ("put_record", "mark_sending", "mark_delivered", "mark_undelivered"))
         there: Any = Mortal(channel, life, ("send", "act"))
         self.drafts = Drafts(mortal, {"fake": there}, CLOCK)
         self.pace = Pacer(CLOCK, lambda: 0.0)
@@ -103,8 +103,8 @@ class World:
 
     async def say(self, *replies: Reply) -> None:
         rows = [outgoing(one, "item", at, CLOCK.now()) for at, one in enumerate(replies)]
-        await self.store.say(self.claim, rows)
-        self.pace.queued(replies)
+        await self.store.queue_replies(self.claim, rows)
+        self.pace.on_queued(replies)
         self.deliverer.wake("fake")
 
     async def trace(self) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ class World:
     async def gone(self, kind: str) -> None:
         """No record of this kind is left."""
         async with asyncio.timeout(5):
-            while await self.store.all_kept(kind):
+            while await self.store.list_records(kind):
                 await asyncio.sleep(0.005)
 
 
@@ -164,7 +164,7 @@ async def test_a_text_that_is_too_long_after_all_goes_in_pieces(tmp_path: Path) 
         await w.say(reply(text, "1"), reply("next", "2"))
         await w.settled(2)
     assert " ".join(channel.texts) == f"{text} next" and all(len(t) <= 30 for t in channel.texts)
-    assert channel.doubled == []
+    assert channel.duplicate_ids == []
 
 
 async def test_pieces_that_were_shown_are_not_sent_again(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ async def drafted(w: World, channel: FakeChannel, text: str = "half") -> None:
     assert draft is not None
     draft.touch(lambda: text)
     async with asyncio.timeout(5):
-        while not channel.seen or not (await w.store.all_kept("draft"))[0].data.count(b"message_id"):
+        while not channel.seen or not (await w.store.list_records("draft"))[0].data.count(b"message_id"):
             await asyncio.sleep(0.005)
 
 
@@ -415,7 +415,7 @@ async def test_an_answer_that_took_a_drafts_place_is_never_removed(tmp_path: Pat
         kept = msgspec.json.encode(
             {"item": "item", "target": CHAT, "client_id": "item.d1", "message_id": "fake-1", "taken": "item.1"}
         )
-        await w.store.keep("draft", "item.d1", kept)
+        await w.store.put_record("draft", "item.d1", kept)
         await w.store.yield_back(w.claim)
     async with world(tmp_path, channel, start=False) as w:
         await w.drafts.load()
@@ -446,7 +446,7 @@ async def test_hooks_may_change_and_cancel_and_hear_of_the_end(tmp_path: Path) -
 async def test_a_signed_out_account_waits_untried_until_somebody_signs_in(tmp_path: Path) -> None:
     answers = [NotSent("token revoked", "signed_out", 0.01)]
     channel = Picky(lambda r: answers.pop() if answers else None)
-    channel.became("signed_out", "sign in again")
+    channel.set_status("signed_out", "sign in again")
     async with world(tmp_path, channel) as w:
         await w.say(reply("waits", "1"), reply("waits too", "2", OTHER))
         async with asyncio.timeout(5):
@@ -454,7 +454,7 @@ async def test_a_signed_out_account_waits_untried_until_somebody_signs_in(tmp_pa
                 await asyncio.sleep(0.005)
         await asyncio.sleep(0.1)
         tries = len(channel.sends)
-        channel.became("ready")
+        channel.set_status("ready")
         w.deliverer.wake("fake")
         await w.settled(2)
     assert sorted(channel.texts) == ["waits", "waits too"] and tries <= 2
@@ -464,7 +464,7 @@ async def test_a_row_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> None
     channel = FakeChannel()
     async with world(tmp_path, channel) as w:
         row = outgoing(reply("x", "1"), "item", 0, CLOCK.now())
-        await w.store.say(w.claim, [msgspec.structs.replace(row, data=b"{broken")])
+        await w.store.queue_replies(w.claim, [msgspec.structs.replace(row, data=b"{broken")])
         await w.say(reply("fine", "2"))
         trace = await w.settled(2)
     assert channel.texts == ["fine"] and any("cannot be read" in detail for what, detail in trace if what == "failed")
@@ -475,7 +475,7 @@ async def test_what_could_not_be_sent_for_a_day_is_no_news(tmp_path: Path) -> No
     channel.faults = ["limited"]
     async with world(tmp_path, channel) as w:
         old = outgoing(reply("old", "1"), "item", 0, CLOCK.now() - 2 * 86_400_000)
-        await w.store.say(w.claim, [old])
+        await w.store.queue_replies(w.claim, [old])
         w.deliverer.wake("fake")
         trace = await w.settled(1)
     assert channel.texts == [] and [what for what, _ in trace if what == "failed"] == ["failed"]

@@ -37,7 +37,7 @@ class Scene:
         return [act.text for _, act in self.channel.acts if isinstance(act, Edit)]
 
     async def kept(self) -> list[Kept]:
-        return [msgspec.json.decode(row.data, type=Kept) for row in await self.store.all_kept(KIND)]
+        return [msgspec.json.decode(row.data, type=Kept) for row in await self.store.list_records(KIND)]
 
     async def until(self, count: int) -> None:
         """So many messages were sent and are on record."""
@@ -83,7 +83,7 @@ async def test_the_record_is_there_before_the_message(scene: Scene) -> None:
 
 async def test_after_a_crash_while_it_was_sent_the_draft_is_found_again(scene: Scene) -> None:
     await scene.channel.send(Reply(CHAT, "half", "item.d1", "draft"))
-    await scene.store.keep(KIND, "item.d1", msgspec.json.encode(Kept("item", CHAT, "item.d1")))
+    await scene.store.put_record(KIND, "item.d1", msgspec.json.encode(Kept("item", CHAT, "item.d1")))
     await scene.drafts.load()
     scene.open().touch(lambda: "half and more")
     async with asyncio.timeout(5):

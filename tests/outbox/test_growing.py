@@ -20,14 +20,14 @@ def grown(deltas: Iterable[str], chosen: BlockSettings = SMALL) -> tuple[list[An
     deltas = list(deltas)
     parts = [p for d in deltas for p in growing.feed(d)]
     more, rest = growing.close("".join(deltas))
-    return [*parts, *more, rest], growing.thought()
+    return [*parts, *more, rest], growing.take_thoughts()
 
 
 def test_the_same_blocks_also_when_only_the_whole_is_heard() -> None:
     text = "<think>why</think>First paragraph.\n\nSecond one.\n\n[[media:https://a.org/x]]Third one, NO_REPLY"
     growing = Growing(SMALL, remote)
     parts, rest = growing.close(text)
-    assert ([*parts, rest], growing.thought()) == grown(text) == grown([text])
+    assert ([*parts, rest], growing.take_thoughts()) == grown(text) == grown([text])
     assert [p.text for p in parts] == ["First paragraph.", "Second one."]
     assert (rest.text, rest.found.media) == ("Third one,", ("https://a.org/x",))
 
@@ -67,7 +67,7 @@ def test_cuts_do_not_matter(parts: list[str], data: st.DataObject) -> None:
     assert grown([text[:at], text[at:]]) == grown([text]) == grown(text)
     fresh = Growing(SMALL, remote)
     more, rest = fresh.close(text)  # heard again after a crash
-    assert ([*more, rest], fresh.thought()) == grown([text])
+    assert ([*more, rest], fresh.take_thoughts()) == grown([text])
     if "</think>" not in text and "`" not in text:
         shown = "".join(p.text for p in grown([text])[0])
         assert "".join(shown.split()) == "".join(answer(text).text.split())

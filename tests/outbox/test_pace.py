@@ -32,28 +32,28 @@ async def test_blocks_wait_for_others_and_go_as_one() -> None:
     clock = FakeClock()
     pace = pacer(clock)
     one, two = block("one two", "b1"), block("three", "b2")
-    pace.queued([one])
+    pace.on_queued([one])
     assert pace.wait(one) == pytest.approx(0.1)
     await clock.advance(0.05)
-    pace.queued([two])
+    pace.on_queued([two])
     assert pace.wait(one) == pytest.approx(0.1)
     await clock.advance(0.1)
-    assert pace.wait(one) == 0 and pace.joined(one) == Joined(("b1", "b2"), "one two\n\nthree")
+    assert pace.wait(one) == 0 and pace.find_joined(one) == Joined(("b1", "b2"), "one two\n\nthree")
 
 
 async def test_the_answer_itself_lets_them_go() -> None:
     pace = pacer(FakeClock())
     one = block("one", "b1")
-    pace.queued([one])
+    pace.on_queued([one])
     assert pace.wait(one) > 0
-    pace.queued([block("the end", "f", "final")])
-    assert pace.wait(one) == 0 and pace.joined(one) is None
+    pace.on_queued([block("the end", "f", "final")])
+    assert pace.wait(one) == 0 and pace.find_joined(one) is None
 
 
 async def test_the_end_of_the_run_lets_them_go() -> None:
     pace = pacer(FakeClock())
     one = block("one", "b1")
-    pace.queued([one])
+    pace.on_queued([one])
     pace.end(CHAT)
     assert pace.wait(one) == 0
 
@@ -61,21 +61,21 @@ async def test_the_end_of_the_run_lets_them_go() -> None:
 async def test_what_does_not_fit_goes_in_two() -> None:
     pace = pacer(FakeClock())
     one, two = block("a" * 20, "b1"), block("b" * 20, "b2")
-    pace.queued([one, two])
-    assert pace.wait(one) == 0 and pace.joined(one) is None and pace.wait(two) > 0
+    pace.on_queued([one, two])
+    assert pace.wait(one) == 0 and pace.find_joined(one) is None and pace.wait(two) > 0
 
 
 async def test_rows_that_nobody_announced_go_at_once() -> None:
     pace = Pacer(FakeClock(), lambda: 0.0)  # as after a start
-    assert pace.wait(block("one", "b1")) == 0 and pace.joined(block("one", "b1")) is None
+    assert pace.wait(block("one", "b1")) == 0 and pace.find_joined(block("one", "b1")) is None
 
 
 async def test_a_block_heard_again_after_a_restart_holds_no_new_one() -> None:
     clock = FakeClock()
     pace = pacer(clock)
-    pace.queued([block("old", "b1")])  # its row was sent before the restart: it never comes
-    pace.queued([block("new", "b2")])
-    assert pace.wait(block("new", "b2")) == 0 and pace.joined(block("new", "b2")) is None
+    pace.on_queued([block("old", "b1")])  # its row was sent before the restart: it never comes
+    pace.on_queued([block("new", "b2")])
+    assert pace.wait(block("new", "b2")) == 0 and pace.find_joined(block("new", "b2")) is None
 
 
 async def test_a_human_pause_before_every_block_but_the_first() -> None:
@@ -83,15 +83,15 @@ async def test_a_human_pause_before_every_block_but_the_first() -> None:
     every = CoalesceSettings(every=True)
     pace = pacer(clock, Rules(every, HumanDelay("custom", 200, 300)))
     one, two, last = block("one", "b1"), block("two", "b2"), block("the end", "f", "final")
-    pace.queued([one, two, last])
+    pace.on_queued([one, two, last])
     assert pace.wait(one) == 0
-    pace.gone(one)
+    pace.on_gone(one)
     assert pace.wait(two) == pytest.approx(0.2)
     await clock.advance(0.2)
     assert pace.wait(two) == 0
-    pace.gone(two)
+    pace.on_gone(two)
     assert pace.wait(last) == 0  # not before the answer
-    pace.gone(last)
+    pace.on_gone(last)
     assert pace.wait(block("next", "c1")) == 0
 
 
@@ -103,9 +103,9 @@ async def test_a_row_that_is_not_announced_yet_waits_a_moment() -> None:
 
 async def test_old_records_are_swept(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), clock := FakeClock())
-    await store.keep(KIND, "old", b"{}")
+    await store.put_record(KIND, "old", b"{}")
     await clock.advance(OLD / 1000 + 1)
-    await store.keep(KIND, "new", b"{}")
+    await store.put_record(KIND, "new", b"{}")
     await sweep(store, clock.now())
-    assert [kept.key for kept in await store.all_kept(KIND)] == ["new"]
+    assert [kept.key for kept in await store.list_records(KIND)] == ["new"]
     await store.close()

@@ -116,10 +116,10 @@ async def test_what_would_show_twice_is_done_once_and_told_again(tmp_path: Path)
 
     channel = Asked(done)
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.once("i.m-1", CHAT, POLL) == Sent("poll-1")
+        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("poll-1")
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.once("i.m-1", CHAT, POLL) == Sent("poll-1")
-        assert await post.once("i.m-2", CHAT, POLL) == Sent("poll-1")
+        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("poll-1")
+        assert await post.act_once("i.m-2", CHAT, POLL) == Sent("poll-1")
     assert len(channel.acts) == 2
 
 
@@ -132,11 +132,11 @@ async def test_killed_while_it_is_done_nobody_knows_and_nobody_repeats_it(tmp_pa
 
     channel = Asked(never)
     async with opened(tmp_path / "h", channel) as (post, _):
-        task = asyncio.ensure_future(post.once("i.m-1", CHAT, POLL))
+        task = asyncio.ensure_future(post.act_once("i.m-1", CHAT, POLL))
         await begun.wait()
         task.cancel()
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.once("i.m-1", CHAT, POLL) is None
+        assert await post.act_once("i.m-1", CHAT, POLL) is None
     assert len(channel.acts) == 1
 
 
@@ -147,18 +147,18 @@ async def test_what_was_not_done_may_be_tried_again(tmp_path: Path) -> None:
         return answers.pop(0)
 
     async with opened(tmp_path / "h", Asked(next_one)) as (post, _):
-        assert await post.once("i.m-1", CHAT, POLL) == NotSent("down")
-        assert await post.once("i.m-1", CHAT, POLL) == Sent("p")
+        assert await post.act_once("i.m-1", CHAT, POLL) == NotSent("down")
+        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("p")
 
 
 async def test_old_records_go(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), clock := FakeClock(1_000_000_000_000))
     settings = load(str(tmp_path), {}).settings
     post = Post(settings, store, {"fake": FakeChannel()}, clock, lambda replies: None)
-    await store.keep(KIND, "old", BEGUN)
+    await store.put_record(KIND, "old", BEGUN)
     clock.jump(OLD / 1000 + 1)
-    await post.once("new", CHAT, POLL)
-    assert [one.key for one in await store.all_kept(KIND)] == ["new"]
+    await post.act_once("new", CHAT, POLL)
+    assert [one.key for one in await store.list_records(KIND)] == ["new"]
     await store.close()
 
 

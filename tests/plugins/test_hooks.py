@@ -121,7 +121,7 @@ def test_a_synchronous_point_takes_no_async_handler() -> None:
     hooks.on("tool_result_persist", broken, priority=2)
     hooks.on("tool_result_persist", lambda p: {"message": p["message"] + "!"}, priority=1)
     hooks.on("tool_result_persist", lambda p: {"message": p["message"] + "?"})
-    assert hooks.at_once("tool_result_persist", {"message": "hm"}) == {"message": "hm!?"}
+    assert hooks.modify_sync("tool_result_persist", {"message": "hm"}) == {"message": "hm!?"}
 
 
 @pytest.mark.parametrize(("point", "blocks"), [("before_tool_call", True), ("before_agent_run", True),

@@ -45,7 +45,7 @@ class Ledger:
     async def sessions(self, agent: str | None = None) -> list[SessionRow]:
         return list(self.rows.values())
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
         self.reads += 1
         return [e for e in self.entries if e.at >= since]
 
@@ -333,7 +333,7 @@ async def test_a_stopped_or_abandoned_call_gives_its_reservation_back() -> None:
     model = Metered(ScriptedModel([held(say("long"), gate), say("ok"), say("ok")]), made)
     stop = Abort()
     under_way = asyncio.create_task(events(model, asked(), stop))
-    await gate.reached()
+    await gate.wait_reached()
     other = Abort()
     waiting = asyncio.create_task(events(model, asked(), other))
     await asyncio.sleep(0)

@@ -160,8 +160,8 @@ def test_a_bare_id_alias_then_unique_then_the_default_provider() -> None:
 def test_a_default_that_is_no_longer_there_gives_way_to_the_first_listed_one(stale: str) -> None:
     catalog, one = Catalog(settings(BENCH), {"ANTHROPIC_API_KEY": "k"}), agent(model=stale)
     assert str(catalog.default(one).ref) == "bench/big"
-    assert "removed" in catalog.gone(one) or "gone" in catalog.gone(one)
-    assert catalog.gone(agent(model="bench/big")) == "" == catalog.gone(agent())
+    assert "removed" in catalog.explain_missing(one) or "gone" in catalog.explain_missing(one)
+    assert catalog.explain_missing(agent(model="bench/big")) == "" == catalog.explain_missing(agent())
     lonely = Catalog(settings(), {}).default(one)
     assert lonely.api == "" and lonely.name == stale
 

@@ -66,4 +66,4 @@ def test_a_default_that_its_provider_no_longer_has_gives_way_to_the_first_config
     assert str(catalog.default(agent(model="den/gone")).ref) == "lab/big"
     assert str(catalog.default(agent(model="den/small")).ref) == "den/small"
     assert isinstance(catalog.find("den/gone", agent()), Failure)  # asked for by name it is an error
-    assert "did you mean" in catalog.gone(agent(model="den/smal"))
+    assert "did you mean" in catalog.explain_missing(agent(model="den/smal"))

@@ -73,7 +73,7 @@ async def test_an_explicit_order_is_kept() -> None:
 async def test_a_failed_key_rests_and_the_next_takes_over(failure: Failure) -> None:
     bench = Bench()
     key = await bench.pick()
-    assert bench.keys.spare(key, failure)
+    assert bench.keys.has_spare(key, failure)
     assert bench.keys.report(key, failure)
     other = await bench.pick()
     assert (key.secret.reveal(), other.secret.reveal()) == ("key-one", "key-two")

@@ -34,7 +34,7 @@ async def listening(tmp_path: Path, url: str, *ways: Way, **changes: Any) -> Asy
 async def test_a_provider_is_asked_with_its_key_the_language_and_the_file(tmp_path: Path) -> None:
     async with Transcriber("hello there") as server:
         async with listening(tmp_path, server.url, Way("fake", "whisper"), language="de") as ears:
-            assert await ears.words(SOUND) == "hello there"
+            assert await ears.transcribe(SOUND) == "hello there"
     (asked,) = server.asked
     assert asked.fields == {"model": "whisper", "language": "de"} and asked.data == b"OggS spoken"
     assert asked.headers["authorization"] == "Bearer fake-key" and asked.name == "no_te__.ogg"
@@ -44,19 +44,19 @@ async def test_the_next_way_is_gone_when_one_fails_and_the_last_reason_is_told(t
     async with Transcriber("", status=503) as server:
         local = Way(argv=("/bin/sh", "-c", 'printf "from %s" "$1"', "x", "{{MediaPath}}"))
         async with listening(tmp_path, server.url, Way("fake", "w"), local) as ears:
-            assert await ears.words(SOUND) == "from /m/note.ogg"
+            assert await ears.transcribe(SOUND) == "from /m/note.ogg"
         async with listening(tmp_path, server.url, local, Way("fake", "w")) as ears:
-            assert await ears.words(SOUND) == "from /m/note.ogg"
+            assert await ears.transcribe(SOUND) == "from /m/note.ogg"
         assert len(server.asked) == 1
         async with listening(tmp_path, server.url, Way("nobody", "w"), Way("fake", "w")) as ears:
-            failed = await ears.words(SOUND)
+            failed = await ears.transcribe(SOUND)
     assert isinstance(failed, Failure) and failed.status == 503 and "fake-key" not in failed.message
 
 
 async def test_what_a_command_writes_beside_its_output_goes_before_it(tmp_path: Path) -> None:
     line = 'echo progress; printf words > "$1.txt"'
     async with listening(tmp_path, "", Way(argv=("/bin/sh", "-c", line, "x", "{{OutputBase}}"))) as ears:
-        assert await ears.words(SOUND) == "words"
+        assert await ears.transcribe(SOUND) == "words"
 
 
 async def test_whatever_goes_wrong_is_a_reason(tmp_path: Path) -> None:
@@ -70,18 +70,18 @@ async def test_whatever_goes_wrong_is_a_reason(tmp_path: Path) -> None:
     }
     for words, way in cases.items():
         async with listening(tmp_path, "http://127.0.0.1:9/v1", way) as ears:
-            found = await ears.words(SOUND)
+            found = await ears.transcribe(SOUND)
             assert isinstance(found, Failure) and words in found.message, (words, found)
     async with listening(tmp_path, "", Way(argv=("/bin/true",)), size=3) as ears:
-        assert "larger than 3 bytes" in (await ears.words(SOUND)).message  # type: ignore[union-attr]
+        assert "larger than 3 bytes" in (await ears.transcribe(SOUND)).message  # type: ignore[union-attr]
     async with listening(tmp_path, "") as ears:
-        assert "tools.media.audio" in (await ears.words(SOUND)).message  # type: ignore[union-attr]
+        assert "tools.media.audio" in (await ears.transcribe(SOUND)).message  # type: ignore[union-attr]
 
 
 async def test_an_answer_that_is_no_transcript_is_a_reason(tmp_path: Path) -> None:
     async with Transcriber("x", answer=lambda: web.Response(text="<html>")) as server:
         async with listening(tmp_path, server.url, Way("fake", "w")) as ears:
-            found = await ears.words(SOUND)
+            found = await ears.transcribe(SOUND)
     assert isinstance(found, Failure) and found.kind == "malformed"
 
 

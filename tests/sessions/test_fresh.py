@@ -56,7 +56,7 @@ async def at(
 
 async def test_no_row_is_a_new_session() -> None:
     found = await at(None, 1_000)
-    assert (found.record.sessionId, found.stored, found.ended, found.began) == ("new", False, None, True)
+    assert (found.record.sessionId, found.stored, found.ended, found.is_new) == ("new", False, None, True)
     assert found.record.sessionStartedAt == 1_000
     assert start_payload(MAIN, found) == {
         "sessionId": "new",

@@ -32,7 +32,7 @@ def test_the_last_compaction_counts_and_what_it_keeps_may_be_older_than_the_one_
     transcript.add(User("q3"), "", 1)
     compact(transcript, "two", 4)
     transcript.add(User("q4"), "", 1)
-    assert texts(transcript) == ["two", "q2", "a2", "q3", "q4"] and transcript.kept == 4
+    assert texts(transcript) == ["two", "q2", "a2", "q3", "q4"] and transcript.older_count == 4
     assert [p.counts for p in checkpoints(transcript.path_to_leaf())] == [False, True]
 
 

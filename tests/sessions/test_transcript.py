@@ -130,8 +130,8 @@ def test_compaction_keeps_what_it_says() -> None:
         assert "SUM" in summary.text
         assert isinstance(summary, User)
         assert [m.text for m in rest] == ["c", "d", "e"]
-        assert t.kept == 3
-    assert new().kept == 0
+        assert t.older_count == 3
+    assert new().older_count == 0
 
 
 @pytest.mark.parametrize("kept", ["missing", None, "00000009"])
@@ -176,7 +176,7 @@ def test_compaction_on_one_branch_only() -> None:
     transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId="00000003"), NOW)
     transcript.branch("00000002")
     assert said(transcript) == ["a", "b"]
-    assert transcript.kept == 0
+    assert transcript.older_count == 0
     transcript.add(User("d"), "", NOW)
     assert said(transcript) == ["a", "b", "d"]
     transcript.branch("00000004")
@@ -347,7 +347,7 @@ def test_memory_always_agrees_with_the_file(ops: list[tuple[str, int]]) -> None:
             del lines[count:]
     file = again(lines)
     assert transcript.messages() == file.messages()
-    assert (transcript.leaf, transcript.kept, transcript.entries) == (file.leaf, file.kept, file.entries)
+    assert (transcript.leaf, transcript.older_count, transcript.entries) == (file.leaf, file.older_count, file.entries)
     assert transcript.size == file.size
     assert all(transcript.entries_of(f"i{n}") == file.entries_of(f"i{n}") for n in range(4))
 

@@ -16,7 +16,7 @@ async def test_what_was_sent_is_what_the_human_saw():
     channel = FakeChannel()
     assert await channel.send(reply()) == Sent("fake-1")
     assert await channel.send(reply("more", "c2")) == Sent("fake-2")
-    assert channel.texts == ["hi", "more"] and channel.doubled == []
+    assert channel.texts == ["hi", "more"] and channel.duplicate_ids == []
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ async def test_faults(fault, seen, trouble):
     assert (len(channel.seen), answer.trouble) == (seen, trouble)
     assert (await channel.find(reply()) is not None) == bool(seen)
     assert isinstance(await channel.send(reply()), Sent)
-    assert bool(channel.doubled) == bool(seen)
+    assert bool(channel.duplicate_ids) == bool(seen)
 
 
 async def test_a_platform_that_dedupes_shows_one_message():

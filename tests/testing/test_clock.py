@@ -27,7 +27,7 @@ async def test_time_stands_still_until_it_is_moved():
     clock = FakeClock(5)
     task = asyncio.create_task(clock.sleep(0.001))
     await clock.until_sleeping()
-    assert (clock.now(), clock.sleeping, task.done()) == (5, 1, False)
+    assert (clock.now(), clock.sleeper_count, task.done()) == (5, 1, False)
     await clock.advance(1)
     assert task.done() and clock.monotonic() == FakeClock().monotonic() + 1
 

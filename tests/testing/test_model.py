@@ -48,7 +48,7 @@ async def test_a_step_may_depend_on_the_request_and_requests_are_kept():
 async def test_asking_beyond_the_script_fails_unless_the_last_step_repeats():
     model = ScriptedModel([say("one")])
     await run(model)
-    assert isinstance((await run(model))[-1], Failed) and model.left == 0
+    assert isinstance((await run(model))[-1], Failed) and model.steps_left == 0
     again = ScriptedModel([say("one")], repeat=True)
     assert [(await run(again))[-1].message.text for _ in range(3)] == ["one"] * 3
 
@@ -56,7 +56,7 @@ async def test_asking_beyond_the_script_fails_unless_the_last_step_repeats():
 async def test_abort_ends_a_stream_that_stands_at_a_gate():
     gate, stop = Gate(), Abort()
     task = asyncio.create_task(run(ScriptedModel([held(say("abcdefgh"), gate, before=2)], chunk=2), stop=stop))
-    await gate.reached()
+    await gate.wait_reached()
     assert not task.done()
     stop.set("user")
     events = await task
@@ -74,7 +74,7 @@ async def test_an_open_gate_lets_the_rest_through():
 async def test_a_cancel_from_elsewhere_passes_through():
     gate = Gate()
     task = asyncio.create_task(run(ScriptedModel([held(say("ab"), gate)])))
-    await gate.reached()
+    await gate.wait_reached()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

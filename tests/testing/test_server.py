@@ -95,7 +95,7 @@ async def test_pieces_pauses_and_gates_change_nothing_in_the_stream():
     async with ModelServer([*steps, held(say("hello world"), gate)]) as server:
         bodies = [(await post(server))[2] for _ in range(3)]
         task = asyncio.create_task(post(server))
-        await gate.reached()
+        await gate.wait_reached()
         gate.open()
         assert {*bodies, (await task)[2]} == {bodies[0]}
 

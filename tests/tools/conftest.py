@@ -48,7 +48,7 @@ class FakeContext:
     def now(self) -> int:
         return 1234
 
-    def marked(self, path: str) -> tuple[str, ...]:
+    def file_taint(self, path: str) -> tuple[str, ...]:
         return ()
 
     async def ask(self, ask: Ask) -> Told:

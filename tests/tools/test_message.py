@@ -58,7 +58,7 @@ class Fake:
         assert self.found is not None
         return self.found
 
-    async def once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
         self.acted.append((target, act))
         return self.found
 
@@ -368,7 +368,7 @@ async def test_after_untrusted_content_a_person_is_asked(
     post: Fake, ctx: Any, do: Do, args: dict[str, Any], asked: bool
 ) -> None:
     ctx.taint = ("web https://evil.example/",)
-    ctx.carries = lambda url: True
+    ctx.may_leak = lambda url: True
     result = await do(**args)
     assert (bool(ctx.asked), result.isError) == (asked, asked)
     assert bool(post.sent or post.acted) != asked

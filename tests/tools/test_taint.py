@@ -36,7 +36,7 @@ def tainted(ctx: Any) -> Any:
     async def mark(path: str) -> None:
         ctx.marks.append(path)
 
-    ctx.mark, ctx.carries = mark, lambda url: "evil" in url
+    ctx.mark, ctx.may_leak = mark, lambda url: "evil" in url
     return ctx
 
 
@@ -124,7 +124,7 @@ async def test_results_say_where_they_came_from(ctx: Any, workspace: Path) -> No
     ):
         sources.append((await call(ToolCall("1", name, args), tools, ctx, Hooks())).source)
     assert sources == ["file a.txt", "", "", "command echo hi", ""]
-    ctx.marked = lambda path: ("web x",) if path.endswith("SOUL.md") else ()
+    ctx.file_taint = lambda path: ("web x",) if path.endswith("SOUL.md") else ()
     assert (await call(ToolCall("1", "read", {"path": "SOUL.md"}), tools, ctx, Hooks())).source == "memory SOUL.md"
 
 

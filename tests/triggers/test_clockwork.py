@@ -232,7 +232,7 @@ async def test_what_a_fire_says_where_it_goes_and_what_it_may() -> None:
     assert (message.target.channel, message.target.to) == ("fake", "chat")
     wanted = {"model": "fake/small", "thinking": "low", "timeoutSeconds": 30, "toolsAllow": ["read"]}
     assert wanted.items() <= message.options.items() and message.options["promptMode"] == "minimal"
-    assert work.events.waiting("agent:main:main")  # the main session hears of what the person was told
+    assert work.events.has_waiting("agent:main:main")  # the main session hears of what the person was told
     told = await work.events.take("agent:main:main", "i1")
     assert "'sea' told the person: done" in told.text and told.source == "session"
     await work.close()

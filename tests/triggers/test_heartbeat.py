@@ -64,7 +64,7 @@ async def test_an_idle_day_costs_no_model_call(tmp_path: Path, text: str | None)
     world.inbox.taken.clear()
     await world.pass_(work, 24 * 60, 5)
     assert world.beats == []
-    assert work.beats()["main"]["lastReason"] in ("not-due", "idle", "unchanged", "empty-heartbeat-file")
+    assert work.heartbeats()["main"]["lastReason"] in ("not-due", "idle", "unchanged", "empty-heartbeat-file")
 
 
 async def test_a_changed_file_is_asked_about_within_one_tick(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ async def test_a_changed_file_is_asked_about_within_one_tick(tmp_path: Path) -> 
     await world.pass_(work, 1)
     assert (
         len(world.beats) == 2
-        and work.last_beat() | {"reason": "file-changed", "status": "ok-token"} == work.last_beat()
+        and work.last_heartbeat() | {"reason": "file-changed", "status": "ok-token"} == work.last_heartbeat()
     )  # type: ignore[operator]
     await work.close()
     work = await world.up()  # it is remembered over a start
@@ -124,17 +124,17 @@ async def test_hours_running_turns_and_the_switch_hold_it_back(tmp_path: Path) -
     world.page.write_text("x")
     work = await world.up()
     await world.pass_(work, 7 * 60, 10)
-    assert world.beats == [] and work.beats()["main"]["lastReason"] == "quiet-hours"
+    assert world.beats == [] and work.heartbeats()["main"]["lastReason"] == "quiet-hours"
     world.inbox.held = True
     await world.inbox.submit(inbound("hi", event="p1", session=KEY))
     await world.pass_(work, 120, 10)
-    assert len(world.beats) == 1 and work.beats()["main"]["lastReason"] == "requests-in-flight"
+    assert len(world.beats) == 1 and work.heartbeats()["main"]["lastReason"] == "requests-in-flight"
     world.inbox.held = False
     world.inbox.ended["p1"] = ("answered", "hi")
-    await work.set_beats(False)
+    await work.set_heartbeats(False)
     await world.pass_(work, 60, 10)
-    assert len(world.beats) == 1 and work.beats()["main"]["lastReason"] == "disabled"
-    await work.set_beats(True)
+    assert len(world.beats) == 1 and work.heartbeats()["main"]["lastReason"] == "disabled"
+    await work.set_heartbeats(True)
     await world.pass_(work, 10, 10)
     assert len(world.beats) == 2
 
@@ -154,9 +154,9 @@ async def test_it_stops_where_the_next_would_fail_too_and_says_so(tmp_path: Path
     work = await world.up()
     await world.pass_(work, 300, 10)
     assert len(world.beats) == 1
-    assert work.beats()["main"]["stopped"] == f"{kind}: the key does not work"
+    assert work.heartbeats()["main"]["stopped"] == f"{kind}: the key does not work"
     assert world.told[-1][0] == "heartbeat" and world.told[-1][1]["status"] == "failed"
-    await work.set_beats(True)
+    await work.set_heartbeats(True)
     await world.pass_(work, 30, 10)
     assert len(world.beats) == 2
 
@@ -191,9 +191,9 @@ async def test_what_a_beat_cost_is_shown(tmp_path: Path) -> None:
     event = f"heartbeat:main:{world.clock.now() + 1_800_000}"
     world.memory.ledger.append(Spent(event, "r", KEY, "main", "p", "m", 0, 10, 5, 0, 0, 0.25))
     await world.pass_(work, 31)
-    last = work.last_beat()
+    last = work.last_heartbeat()
     assert last is not None and (last["costUsd"], last["tokens"], last["status"]) == (0.25, 15, "skipped")
-    shown = work.beats()["main"]
+    shown = work.heartbeats()["main"]
     assert (shown["count"], shown["costUsd"], shown["every"]) == (1, 0.25, "30m")
 
 
@@ -210,12 +210,12 @@ async def test_one_that_a_stop_cut_in_two_is_counted_when_it_has_ended(tmp_path:
     work = await world.up()
     await work.tick()
     await settle()
-    assert work.beats()["main"]["count"] == 0
+    assert work.heartbeats()["main"]["count"] == 0
     world.inbox.held = False
     world.inbox.ended[beat.event] = ("answered", "HEARTBEAT_OK")
     await world.clock.advance(2)
     await world.pass_(work, 3)
-    shown = work.beats()["main"]
+    shown = work.heartbeats()["main"]
     assert (shown["count"], shown["costUsd"]) == (1, 0.25) and len(world.beats) == 1
     await work.close()
 
@@ -228,7 +228,7 @@ async def test_in_a_session_of_its_own_it_is_told_what_waits_once_and_takes_noth
     await world.pass_(work, 24 * 60, 10)
     (beat,) = world.beats
     assert beat.text.startswith("System: The build is done\n") and beat.source == "client x"
-    assert work.events.waiting(KEY)
+    assert work.events.has_waiting(KEY)
     await work.wake("The ship is in", now=False)
     await world.pass_(work, 31)
     assert len(world.beats) == 2 and "The ship is in" in world.beats[1].text

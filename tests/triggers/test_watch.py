@@ -43,7 +43,7 @@ async def test_only_another_output_is_worth_a_beat(tmp_path: Path) -> None:
     await world.half(work, 2)
     (beat,) = world.beats
     assert "The watched command prints something else than before: git log -1" in beat.text
-    last = work.last_beat()
+    last = work.last_heartbeat()
     assert last is not None and last["reason"] == "watch-changed"
     await world.half(work, 5)
     assert len(world.beats) == 1

@@ -33,7 +33,7 @@ class Memory:
         if 0 < self.dies <= self.writes:
             raise Killed
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
         self._write()
         if data is None:
             self.records.pop((kind, key), None)
@@ -41,14 +41,14 @@ class Memory:
             self.records[kind, key] = data
         return True
 
-    async def kept(self, kind: str, key: str) -> Kept | None:
+    async def get_record(self, kind: str, key: str) -> Kept | None:
         data = self.records.get((kind, key))
         return None if data is None else Kept(kind, key, data, 1 << 60)
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         return [Kept(k, key, data, 1 << 60) for (k, key), data in sorted(self.records.items()) if k == kind]
 
-    async def slot(self, job: str, due: int) -> bool:
+    async def claim_slot(self, job: str, due: int) -> bool:
         self._write()
         new = (job, due) not in self.slots
         self.slots.add((job, due))
@@ -57,7 +57,7 @@ class Memory:
     async def session(self, key: str) -> SessionRow | None:
         return self.rows.get(key)
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
         return [s for s in self.ledger if session in (None, s.session)]
 
 

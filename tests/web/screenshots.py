@@ -129,7 +129,7 @@ async def walk(browser: Any, folder: Path, look: str, home: Path) -> None:
     channel = FakeChannel()
     rules = {"fake": {"dmPolicy": "pairing"}}
     async with served(home / "used", None, **DEMO, tools=ASKS, chat=channel, channels=rules) as site:
-        channel.became("ready", me="@palinurus")
+        channel.set_status("ready", me="@palinurus")
         await channel.receive("hello?", event="e1", sender="7")
         async with opened(browser, width, height, color_scheme=scheme) as page:
             await page.goto(site.url.replace("token=", "token=wrong-"))

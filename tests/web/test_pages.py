@@ -144,7 +144,7 @@ async def test_channels_tell_how_they_are_and_who_asks(page: Any, tmp_path: Path
     channel = FakeChannel()
     rules = {"fake": {"dmPolicy": "pairing"}}
     async with served(tmp_path / "h", ScriptedModel([]), chat=channel, channels=rules) as site:
-        channel.became("ready", me="@pal")
+        channel.set_status("ready", me="@pal")
         await channel.receive("hi", event="e1", sender="7")
         await page.goto(site.url)
         await page.wait_for_selector("pal-composer textarea")
@@ -179,7 +179,7 @@ class Codes:
 async def test_an_account_is_linked_with_a_code(page: Any, tmp_path: Path) -> None:
     channel, codes = FakeChannel("whatsapp"), Codes()
     async with served(tmp_path / "h", ScriptedModel([]), chat=channel) as site:
-        channel.became("signed_out", "scan the code")
+        channel.set_status("signed_out", "scan the code")
         site.app.signins.start, site.app.signins.wait = codes.start, codes.wait  # the library is not here
         await page.goto(site.url)
         await page.wait_for_selector("pal-composer textarea")

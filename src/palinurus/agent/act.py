@@ -32,7 +32,7 @@ class Acting:
 
     async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[Event]:
         """ToolStart as each starts, ToolUpdate as it goes, ToolEnd in call order."""
-        self._repeats.batch()
+        self._repeats.start_batch()
         taken = calls[: self._plan.limits.calls_per_turn]
         tools = [self._plan.tools.get(c.name) for c in taken]
         width = 1 if any(t and t.sequential for t in tools) else self._plan.limits.parallel

@@ -72,11 +72,11 @@ class Compactions:
         """Have the run that is going compact its session before its next model call."""
         self._wanted[session] = instructions
 
-    def asked(self, session: str) -> str | None:
+    def pending_request(self, session: str) -> str | None:
         """What was asked for and not done yet."""
         return self._wanted.get(session)
 
-    def answered(self, session: str) -> None:
+    def clear_request(self, session: str) -> None:
         self._wanted.pop(session, None)
 
     def resting(self, session: str) -> bool:
@@ -88,7 +88,7 @@ class Compactions:
         self._rest = {key: until for key, until in self._rest.items() if until > now}
         self._rest[session] = now + REST
 
-    def rested(self, session: str) -> None:
+    def end_rest(self, session: str) -> None:
         """It works again."""
         self._rest.pop(session, None)
 
@@ -131,8 +131,8 @@ class Compactor:
             plan.id,
         )
         self._shortener = Shortener(shared.services, subject)
-        newer = len(transcript.messages()) - transcript.kept
-        self._kept = max(0, len(plan.history) - newer) if transcript.kept else 0
+        newer = len(transcript.messages()) - transcript.older_count
+        self._kept = max(0, len(plan.history) - newer) if transcript.older_count else 0
         stuck = scene.session.extra.get(STUCK)
         self._stuck = stuck if isinstance(stuck, int) else 0
         self._sized = (0, 0)  # so many messages of the conversation, which only grows, have so many tokens
@@ -150,7 +150,7 @@ class Compactor:
 
     def due(self, messages: Sequence[Message], *, first: bool) -> str:
         """Why room is to be made before the next request; "" if not. `first`: it is the first of the turn."""
-        if self._shared.asked(self._session) is not None:
+        if self._shared.pending_request(self._session) is not None:
             return "manual"
         if not first and not self._settings.mid_turn:
             return ""
@@ -182,8 +182,8 @@ class Compactor:
     async def _made(self, messages: Sequence[Message], reason: str, level: int) -> bool:
         """True if a summary is on disk; a mechanical cut is none."""
         used = self.used(messages)
-        asked = self._shared.asked(self._session) or ""
-        self._shared.answered(self._session)
+        asked = self._shared.pending_request(self._session) or ""
+        self._shared.clear_request(self._session)
         size = drafts.weight(messages, self._scene.plan.scale) if reason == "overflow" else 0
         keeping = drafts.recent(self._room, self._settings, level, size)
         if reason == "manual" and not self._settings.keep_asked:
@@ -210,7 +210,7 @@ class Compactor:
         self._now(self._scene.view())
         assert self.messages is not None
         after = self.used(self.messages)
-        self._shared.rested(self._session)
+        self._shared.end_rest(self._session)
         if self._settings.notify or self._scene.plan.show.verbose != "off":
             self.notices.append(COMPLETE.format(before=before, after=after))
         if after > self._room.limit:
@@ -255,7 +255,7 @@ class Compactor:
         if text not in self.notices:
             self.notices.append(text)
 
-    def settled(self, made: Settlement) -> Settlement:
+    def extend_settlement(self, made: Settlement) -> Settlement:
         """The end of the run with what compactions changed of the session's record, and what they cost."""
         fields, plan = self._shortener.fields, self._scene.plan
         touch = made.touch
@@ -301,7 +301,7 @@ async def by_hand(shared: Compactions, wish: Request, store: Store, claim: Claim
     )  # fmt: skip
     made = Shortener(shared.services, subject)
     seen, fixed = transcript.messages(), overhead(wish.prompt, wish.specs)
-    before = max(used(seen, transcript.kept, fixed, 1.0, total(seen)), fixed + total(seen))
+    before = max(used(seen, transcript.older_count, fixed, 1.0, total(seen)), fixed + total(seen))
 
     async def write(entry: Compaction) -> None:
         if wish.busy():

@@ -85,10 +85,10 @@ class Context:
     def taint(self) -> tuple[str, ...]:
         return self._seen.taint
 
-    def carries(self, url: str) -> bool:
+    def may_leak(self, url: str) -> bool:
         return taint.carries(url, self._seen.messages, self._plan.settings.taint)
 
-    def marked(self, path: str) -> tuple[str, ...]:
+    def file_taint(self, path: str) -> tuple[str, ...]:
         return self._seen.marks.of(path) if self._seen.marks else ()
 
     async def mark(self, path: str) -> None:
@@ -102,7 +102,7 @@ class Context:
     async def ask(self, ask: Ask) -> Told:
         if self._approver is None:
             return Told(None, "nobody can be asked here")
-        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.typed else None)
+        return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.may_command else None)
 
     def _put(self, ident: str, text: str) -> None:
         assert self._card is not None

@@ -50,14 +50,14 @@ class Gauge:
             saved = None
             while saved is not self._known and self._known is not None:
                 saved = self._known
-                await self._store.keep(KIND, KEY, msgspec.json.encode(saved))
+                await self._store.put_record(KIND, KEY, msgspec.json.encode(saved))
         except StateError as exc:
             log.warning("what was learned of token counts is not kept: %s", exc.message)
 
 
 async def read(store: Store) -> Calibration:
     """What is on record; nothing if there is none, or it cannot be read."""
-    row = await store.kept(KIND, KEY)
+    row = await store.get_record(KIND, KEY)
     try:
         return msgspec.json.decode(row.data, type=Calibration) if row else Calibration()
     except msgspec.MsgspecError:

@@ -163,7 +163,7 @@ def persisted(hooks: Hooks, plan: RunPlan, results: Sequence[ToolResult]) -> lis
 
 def _persisted(hooks: Hooks, plan: RunPlan, result: ToolResult) -> ToolResult:
     told = {"toolName": result.toolName, "toolCallId": result.toolCallId, "message": msgspec.to_builtins(result)}
-    changes = hooks.at_once("tool_result_persist", {**told, **_run(plan)})
+    changes = hooks.modify_sync("tool_result_persist", {**told, **_run(plan)})
     if "message" not in changes:
         return result
     try:

@@ -53,7 +53,7 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
             point("intent.before")
             await ports.record.flush()  # the intent is on disk before anything happens
             point("intent.after")
-        acting = Acting(plan.under(thinker.choice), ports, run.repeats, run.seen())
+        acting = Acting(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
         async for event in acting.act(reply.calls):
             yield event
         for result in hooked.persisted(ports.hooks, plan, acting.results):

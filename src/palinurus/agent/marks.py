@@ -30,7 +30,7 @@ class Marks:
     async def load(self) -> None:
         """Read the records, once. Raises StateError kinds."""
         if self._known is None:
-            rows = await self._store.all_kept(KIND)
+            rows = await self._store.list_records(KIND)
             self._known = {row.key: _sources(row.data) for row in rows}
 
     def of(self, path: str) -> tuple[str, ...]:
@@ -44,16 +44,16 @@ class Marks:
         assert self._known is not None
         merged = taint.joined(self.of(path), sources)
         if merged != self._known.get(path):
-            await self._store.keep(KIND, path, msgspec.json.encode(merged))
+            await self._store.put_record(KIND, path, msgspec.json.encode(merged))
             self._known[path] = merged
 
     async def taint(self, transcript: Transcript, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
         await self.load()
         said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, Said))
-        return taint.joined(taint.of(said), self.shown(workspace, notes=notes))
+        return taint.joined(taint.of(said), self.workspace_taint(workspace, notes=notes))
 
-    def shown(self, workspace: str, *, notes: bool) -> tuple[str, ...]:
+    def workspace_taint(self, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """The taint of what every run of this workspace is shown; with `notes`, of the daily notes too."""
         root = os.path.realpath(workspace)
         found = [name for name in SET if self.of(os.path.join(root, name))]

@@ -82,7 +82,7 @@ class Offers:
             _inherited(session),
         )
 
-    def fitted(
+    def fit_choices(
         self, choices: tuple[Choice, ...], key: SessionKey, inbound: Inbound, session: Record
     ) -> tuple[Offer, tuple[Choice, ...]]:
         """The tools of the first choice, and the choices, each with those of them that it must not get."""

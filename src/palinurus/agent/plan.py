@@ -69,7 +69,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     def model(self) -> ModelInfo:
         return self.choices[0].model
 
-    def under(self, choice: Choice) -> RunPlan:
+    def restrict_to(self, choice: Choice) -> RunPlan:
         """The plan as it is for this model: a stand-in may be allowed less than the model it stands in for."""
         if not choice.barred:
             return self

@@ -137,7 +137,7 @@ class Preparer:
         cell = self._cells.of(bench.agent, route.key)
         await self._laid(bench.agent, cell, route)
         seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning, sandbox=cell.box)
-        offer, choices = self.offers.fitted(choices, route.key, inbound, session)
+        offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
         offer = only(handed(offer, inbound.options), inbound.options)
         judged = exec_rules(self._parts.settings, route.agent, session, inbound, inline)
         used = ruled(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
@@ -234,7 +234,7 @@ class Preparer:
         found = await current(row, route.key, parts.settings.session, moment, str(uuid.uuid4()), parts.settings.home)
         if found.ended is not None:
             parts.hooks.observe("session_end", end_payload(route.key, found.ended, found.record.sessionId))
-        if found.began:
+        if found.is_new:
             parts.hooks.observe("session_start", start_payload(route.key, found))
         return found
 
@@ -284,7 +284,7 @@ class Preparer:
 
 def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
-    if "/" not in inbound.text or not inbound.typed:
+    if "/" not in inbound.text or not inbound.may_command:
         return inbound, directives(inbound)
     parsed = parse(inbound.text)
     asked = inline_directives(parsed)
@@ -346,7 +346,7 @@ def _view(inbound: Inbound, transcript: Transcript, rules: Rules) -> tuple[Messa
 
 def _pinned(inbound: Inbound, transcript: Transcript) -> int:
     """How many messages at the beginning no limit drops: the summary of what came before, if there is one."""
-    return len(_context(inbound)) + 1 if transcript.kept else 0
+    return len(_context(inbound)) + 1 if transcript.older_count else 0
 
 
 def _opening(

@@ -70,6 +70,6 @@ class Record:
         if absorbed:
             self._tell(tuple(absorbed))
 
-    def rest(self) -> tuple[Line, ...]:
+    def unwritten_lines(self) -> tuple[Line, ...]:
         """The lines not yet on disk, for the settlement."""
         return tuple(self._lines)

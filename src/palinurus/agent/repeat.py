@@ -18,7 +18,7 @@ class Repeats:
         self._batch: set[str] = set()
         self.stuck = ""
 
-    def batch(self) -> None:
+    def start_batch(self) -> None:
         """A new batch of calls begins: the same call twice in one batch is clumsy, not a loop."""
         self._batch.clear()
 

@@ -182,7 +182,7 @@ class Shortener:
     def _job(self, made: Draft, asked: str) -> Job:
         settings = self._s.settings
         wishes = summary.wishes(settings.identifiers, settings.identifier_text, settings.instructions, asked)
-        most = max(500, min(int(settings.reserved(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
+        most = max(500, min(int(settings.reserve_for(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
         return Job(made.history, made.prefix, made.before, wishes, most)
 
     def _entry(self, made: Draft, said: Summary, reason: str, before: int, asked: str) -> Compaction:

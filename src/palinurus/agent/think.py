@@ -112,7 +112,7 @@ class Thinker:
             choice.model,
             plan.prompt,
             recovery.messages,
-            plan.under(choice).specs if choice.model.tools else (),
+            plan.restrict_to(choice).specs if choice.model.tools else (),
             choice.level.level,
             choice.fast.at(elapsed),
             session=plan.session_id,

@@ -146,8 +146,8 @@ class Turns:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
-        made = settlement(plan, end, prepared.session, replies, record.rest())
-        made = compactor.settled(made) if compactor is not None else made
+        made = settlement(plan, end, prepared.session, replies, record.unwritten_lines())
+        made = compactor.extend_settlement(made) if compactor is not None else made
         made = forgotten(made, plan, end, prepared.session, prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return
@@ -162,7 +162,9 @@ class Turns:
 
     async def _say(self, claim: Claim, replies: tuple[Reply, ...]) -> None:
         now = self._s.clock.now()
-        await self._s.store.say(claim, [outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)])
+        await self._s.store.queue_replies(
+            claim, [outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)]
+        )
         self._s.replied(replies)
 
     async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: Record | None = None) -> bool:
@@ -172,7 +174,7 @@ class Turns:
             nonlocal end
             if record is not None and record.absorbing:  # a steered message whose line is not on disk yet
                 await record.flush()
-                end = msgspec.structs.replace(end, lines=record.rest())
+                end = msgspec.structs.replace(end, lines=record.unwritten_lines())
             await self._s.store.settle(claim, end)
 
         return await settled(claim, write, self._s.clock, lambda: abort.reason == "drain")

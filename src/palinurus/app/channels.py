@@ -33,11 +33,11 @@ class Records:
         self._prefix = prefix
 
     async def get(self, key: str) -> bytes | None:
-        found = await self._store.kept(KIND, f"{self._prefix}/{key}")
+        found = await self._store.get_record(KIND, f"{self._prefix}/{key}")
         return found.data if found else None
 
     async def put(self, key: str, data: bytes) -> None:
-        await self._store.keep(KIND, f"{self._prefix}/{key}", data)
+        await self._store.put_record(KIND, f"{self._prefix}/{key}", data)
 
 
 class Passing:

@@ -69,7 +69,7 @@ def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> Nest
 
 async def silence(processes: Processes, session: str) -> int:
     """End the commands that a session has in the background. Returns how many."""
-    running = [held for held in processes.of(session) if held.running]
+    running = [held for held in processes.list_of_session(session) if held.running]
     for held in running:
         held.end("killed", GRACE)
     if running:

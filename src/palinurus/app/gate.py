@@ -38,21 +38,21 @@ class Guests:
         self._abort = abort
         self._of: dict[str, str] = {}  # by message: the person's key
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         self._of[item] = key(inbound.target.channel, inbound.target.account, inbound.sender.id)
 
-    began = came
+    on_started = on_accepted
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         pass
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         pass
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         self._of.pop(item, None)
 
-    def out(self, person: Person) -> None:
+    def stop_person(self, person: Person) -> None:
         for item in [item for item, who in self._of.items() if who == person.key]:
             self._abort(item)
 
@@ -64,7 +64,7 @@ class Gate:
         self._settings = settings
         self._ports = ports
         self.guests = Guests(ports.abort)
-        self.pairing = Pairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.out)
+        self.pairing = Pairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.stop_person)
         own = frozenset(name for name, entry in CHANNELS.items() if entry.own)
         self._access = Access(settings, store, clock, self.pairing, own)
 
@@ -98,7 +98,7 @@ class Gate:
         ]
         accepted = [await self._ports.submit(one) for one in every or [inbound]]
         if not accepted[0].duplicate:
-            self._access.taken(inbound)
+            self._access.forget_context(inbound)
         return accepted[0].id
 
 

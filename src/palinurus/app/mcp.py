@@ -77,7 +77,7 @@ def _judge(settings: Settings, door: Door) -> Callable[[str], Awaitable[list[str
     """The door's judgement, with the hosts that the owner wrote into the config open."""
     spots = (spot(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
     rules = Rules(frozenset(one.entry for one in spots if isinstance(one, Spot)))
-    return lambda url: door.judged(url, rules)
+    return lambda url: door.resolve_open(url, rules)
 
 
 class Launcher:

@@ -39,7 +39,7 @@ def loaded(settings: Settings, hooks: Hooks, given: Brought | None = None) -> Pl
 
 def brought(settings: Settings) -> Brought:
     """What plugins bring, for commands that only look: nothing of it is wired."""
-    return load.load(settings, Hooks(), TAKEN).brought if settings.plugins.wanted else Brought()
+    return load.load(settings, Hooks(), TAKEN).brought if settings.plugins.enabled_ids else Brought()
 
 
 def session(inbound: Inbound, settings: Settings) -> str:

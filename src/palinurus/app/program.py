@@ -225,7 +225,7 @@ class App:
         preparer, speak = Preparer(parts), self.speech.speaker
         mcp.plug(self.mcp, tools, preparer.offers)
         self.invoke = Direct(preparer, self.hooks, self.clock)
-        self.offers, family = preparer.offers, Family(self.nest.standing, preparer.marks.add)
+        self.offers, family = preparer.offers, Family(self.nest.describe_open, preparer.marks.add)
         rooms = compactions(self.settings, model, self._models, self.catalog, self.hooks, self.clock, family)
         services = Services(
             preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched, self.board, rooms,
@@ -250,7 +250,7 @@ class App:
             files=lambda key: shelf.report(self.settings.agents[key.agent], key).files,
             board=self.board,
             changed=changed,
-            fitted=self.speech.fitted,
+            fitted=self.speech.fit_replies,
             commands=plugins.commands(self.plugins.brought),
             compactions=rooms,
             nest=self.nest,
@@ -272,7 +272,7 @@ class App:
         loop.call_later(LATER, lambda: loop.run_in_executor(None, write))
 
     def _replied(self, replies: tuple[Reply, ...]) -> None:
-        self.speech.pace.queued(replies)
+        self.speech.pace.on_queued(replies)
         for name in {reply.target.channel for reply in replies}:
             self.deliverer.wake(name)
 

@@ -26,7 +26,7 @@ def promises(app: Program) -> Promises:
 
     def pending(session: str, text: str) -> bool:
         busy = any(row.background and row.status == "running" and row.session == session for row in app.processes.all())
-        if busy or app.nest.waiting(session):
+        if busy or app.nest.count_waiting(session):
             return True
         return any(shared(text, f"{job['name']} {job['payload']}") for job in app.clockwork.jobs())
 

@@ -50,7 +50,7 @@ class Speech:
         self.drafts = Drafts(store, channels, clock)
         self.pace = Pacer(clock, random.random)
         self.cards = Cards(store, channels, self._helpers.spawn)
-        self.aids = Aids(self.drafts, self.pace, self.cards.shown)
+        self.aids = Aids(self.drafts, self.pace, self.cards.on_shown)
 
     def speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Speaker:
         """The run's own; (message, inbox id, how much to show)."""
@@ -66,9 +66,9 @@ class Speech:
             inbound,
             item,
             show,
-            settings.delivery.chunked(account, fit.most if fit else 4000) if blocks else None,
+            settings.delivery.block_sizes(account, fit.most if fit else 4000) if blocks else None,
             roots=(agent.workspace,) if agent else (),
-            trace=lambda: self._hooks.traced(session),
+            trace=lambda: self._hooks.list_trace(session),
         )
         if beat is not None:
             said = Quiet(said, beat, Reply(target, TOKEN, f"{item}.ok"))
@@ -88,7 +88,7 @@ class Speech:
             staged.presence = Presence(channel, inbound, signs, self._clock, self._helpers)
         return staged
 
-    def fitted(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+    def fit_replies(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """Replies as messages that their channel takes; those to a quoted message answer who quoted it instead."""
         fit = self._fit(inbound.target)
         if fit is None:
@@ -97,7 +97,7 @@ class Speech:
             msgspec.structs.replace(reply, reply_to="") if reply.reply_to == inbound.reply_to else reply
             for reply in replies
         )
-        return Parted(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fitted(own)
+        return Parted(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fit_replies(own)
 
     async def load(self, board: Board) -> None:
         """Take up what a crash left on people's screens; hear of decisions from now on."""
@@ -109,7 +109,7 @@ class Speech:
     def _resolved(self, what: str, row: Question) -> None:
         if what == "resolved":
             by = f" by {row.by}" if row.decision and row.by else ""
-            self.cards.decided(row.id, f"{row.decision or row.by or row.state}{by}")
+            self.cards.on_decided(row.id, f"{row.decision or row.by or row.state}{by}")
 
     async def close(self) -> None:
         """After the last run."""
@@ -142,7 +142,7 @@ class Speech:
 
     def _rules(self, account: AccountSettings, agent: str, limit: int) -> Rules:
         delivery = self._settings.delivery
-        return Rules(delivery.paced(account, limit), delivery.humans.get(agent, delivery.human))
+        return Rules(delivery.coalesce_sizes(account, limit), delivery.humans.get(agent, delivery.human))
 
 
 class _Silent:

@@ -15,7 +15,7 @@ class Backoff:
         self._longest = longest
         self._next = first
 
-    def wait(self) -> float:
+    def next_delay(self) -> float:
         now, self._next = self._next, min(self._next * 2, self._longest)
         return now * random.uniform(0.5, 1.0)
 

@@ -17,7 +17,7 @@ class Basic:
     def __init__(self) -> None:
         self._status = Status("starting")
 
-    def became(self, state: State, detail: str = "", me: str = "") -> None:
+    def set_status(self, state: State, detail: str = "", me: str = "") -> None:
         """How the connection is from now on."""
         self._status = Status(state, detail, me or self._status.me)
 

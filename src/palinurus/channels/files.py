@@ -55,4 +55,4 @@ async def _wanted(kit: Kit, inbound: Inbound) -> bool:
             return await kit.wanted(inbound)
         except PalinurusError as exc:
             log.warning("%s: the files of a message wait: %s", inbound.target.channel, exc.message)
-        await kit.clock.sleep(backoff.wait())
+        await kit.clock.sleep(backoff.next_delay())

@@ -38,7 +38,7 @@ async def handed(submit: Submit, inbound: Inbound, clock: Clock) -> str:
             return ""
         except PalinurusError as exc:  # full, draining: the same again
             log.warning("%s: a message waits: %s", inbound.target.channel, exc.message)
-        await clock.sleep(backoff.wait())
+        await clock.sleep(backoff.next_delay())
 
 
 async def once(submit: Submit, inbound: Inbound) -> str:

@@ -52,7 +52,7 @@ class Spool(Basic):
         for folder in (self._in, self._bad):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         loop = asyncio.get_running_loop()
-        self.became("ready")
+        self.set_status("ready")
         while True:
             for name in sorted(os.listdir(self._in)):
                 if not name.startswith("."):

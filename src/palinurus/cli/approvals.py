@@ -75,12 +75,12 @@ def _parser() -> Parser:
 
 def _list(asked: Asked) -> tuple[str, int]:
     with open_reader(asked.settings.home) as reader:
-        kept = reader.all_kept(KIND)
+        kept = reader.list_records(KIND)
     now = SystemClock().now()
     rows = [msgspec.json.decode(one.data, type=Row) for one in kept]
     rows = sorted((r for r in rows if r.state == "pending" and r.expires > now), key=lambda r: r.created)
     if asked.options.json:
-        return msgspec.json.encode([row.requested() for row in rows]).decode(), 0
+        return msgspec.json.encode([row.requested_payload() for row in rows]).decode(), 0
     return listed(rows, now), 0
 
 

@@ -62,8 +62,8 @@ def run(argv: list[str]) -> int:
             talk = Talk(worker, client, blank, environ)
             if sys.stdin.isatty():
                 talk.greet()
-                return talk.typed(os.path.join(loaded.settings.home, "history"))
-            return talk.piped()
+                return talk.answer_prompts(os.path.join(loaded.settings.home, "history"))
+            return talk.answer_pipe()
         finally:
             worker.call(client.close())
     finally:
@@ -106,7 +106,7 @@ class Talk:
         print(f"{view.style('Palinurus', 'bold')} {__version__}  {view.style(self._client.where, 'dim')}")
         print(view.style(f"session {self._blank.session}; /help tells more, Ctrl-D leaves", "dim"))
 
-    def typed(self, history: str) -> int:
+    def answer_prompts(self, history: str) -> int:
         """Prompt after prompt until the person leaves."""
         _remember(history)
         try:
@@ -122,7 +122,7 @@ class Talk:
             _keep(history)
         return 0
 
-    def piped(self) -> int:
+    def answer_pipe(self) -> int:
         """Each line one message; 1 if any was not answered."""
         code = 0
         for line in sys.stdin:

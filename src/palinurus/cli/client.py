@@ -146,7 +146,7 @@ class Remote:
         answer = await http.request(self._address, "POST", "/v1/chat/completions", body, headers)
         try:
             if answer.status != 200:
-                _refused(answer.status, await answer.whole())
+                _refused(answer.status, await answer.read_body())
             ended: Outcome | None = None
             async for name, data in answer.events():
                 if name == "run":
@@ -166,7 +166,7 @@ class Remote:
 
     async def abort(self, session: str) -> None:
         answer = await http.request(self._address, "POST", f"/sessions/{quote(session, safe='')}/kill")
-        await answer.whole()
+        await answer.read_body()
         answer.close()
 
     async def close(self) -> None:

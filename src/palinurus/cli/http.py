@@ -37,7 +37,7 @@ class Answer:
         self._reader = reader
         self._writer = writer
 
-    async def whole(self) -> bytes:
+    async def read_body(self) -> bytes:
         """The body."""
         return await self._reader.read()
 
@@ -92,7 +92,7 @@ async def alive(address: Address) -> bool:
         async with asyncio.timeout(ALIVE_SECONDS):
             answer = await request(address._replace(token=""), "GET", "/healthz")
             try:
-                return answer.status == 200 and b'"live"' in await answer.whole()
+                return answer.status == 200 and b'"live"' in await answer.read_body()
             finally:
                 answer.close()
     except (GatewayUnreachable, OSError, TimeoutError):

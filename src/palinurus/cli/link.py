@@ -39,8 +39,8 @@ class Line:
         except ConnectionError as exc:
             raise GatewayUnreachable(f"the connection broke: {exc}") from None
 
-    async def closed(self) -> int | None:
-        return await self._link.closed()
+    async def wait_closed(self) -> int | None:
+        return await self._link.wait_closed()
 
     async def close(self) -> None:
         await self._link.close()

@@ -132,7 +132,7 @@ async def _tried(here: Any, name: str) -> tuple[dict[str, Any], bool]:
     await asyncio.to_thread(_loaded)
     began = clock()
     server.wake()
-    await server.settled()
+    await server.wait_settled()
     took, good = clock() - began, server.connected
     told = {**_plain(server.settings), "ok": good, "seconds": round(took, 2)}
     if good and server.facts is not None:

@@ -90,7 +90,7 @@ def why(asked: Asked) -> str:
         versions = asked.memory.versions(path)
         told = [{**_facts(v), **_message(asked.home, v)} for v in versions]
         return _json(told) if asked.options.json else "\n".join(_told(one) for one in told)
-    lines = asked.memory.traced(path)
+    lines = asked.memory.trace_lines(path)
     if line > len(lines):
         raise BadRequest(f"{path} has {len(lines)} lines")
     traced = lines[line - 1]

@@ -85,7 +85,7 @@ def status(catalog: Catalog) -> dict[str, Any]:
         providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
     return {
         "default": str(default.ref) if default.api else agent.model,
-        "problem": catalog.gone(agent),
+        "problem": catalog.explain_missing(agent),
         "fallbacks": list(agent.fallbacks),
         "ollama": list(catalog.ollama),
         "providers": providers,

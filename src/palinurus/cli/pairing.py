@@ -106,8 +106,8 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
     try:
         if what == "list":
             channel = params.get("channel")
-            asking = [one for one in await pairing.asking() if channel in (None, one.channel)]
-            paired = [one for one in await pairing.paired() if channel in (None, one.channel)]
+            asking = [one for one in await pairing.list_waiting() if channel in (None, one.channel)]
+            paired = [one for one in await pairing.list_paired() if channel in (None, one.channel)]
             if json:
                 both = {"requests": asking, "paired": paired}
                 return str(msgspec.json.format(msgspec.json.encode(both), indent=2), "utf-8"), True
@@ -115,7 +115,7 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
         if what == "approve":
             done = await pairing.approve(params["code"], BY)
             if isinstance(done, Paired) and params["notify"] and (reply := done.reply()) is not None:
-                await store.post([outgoing(reply, reply.client_id, 0, clock.now())])
+                await store.post_replies([outgoing(reply, reply.client_id, 0, clock.now())])
             return approved(done), isinstance(done, Paired)
         if what == "revoke":
             gone = await pairing.revoke(params["who"])

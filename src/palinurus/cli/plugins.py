@@ -57,8 +57,8 @@ def other(argv: list[str]) -> int:
         here = settings(os.environ).settings
     except ConfigError:
         here = None
-    if here is not None and here.plugins.wanted:
-        for one in found(here, here.plugins.wanted):
+    if here is not None and here.plugins.enabled_ids:
+        for one in found(here, here.plugins.enabled_ids):
             if isinstance(one, Manifest) and name in one.cli and not here.plugins.refusal(one.id):
                 return _subcommand(one, here, name, args)
     close = difflib.get_close_matches(name, COMMANDS, 1)
@@ -172,7 +172,7 @@ def examined(here: Settings) -> tuple[dict[str, str], list[tuple[str, str]]]:
     """(what each plugin that works brings, what is wrong with others). Loads them: this runs plugins' code."""
     good: dict[str, str] = {}
     told: list[tuple[str, str]] = []
-    for ident in here.plugins.wanted:
+    for ident in here.plugins.enabled_ids:
         one = next(iter(found(here, (ident,))), None)
         if one is None:
             if ident in here.plugins.allow:

@@ -182,7 +182,7 @@ class _Shelf:
         except NotFound:
             return None
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         return []  # a preview runs no tool: what its taint would be does not show
 
 

@@ -175,7 +175,7 @@ def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
 def _install(asked: argparse.Namespace, loaded: Loaded, place: Place) -> int:
     got = fetched(asked.source, os.environ)
     new = parcel(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
-    old = place.installed(new.skill.name)
+    old = place.read_package(new.skill.name)
     print(summary(new, old, got, place.pins()))
     if old is not None and old.digest == new.digest and new.skill.name in place.pins():
         print("it is installed already")

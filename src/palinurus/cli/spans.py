@@ -39,14 +39,14 @@ class Spans:
         self._tracer = self._provider.get_tracer("palinurus", __version__)
         self._open: dict[str, _Open] = {}
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         pass
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         named = {"palinurus.item": item, "palinurus.session": session, "palinurus.channel": inbound.target.channel}
         self._open[item] = _Open(self._tracer.start_span("run", attributes=named))
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         opened = self._open.get(item)
         if opened is None:
             return
@@ -68,10 +68,10 @@ class Spans:
             if event.failure is not None:
                 opened.run.set_status(StatusCode.ERROR, event.failure.kind)
 
-    def merged(self, item: str, into: str) -> None:
-        self.ended(item)
+    def on_merged(self, item: str, into: str) -> None:
+        self.on_ended(item)
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         opened = self._open.pop(item, None)
         if opened is None:
             return
@@ -81,7 +81,7 @@ class Spans:
     def close(self) -> None:
         """End what is open and send what waits."""
         for item in tuple(self._open):
-            self.ended(item)
+            self.on_ended(item)
         self._provider.shutdown()
 
     def _child(self, opened: _Open, name: str, attributes: dict[str, Any]) -> Span:

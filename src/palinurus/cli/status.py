@@ -119,7 +119,7 @@ async def _ready(address: http.Address) -> dict[str, Any] | None:
     try:
         answer = await http.request(address._replace(token=""), "GET", "/readyz")
         try:
-            found = msgspec.json.decode(await answer.whole())
+            found = msgspec.json.decode(await answer.read_body())
             return found if isinstance(found, dict) else {}
         finally:
             answer.close()
@@ -132,7 +132,7 @@ def _stored(home: str) -> dict[str, Any]:
     try:
         with open_reader(home) as reader:
             found["sessions"] = len(reader.sessions())
-            found["jobs"] = len(reader.all_kept(JOB))
+            found["jobs"] = len(reader.list_records(JOB))
             found["queued"] = len(reader.items(10_000, state="queued"))
             found["running"] = len(reader.items(10_000, state="running"))
             bad = [r for r in reader.items(LOOKED_AT) if r.outcome in ("failed", "refused", "dead")]
@@ -153,8 +153,8 @@ def _beats(settings: Settings) -> str:
         return "off"
     try:
         with open_reader(settings.home) as reader:
-            kept = {one.key: one.data for one in reader.all_kept(HEARTBEAT)}
-            off = "switched off; " if reader.all_kept(SWITCH[0]) else ""
+            kept = {one.key: one.data for one in reader.list_records(HEARTBEAT)}
+            off = "switched off; " if reader.list_records(SWITCH[0]) else ""
         beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=Beat)
     except (NotFound, StateError, msgspec.DecodeError):
         beat, off = Beat(), ""

@@ -96,7 +96,7 @@ def levels(model: ModelInfo, vendor: Vendor, offered: Profile) -> list[dict[str,
         body, extra = sent[level.id]
         row: dict[str, Any] = {
             "id": level.id,
-            "label": level.shown,
+            "label": level.display_name,
             "default": level.id == default,
             "sends": {k: v for k, v in body.items() if k not in same},
         }

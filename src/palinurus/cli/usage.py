@@ -62,7 +62,7 @@ def run(argv: list[str]) -> int:
     start = since(options.since, SystemClock().now())
     try:
         with open_reader(paths.home(os.environ)) as reader:
-            entries = reader.spent(start)
+            entries = reader.list_usage(start)
     except NotFound:
         entries = []
     told = report(entries, options.by, start)

@@ -30,7 +30,7 @@ def run(argv: list[str]) -> int:
     where = home(os.environ)
     with open_reader(where) as reader:
         row = _session(reader, asked.session)
-        calls = reader.spent(0, row.key)[-CALLS:]
+        calls = reader.list_usage(0, row.key)[-CALLS:]
         items = reader.items(limit=200, session=row.key)
     look = load(os.path.join(where, FOLDER), row.session_id)
     print(msgspec.json.encode(facts(row, look, calls, items)).decode() if asked.json else told(row, look, calls, items))

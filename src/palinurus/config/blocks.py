@@ -46,7 +46,7 @@ class DeliverySettings(msgspec.Struct, frozen=True):
     presence: PresenceSettings = PresenceSettings()
     typing: dict[str, TypingMode] = {}  # by agent, where it says its own
 
-    def chunked(self, account: AccountSettings | None, limit: int) -> BlockSettings:
+    def block_sizes(self, account: AccountSettings | None, limit: int) -> BlockSettings:
         """The sizes of blocks on this account, which takes texts of `limit` at most."""
         own = _section(account, "blockStreamingChunk")
         base = self.blocks
@@ -57,9 +57,9 @@ class DeliverySettings(msgspec.Struct, frozen=True):
         prefer = own.get("breakPreference")
         return BlockSettings(least, most, prefer if prefer in _PREFER else base.prefer, base.at)
 
-    def paced(self, account: AccountSettings | None, limit: int) -> CoalesceSettings:
+    def coalesce_sizes(self, account: AccountSettings | None, limit: int) -> CoalesceSettings:
         """How small blocks are joined on this account."""
-        chunk = self.chunked(account, limit)
+        chunk = self.block_sizes(account, limit)
         own = {**self.coalesce, **_section(account, "blockStreamingCoalesce")}
         most = min(_size(own.get("maxChars"), chunk.max_chars), limit)
         least = min(_size(own.get("minChars"), chunk.min_chars), most)

@@ -44,13 +44,13 @@ class CompactionSettings(msgspec.Struct, frozen=True):
     mid_turn: bool = True  # look between the tool calls of a turn too
     flush: FlushSettings = FlushSettings()
 
-    def reserved(self, window: int) -> int:
+    def reserve_for(self, window: int) -> int:
         """Tokens of the window that the history does not get; a small window still leaves room for the prompt."""
         return min(max(self.reserve, self.floor), window - min(PROMPT_ROOM, window // 2))
 
     def limit(self, window: int) -> int:
         """More tokens than this and a compaction is due."""
-        return window - self.reserved(window)
+        return window - self.reserve_for(window)
 
 
 def compaction(config: Config) -> CompactionSettings:

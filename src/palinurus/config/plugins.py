@@ -41,7 +41,7 @@ class PluginSettings(msgspec.Struct, frozen=True):
     entries: dict[str, PluginEntry] = {}
 
     @property
-    def wanted(self) -> tuple[str, ...]:
+    def enabled_ids(self) -> tuple[str, ...]:
         """The ids that are enabled, whether or not there are such plugins."""
         named = dict.fromkeys((*self.allow, *self.entries))
         return tuple(ident for ident in named if not self.refusal(ident))

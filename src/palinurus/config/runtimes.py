@@ -43,7 +43,7 @@ class RuntimeSettings(msgspec.Struct, frozen=True):
     agents: dict[str, str] = {}
     models: dict[str, str] = {}
 
-    def of(self, agent: str, provider: str, model: str) -> str:
+    def choose_program(self, agent: str, provider: str, model: str) -> str:
         """The program that does the runs of this agent with this model; "" = our own loop."""
         if provider in self.programs:
             return provider

@@ -72,7 +72,7 @@ class Gate:
         self._proxy = settings.proxy
         self._tries = Tries(monotonic)
 
-    def door(self, knock: Knock) -> Fault | None:
+    def check_request(self, knock: Knock) -> Fault | None:
         """The checks every request must pass, also those that need no credential."""
         if not knock.target.startswith("/") or knock.target.startswith("//"):
             return Fault(421, "only origin-form request targets are served", code="bad_target", close=True)
@@ -93,12 +93,12 @@ class Gate:
             return Fault(400, "credentials do not belong in a URL; use a header", code="credential_in_url", close=True)
         return None
 
-    def caller(self, knock: Knock) -> Caller | Fault:
+    def identify_caller(self, knock: Knock) -> Caller | Fault:
         """The caller of a request that passed `door`, or why there is none."""
         if self.mode == "none":
             return Caller("owner", OWNER, knock.address, "none")
         if self.mode == "trusted-proxy":
-            user = self.user(knock)
+            user = self.find_proxy_user(knock)
             if user is None:
                 return _refused()
             return Caller(user, _routes(narrowed(knock, SCOPES)), knock.address, "proxy")
@@ -116,20 +116,20 @@ class Gate:
                     close=True,
                 )
         scheme, _, secret = knock.credentials[0].partition(" ")
-        if scheme.lower() == "bearer" and self.right(secret):
+        if scheme.lower() == "bearer" and self.is_secret(secret):
             return Caller("owner", OWNER, knock.address, self.mode)
         holder = self.holder(secret) if scheme.lower() == "bearer" and secret else None
         if holder is not None:
             return Caller(f"device:{holder.device}", _routes(holder.scopes), knock.address, "device")
-        self.failed(knock.address)
+        self.count_failure(knock.address)
         return _refused()
 
-    def right(self, secret: str) -> bool:
+    def is_secret(self, secret: str) -> bool:
         """Whether it is the secret in force. Never true where there is none."""
         same = hmac.compare_digest(_digest(secret), self._digest)  # always done: no early way out to be timed
         return same and bool(secret) and self.mode in ("token", "password")
 
-    def user(self, knock: Knock) -> str | None:
+    def find_proxy_user(self, knock: Knock) -> str | None:
         """Who a configured proxy says is calling. None from anybody else."""
         rules = self._proxy
         if self.mode != "trusted-proxy" or rules is None or not _trusted(rules, knock.address):
@@ -143,9 +143,9 @@ class Gate:
         """Seconds until this address may try a credential; 0 when it may now. Asked before anything is compared."""
         return self._tries.wait(address)
 
-    def failed(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Count a wrong credential."""
-        self._tries.failed(address)
+        self._tries.count_failure(address)
 
     def _own(self, knock: Knock) -> bool:
         if len(knock.origins) != 1:

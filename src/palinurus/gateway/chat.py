@@ -215,7 +215,7 @@ def _mismatch(ask: Ask, accepted: Accepted, row: ItemRow) -> Fault | None:
 async def _used(host: Host, row: ItemRow) -> Usage:
     """What the ledger says about a message whose run was not seen here."""
     total = Usage()
-    for spent in await host.store.spent(row.at, row.session):
+    for spent in await host.store.list_usage(row.at, row.session):
         if spent.item == row.id:
             tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
             cost = Cost(total=spent.cost) if spent.cost is not None else None

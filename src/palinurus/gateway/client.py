@@ -148,7 +148,7 @@ class Link:
             "connId": self.hello["server"]["connId"],
         }
 
-    async def closed(self) -> int | None:
+    async def wait_closed(self) -> int | None:
         """Wait until the gateway ends it; the close code."""
         if self._reader is not None:
             await asyncio.wait({self._reader})

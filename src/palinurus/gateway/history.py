@@ -59,20 +59,20 @@ class _Watcher:
         self._session = session
         self._items: set[str] = set()
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         if session == self._session:
             self._items.add(item)
 
-    began = came
+    on_started = on_accepted
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         if item in self._items and isinstance(event, MessageEnd | AgentEnd):
             self.wake.set()
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         self._items.discard(item)
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         if item in self._items:
             self._items.discard(item)
             self.wake.set()

@@ -38,10 +38,10 @@ class Posts:
             return _sent(Said(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
         headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
         head = Head(name, headers)
-        terms = hooks.opens(head)
+        terms = hooks.judge_head(head)
         said = terms if isinstance(terms, Said) else await self._taken(request, head, terms.size, hooks)
         if said.wrong:
-            self._tries.failed(address)
+            self._tries.count_failure(address)
         return _sent(said)
 
     async def _taken(self, request: web.BaseRequest, head: Head, size: int, hooks: Webhooks) -> Said:

@@ -55,7 +55,7 @@ class Tries:
         mine = self._by.get(canonical(address))
         return max(_left(self._all, TRIES_ALL, now), _left(mine, TRIES, now) if mine else 0.0)
 
-    def failed(self, address: str) -> None:
+    def count_failure(self, address: str) -> None:
         """Count one."""
         now = self._now()
         key = canonical(address)

@@ -48,7 +48,7 @@ class Stage:
 
     # --- what methods ask ------------------------------------------------------------------------------------
 
-    def starting(self, run: str, conn: str) -> None:
+    def expect_run(self, run: str, conn: str) -> None:
         """The run `run`, about to be submitted, was asked for by this connection: it gets the tool events, if it wants
         them, also when it comes back after having been gone."""
         if not any(c.conn == conn and "tool-events" in c.caps for c in self._face.clients()):
@@ -61,7 +61,7 @@ class Stage:
         """The runs of a session that are going now, oldest first."""
         return [run for run in self._runs.values() if run.session == session and run.started]
 
-    def everything(self) -> list[Run]:
+    def all_runs(self) -> list[Run]:
         """All runs of all sessions that go or wait, oldest first."""
         return list(self._runs.values())
 
@@ -73,7 +73,7 @@ class Stage:
         """How a run ended, if that was lately."""
         return self._ended.get(ident)
 
-    async def settled(self, ident: str) -> None:
+    async def wait_settled(self, ident: str) -> None:
         """A run's outcome is on disk: wait until its last event was seen here too, which is a moment later."""
         for _ in range(SETTLING):
             if self.end(ident) is not None or self.run(ident) is None:
@@ -82,10 +82,10 @@ class Stage:
 
     # --- the follower ----------------------------------------------------------------------------------------
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         self._known(item, session, inbound)
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         self._known(item, session, inbound)
 
     def _known(self, item: str, session: str, inbound: Inbound) -> None:
@@ -101,7 +101,7 @@ class Stage:
         self._runs[item] = run
         self._names[ident] = item
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         run = self._runs.get(item)
         if run is None:
             return
@@ -114,7 +114,7 @@ class Stage:
         if isinstance(event, AgentEnd):
             self._over(run, event)
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         """A message that was taken into another's run has no events of its own; its client is told which run."""
         run, other = self._runs.pop(item, None), self._runs.get(into)
         if run is None:
@@ -124,7 +124,7 @@ class Stage:
             payload = {"runId": run.id, "sessionKey": run.session, "into": other.id, "phase": "steered"}
             self._push(run, Push("session", "session.operation", {**payload, "operation": "steer"}))
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         self._runs.pop(item, None)
         timer = self._timers.pop(item, None)
         if timer is not None:
@@ -160,19 +160,19 @@ class Stage:
             self._face.tell([ALL_SESSIONS, session_topic(run.session)], "session.tool", push.payload)
         else:
             payload = {"sessionKey": run.session, "agentId": run.agent, **push.payload}
-            self.chore(lambda: self._told(push.event, run.session, payload))
+            self.enqueue(lambda: self._told(push.event, run.session, payload))
 
-    def changed(self, session: str, reason: str) -> None:
+    def announce_change(self, session: str, reason: str) -> None:
         """Something about a session is different now: those who follow sessions are told, with its row."""
         payload = {"sessionKey": session, "reason": reason, "ts": self._desk.clock.now()}
-        self.chore(lambda: self._told("sessions.changed", session, payload))
+        self.enqueue(lambda: self._told("sessions.changed", session, payload))
 
     async def _told(self, event: str, session: str, payload: dict[str, Any]) -> None:
         topics = [ALL_SESSIONS, session_topic(session)]
         if not self._face.followers(topics):
             return
         if event == "sessions.changed" and payload.get("reason") != "delete":
-            row = await self._rows.one(session)
+            row = await self._rows.find_row(session)
             if row is not None:
                 payload = {**row, **payload, "session": row, "goal": None}
                 payload["hasActiveRun"] = self._desk.running(session)
@@ -181,7 +181,7 @@ class Stage:
     def _appended(self, session: str, item: str) -> None:
         if session not in self._dirty:
             self._dirty.add(session)
-            self.chore(lambda: self._lines(session, item))
+            self.enqueue(lambda: self._lines(session, item))
 
     async def _lines(self, session: str, item: str) -> None:
         """Tell of transcript lines that were not told of yet; of a session nobody looked at before, those of `item`."""
@@ -199,7 +199,7 @@ class Stage:
         if ident != record.sessionId or told > len(shown):
             told = 0
         self._seen[session] = (record.sessionId, len(shown))
-        row = await self._rows.one(session) if told < len(shown) else None
+        row = await self._rows.find_row(session) if told < len(shown) else None
         for number, entry in enumerate(shown[told:], told + 1):
             payload = {
                 "sessionKey": session,
@@ -212,7 +212,7 @@ class Stage:
 
     # --- the worker ------------------------------------------------------------------------------------------
 
-    def chore(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def enqueue(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Have something done soon, after what was asked for before."""
         self._chores.append(work)
         if self._worker is None or self._worker.done():

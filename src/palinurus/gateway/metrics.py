@@ -31,13 +31,13 @@ class Metrics:
         """One HTTP request was answered."""
         self._requests[route, str(status)] += 1
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         self._messages[(_known(inbound.target.channel, self._messages),)] += 1
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         self._going.add(item)
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         if isinstance(event, AgentStart):
             self._going.add(item)
         elif isinstance(event, ToolEnd):
@@ -56,10 +56,10 @@ class Metrics:
                 self._tokens[(kind,)] += count
             self._cost += used.cost.total if used.cost is not None else 0.0
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         self._going.discard(item)
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         self._going.discard(item)
 
     def text(self, uptime: float, clients: int, ready: bool) -> bytes:

@@ -32,9 +32,9 @@ SEEN_MS = 3600 * 1000  # how old `lastSeenAtMs` on disk may get
 class Records(Protocol):
     """The part of the store that holds small records."""
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
 
-    async def all_kept(self, kind: str) -> list[Kept]: ...
+    async def list_records(self, kind: str) -> list[Kept]: ...
 
 
 class Token(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -117,12 +117,12 @@ class Pairing:
 
     async def load(self) -> None:
         """Read the rows. One that cannot be understood is left out: it then grants nothing."""
-        for row in await self._records.all_kept(DEVICE):
+        for row in await self._records.list_records(DEVICE):
             try:
                 self._know(msgspec.json.decode(row.data, type=Device))
             except msgspec.DecodeError:
                 continue
-        for row in await self._records.all_kept(REQUEST):
+        for row in await self._records.list_records(REQUEST):
             try:
                 request = msgspec.json.decode(row.data, type=Request)
             except msgspec.DecodeError:
@@ -173,7 +173,7 @@ class Pairing:
             await self._save(device)
             return device, token
 
-    async def seen(self, ident: str) -> None:
+    async def note_connected(self, ident: str) -> None:
         """It connected. Written at most once an hour."""
         async with self._turn:
             device = self._devices.get(ident)
@@ -210,7 +210,7 @@ class Pairing:
                 self._clock.now(),
             )
             self._requests[request.request_id] = request
-            await self._records.keep(REQUEST, request.request_id, msgspec.json.encode(request))
+            await self._records.put_record(REQUEST, request.request_id, msgspec.json.encode(request))
             self._said("device.pair.requested", request)
             return request
 
@@ -306,7 +306,7 @@ class Pairing:
         for row in old.tokens if old else ():
             if row.digest not in stay:
                 self._holders.pop(row.digest, None)
-        await self._records.keep(DEVICE, device.device_id, msgspec.json.encode(device))
+        await self._records.put_record(DEVICE, device.device_id, msgspec.json.encode(device))
         self._know(device)
 
     def _cut(self, ident: str) -> None:
@@ -321,7 +321,7 @@ class Pairing:
 
     async def _forget(self, request: Request) -> None:
         self._requests.pop(request.request_id, None)
-        await self._records.keep(REQUEST, request.request_id, None)
+        await self._records.put_record(REQUEST, request.request_id, None)
 
     def _asked(self, request_id: str) -> Request:
         for request in self.requests():

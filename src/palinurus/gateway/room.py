@@ -124,7 +124,7 @@ class Room:
 
     # --- what connections need --------------------------------------------------------------------------------------
 
-    def starting(self) -> RpcError | None:
+    def startup_error(self) -> RpcError | None:
         """Why nobody can come in yet, if so."""
         if "starting" not in self.host.ready()[1]:
             return None
@@ -136,7 +136,7 @@ class Room:
             retry_after_ms=500,
         )
 
-    def joined(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
+    def add_client(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
         """It is a client now: hello-ok, what it missed, and the others hear of it."""
         self._strangers.drop(cast("Connection", member))
         resume = login.params.resume
@@ -155,7 +155,7 @@ class Room:
         log.info("ws %s joined: %s, %s", member.conn[:8], login.how, ",".join(login.scopes) or "no scopes")
         self._stir()
 
-    def left(self, member: Joiner) -> None:
+    def drop_client(self, member: Joiner) -> None:
         """It is gone."""
         self.hub.leave(member.conn)
         self._stir()
@@ -212,7 +212,7 @@ class Room:
             self._versions["health"] += 1
         return self._health
 
-    def remembered(self, key: str) -> Any | None:
+    def recall(self, key: str) -> Any | None:
         """See `rpc.Face`."""
         found = self._memory.get(key)
         return found[1] if found is not None and found[0] > self.clock.monotonic() - KEY_SECONDS else None

@@ -53,17 +53,17 @@ class Rows:
             raise RpcError(f'unknown agent id "{found.agent}"')
         return SessionKey(found.agent, found.rest)
 
-    async def seen(self, key: SessionKey) -> Seen:
+    async def load(self, key: SessionKey) -> Seen:
         """The session behind a key."""
         stored = await self._desk.store.session(str(key))
         return Seen(key, _record(stored.data) if stored else None, self._desk.settings.agents[key.agent])
 
-    async def one(self, session: str) -> dict[str, Any] | None:
+    async def find_row(self, session: str) -> dict[str, Any] | None:
         """The row of a session; None if it has not begun."""
         key = session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
             return None
-        seen = await self.seen(key)
+        seen = await self.load(key)
         return self.row(seen) if seen.record is not None else None
 
     def row(self, seen: Seen) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Rows:
             **msgspec.to_builtins(levels),
         }
 
-    async def every(self, agent: str | None = None) -> list[Seen]:
+    async def load_all(self, agent: str | None = None) -> list[Seen]:
         """All sessions on disk, newest first; those of agents that are gone are left out."""
         agents = self._desk.settings.agents
         found = []
@@ -117,7 +117,7 @@ class Rows:
         key = session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
             return None, None
-        seen = await self.seen(key)
+        seen = await self.load(key)
         return seen.record, await self.transcript(seen)
 
 

@@ -192,7 +192,7 @@ class Face(Protocol):
         """The health snapshot: the cached one unless `fresh`."""
         ...
 
-    def remembered(self, key: str) -> Any | None:
+    def recall(self, key: str) -> Any | None:
         """What `remember` kept under an idempotency key in the last five minutes."""
         ...
 

@@ -190,7 +190,7 @@ class Gateway:
 
     async def _answer(self, request: web.BaseRequest) -> tuple[str, Answer]:
         knock = self._knock(request)
-        fault = self.gate.door(knock)
+        fault = self.gate.check_request(knock)
         if fault is not None:
             return "-", fault
         if request.headers.get("Upgrade", "").lower() == "websocket":
@@ -207,7 +207,7 @@ class Gateway:
         row, match = found
         caller = None
         if row.scope is not None:
-            judged = self.gate.caller(knock)
+            judged = self.gate.identify_caller(knock)
             if isinstance(judged, Fault):
                 return row.name, judged
             if row.scope not in judged.scopes:

@@ -83,7 +83,7 @@ class Frames:
         self.finished = True
         self.wake.set()
 
-    def breathe(self) -> None:
+    def keep_alive(self) -> None:
         """A comment line, so that proxies keep the connection."""
         if not self._buffer and not self._muted:
             self._buffer += b": keep-alive\n\n"
@@ -148,7 +148,7 @@ async def pump(frames: Frames, response: web.StreamResponse) -> bool:
 
     def tick() -> None:
         nonlocal timer
-        frames.breathe()
+        frames.keep_alive()
         timer = loop.call_later(KEEPALIVE, tick)
 
     timer = loop.call_later(KEEPALIVE, tick)

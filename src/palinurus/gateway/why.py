@@ -35,7 +35,7 @@ _MEMORY = frozenset({"memory_search", "memory_get"})
 
 async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, admin: bool) -> dict[str, Any]:
     """Everything about one message of a session."""
-    calls = [call for call in await desk.store.spent(row.at, str(seen.key)) if call.item == row.id]
+    calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
     steps = await desk.store.trace(row.id)
     said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)]
     answers = [m for m in said if isinstance(m, Assistant)]
@@ -133,7 +133,7 @@ def _time(row: ItemRow, calls: list[Spent], steps: list[Step]) -> dict[str, Any]
 async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict[str, Any]:
     """Every model request and every tool call of one message, and what else was recorded, in order."""
     steps = await desk.store.trace(row.id)
-    calls = [call for call in await desk.store.spent(row.at) if call.item == row.id]
+    calls = [call for call in await desk.store.list_usage(row.at) if call.item == row.id]
     timeline = [{"at": step.at, "kind": step.what, "detail": step.detail} for step in steps if step.what != "model"]
     timeline += [_model(call) for call in calls]
     entries = [entry for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []

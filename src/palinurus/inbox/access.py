@@ -128,7 +128,7 @@ class Access:
         where = route(inbound, self._settings)
         return Turned(where) if isinstance(where, str) else _Led(inbound, account, where)
 
-    def taken(self, inbound: Inbound) -> None:
+    def forget_context(self, inbound: Inbound) -> None:
         """An admitted message is on disk: what came along as context is used up."""
         self._heard.forget(inbound.target, len(inbound.before))
 

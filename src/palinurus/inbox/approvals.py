@@ -51,12 +51,12 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     by: str = ""
     decided: int = 0
 
-    def requested(self) -> dict[str, Any]:
+    def requested_payload(self) -> dict[str, Any]:
         """The payload of exec.approval.requested."""
         request = card.request(self.ask)
         return {"id": self.id, "request": request, "createdAtMs": self.created, "expiresAtMs": self.expires}
 
-    def resolved(self) -> dict[str, Any]:
+    def resolved_payload(self) -> dict[str, Any]:
         """The payload of exec.approval.resolved."""
         request = card.request(self.ask)
         return {"id": self.id, "decision": self.decision, "resolvedBy": self.by, "ts": self.decided, "request": request}
@@ -110,7 +110,7 @@ class Board:
         self._waiting[row.id] = future
         try:
             if earlier is None:
-                await self._store.keep(KIND, row.id, _encode(row), expect=None)
+                await self._store.put_record(KIND, row.id, _encode(row), expect=None)
             elif told := await self._taken(row.id):
                 return told
             if show is not None:
@@ -144,7 +144,7 @@ class Board:
         now = self._clock.now()
         for data, row in await self._rows():
             if row.expires + KEPT_MS < now:
-                await self._store.keep(KIND, row.id, None, expect=data)
+                await self._store.put_record(KIND, row.id, None, expect=data)
             elif row.digest != wanted or row.expires <= now or row.id in self._waiting:
                 continue
             elif row.state == "answered":
@@ -156,12 +156,12 @@ class Board:
 
     async def _taken(self, ident: str) -> Told | None:
         """The answer that came while an open question was being taken up again."""
-        kept = await self._store.kept(KIND, ident)
+        kept = await self._store.get_record(KIND, ident)
         row = _decode(kept.data) if kept else None
         if kept is None or row is None or row.state != "answered":
             return None
         used = msgspec.structs.replace(row, state="used")
-        taken = await self._store.keep(KIND, ident, _encode(used), expect=kept.data)
+        taken = await self._store.put_record(KIND, ident, _encode(used), expect=kept.data)
         return Told(row.decision, row.by, ident) if taken else None
 
     def _row(self, ask: Ask, wanted: str) -> Row:
@@ -170,12 +170,12 @@ class Board:
 
     async def _end(self, ident: str, state: State, by: str) -> bool:
         """Close a pending question without an answer. False if it has been answered."""
-        kept = await self._store.kept(KIND, ident)
+        kept = await self._store.get_record(KIND, ident)
         row = _decode(kept.data) if kept else None
         if kept is None or row is None or row.state != "pending":
             return False
         ended = msgspec.structs.replace(row, state=state, by=by, decided=self._clock.now())
-        if not await self._store.keep(KIND, ident, _encode(ended), expect=kept.data):
+        if not await self._store.put_record(KIND, ident, _encode(ended), expect=kept.data):
             return False
         self._tell("resolved", ended)
         return True
@@ -203,8 +203,8 @@ class Board:
             by=by,
             decided=self._clock.now(),
         )
-        if not await self._store.keep(KIND, row.id, _encode(told), expect=data):
-            kept = await self._store.kept(KIND, row.id)
+        if not await self._store.put_record(KIND, row.id, _encode(told), expect=data):
+            kept = await self._store.get_record(KIND, row.id)
             now = (_decode(kept.data) if kept else None) or row
             return Answered(now, _closed(now))
         # The rule is there before the run goes on: the next command may be the same one.
@@ -267,7 +267,7 @@ class Board:
                 log.exception("a listener for approvals failed")
 
     async def _rows(self) -> list[tuple[bytes, Row]]:
-        decoded = ((kept.data, _decode(kept.data)) for kept in await self._store.all_kept(KIND))
+        decoded = ((kept.data, _decode(kept.data)) for kept in await self._store.list_records(KIND))
         return [(data, row) for data, row in decoded if row is not None]
 
     def _spawn(self, work: Any) -> None:

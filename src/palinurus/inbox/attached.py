@@ -31,7 +31,7 @@ RECORDING = 64 << 20  # bytes of a recording that is looked at
 class Hearing(Protocol):
     """Who turns recordings into words (`providers/transcribe.py`)."""
 
-    async def words(self, sound: Sound) -> str | Failure: ...
+    async def transcribe(self, sound: Sound) -> str | Failure: ...
 
 
 class _Heard(NamedTuple):
@@ -69,7 +69,7 @@ class Attached:
             return _Heard(f"[{head}: could not be read]")
         words = await asyncio.to_thread(_known, file.path)
         if words is None:
-            found = await self._ears.words(Sound(file.path, file.name, file.mime, data))
+            found = await self._ears.transcribe(Sound(file.path, file.name, file.mime, data))
             if isinstance(found, Failure):
                 where = f"; {file.path}" if file.voice else ""
                 return _Heard(f"[{head}: could not be transcribed: {label(found.message, 200)}{where}]")

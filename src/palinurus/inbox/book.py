@@ -37,7 +37,7 @@ class Book:
         after, effects = step(before, event)
         if after is before:
             return effects
-        self._lanes.queued(lane, len(after.rows) - len(before.rows))
+        self._lanes.add_backlog(lane, len(after.rows) - len(before.rows))
         if after.run or after.rows or after.dropped:
             self._queues[session], self._lane[session] = after, lane
         else:
@@ -53,7 +53,7 @@ class Book:
         found = ((session, self.row(session, ident)) for session in self._queues)
         return next(((session, row) for session, row in found if row is not None), None)
 
-    def doomed(self, session: str) -> bool:
+    def has_doomed_head(self, session: str) -> bool:
         """Is the session free, with a message at its head that shall not run?"""
         state = self.state(session)
         return not state.run and bool(state.rows) and state.rows[0].state == "doomed"

@@ -45,7 +45,7 @@ _LOUD = " \t\r\n.!?,…。！？"
 def control(inbound: Inbound, more: Mapping[str, Command] = {}) -> bool:
     """Is this message for the program, not for the model? Only what trusted senders write ever is."""
     text = inbound.text
-    if not inbound.typed:
+    if not inbound.may_command:
         return False
     if len(text) <= _STOP_CHARS and not inbound.images and stops(text):
         return True
@@ -134,7 +134,7 @@ class Controller:
             await desk.store.save_session(answer.record.row(asked.key))
         if asked.inbound.push:
             replies = desk.fitted(asked.inbound, asked.replies(answer.text))
-            await desk.store.say(claim, asked.rows(replies, desk.clock.now()))
+            await desk.store.queue_replies(claim, asked.rows(replies, desk.clock.now()))
             self._replied(replies)
         relay = _Relay(asked.audience) if answer.relay and not asked.inbound.push else None
         said, row = 0, None

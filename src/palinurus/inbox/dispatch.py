@@ -101,7 +101,7 @@ class Dispatcher:
             if unwatch is not None and (accepted is None or accepted.duplicate):
                 unwatch()
         if not accepted.duplicate:
-            self.feeds.came(item.id, session, inbound)
+            self.feeds.report_accepted(item.id, session, inbound)
         self._accepted(accepted, item, inbound, rules, sink)
         return accepted
 
@@ -185,7 +185,7 @@ class Dispatcher:
     async def _sweep(self, session: str, lane: str) -> None:
         """Settle doomed messages at the head of a free session. Needs no slot: nothing runs."""
         try:
-            while not self.draining and self._book.doomed(session):
+            while not self.draining and self._book.has_doomed_head(session):
                 claim = await self._store.claim(lane, [s for s in self._book if s != session])
                 if claim is None:
                     return  # the session has a run; its end comes back here
@@ -203,7 +203,7 @@ class Dispatcher:
 
     async def _refuse(self, claim: Claim, inbound: Inbound, verdict: queue.Verdict) -> None:
         end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
-        self.feeds.ended(claim.id, end)
+        self.feeds.report_ended(claim.id, end)
         self._step(claim.session, claim.lane, queue.Settled(claim.id))
 
     # runs
@@ -219,7 +219,7 @@ class Dispatcher:
             self._spawn(self._unrun(claim, inbound, effect.verdict))
             return
         assert isinstance(effect, queue.Begin)
-        self.feeds.began(claim.id, session, inbound)
+        self.feeds.report_started(claim.id, session, inbound)
         mailbox = Mailbox(lambda ids: self._taken(run, ids))
         run = Running(claim, inbound, effect, mailbox)
         self._running[session] = run
@@ -269,7 +269,7 @@ class Dispatcher:
         begin = run.begin
         note = collect.overflow(begin.dropped, begin.lines)
         number, extras = 1, []
-        for row in await self._store.waiting(run.claim.session) if begin.extra else ():
+        for row in await self._store.list_waiting(run.claim.session) if begin.extra else ():
             known = self._book.row(run.claim.session, row.id)
             if row.id not in begin.extra or known is None or known.state != "handed":
                 continue
@@ -287,7 +287,7 @@ class Dispatcher:
         if end is not None:
             self.feeds.show(run.claim.id, end)
         try:
-            waiting = await self._store.waiting(run.claim.session)
+            waiting = await self._store.list_waiting(run.claim.session)
         except StateError:
             return
         known = frozenset(row.id for row in waiting)
@@ -321,7 +321,7 @@ class Dispatcher:
         if self._running.get(session) is run:  # the next run of the session may have begun
             del self._running[session]
         self.lanes.give(lane)
-        self.feeds.ended(run.claim.id)
+        self.feeds.report_ended(run.claim.id)
         self._step(session, lane, queue.Ended(run.claim.id))
         self._pump.kick(lane)
 

@@ -19,21 +19,21 @@ Sink = Callable[[Event], None]
 class Follower(Protocol):
     """Sees every message. Called inline: must be quick and must not raise."""
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """On disk; it runs now or waits. `session` is its lane: for commands "control:" and the key."""
         ...
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Its turn begins (again, after a restart)."""
         ...
 
-    def shown(self, item: str, event: Event) -> None: ...
+    def on_event(self, item: str, event: Event) -> None: ...
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         """A waiting message became part of the run of `into`."""
         ...
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         """Its outcome is on disk."""
         ...
 
@@ -51,15 +51,15 @@ class Feeds:
         self._followers.append(follower)
         return lambda: self._followers.remove(follower)
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def report_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """A new message is on disk."""
         for follower in self._followers:
-            follower.came(item, session, inbound)
+            follower.on_accepted(item, session, inbound)
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def report_started(self, item: str, session: str, inbound: Inbound) -> None:
         """A message's turn begins."""
         for follower in self._followers:
-            follower.began(item, session, inbound)
+            follower.on_started(item, session, inbound)
 
     def watch(self, item: str, sink: Sink) -> Callable[[], None]:
         """Show the item's run events to `sink`. Returns the function that ends it."""
@@ -78,12 +78,12 @@ class Feeds:
         for sink in tuple(self._sinks.get(item, ())):
             sink(event)
         for follower in self._followers:
-            follower.shown(item, event)
+            follower.on_event(item, event)
 
     def merge(self, item: str, into: str) -> None:
         """`item` became part of the run of `into`: its watchers watch that run now."""
         for follower in self._followers:
-            follower.merged(item, into)
+            follower.on_merged(item, into)
         moved = self._sinks.pop(item, [])
         if moved:
             self._sinks.setdefault(into, []).extend(moved)
@@ -91,13 +91,13 @@ class Feeds:
         if waiting:
             self._ends.setdefault(into, []).extend(waiting)
 
-    def ended(self, item: str, last: Event | None = None) -> None:
+    def report_ended(self, item: str, last: Event | None = None) -> None:
         """The item's outcome is on disk; `last` is shown to its watchers before they go."""
         if last is not None:
             self.show(item, last)
         self._sinks.pop(item, None)
         for follower in self._followers:
-            follower.ended(item)
+            follower.on_ended(item)
         for future in self._ends.pop(item, ()):
             if not future.done():
                 future.set_result(None)

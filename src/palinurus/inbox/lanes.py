@@ -27,7 +27,7 @@ class Lanes:
     def give(self, lane: str) -> None:
         self._used[lane] -= 1
 
-    def queued(self, lane: str, by: int = 1) -> None:
+    def add_backlog(self, lane: str, by: int = 1) -> None:
         """Messages began (or, negative, ceased) to wait in this lane."""
         self._backlog[lane] = max(0, self._backlog.get(lane, 0) + by)
 

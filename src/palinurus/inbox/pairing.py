@@ -111,16 +111,16 @@ class Pairing:
     async def standing(self, channel: str, account: str, ident: str) -> Standing:
         """As it is on disk now: what was taken away counts at once."""
         own = key(channel, account, ident)
-        if await self._store.kept(LET_IN, own) is None:
+        if await self._store.get_record(LET_IN, own) is None:
             return Standing()
-        first = None if self._owned else await self._store.kept(OWNER, FIRST)
+        first = None if self._owned else await self._store.get_record(OWNER, FIRST)
         return Standing(True, first is not None and first.data == own.encode())
 
     async def ask(self, inbound: Inbound) -> Asking | None:
         """The stranger's code: the one they have, or a new one. None when too many strangers wait already."""
         now, target, sender = self._clock.now(), inbound.target, inbound.sender
         async with self._lock:
-            waiting = await self.asking()
+            waiting = await self.list_waiting()
             here = [one for one in waiting if (one.channel, one.account) == (target.channel, target.account)]
             for one in here:
                 if one.id == sender.id:
@@ -130,23 +130,23 @@ class Pairing:
             name = label(sender.name, 60)
             code = _code({one.code for one in waiting})
             made = Asking(target.channel, target.account, sender.id, now, name, target, code)
-            await self._store.keep(ASKING, made.key, msgspec.json.encode(made))
+            await self._store.put_record(ASKING, made.key, msgspec.json.encode(made))
             return made
 
-    async def asking(self) -> list[Asking]:
+    async def list_waiting(self) -> list[Asking]:
         """Who waits, oldest first. Codes that are too old are removed."""
         now, found = self._clock.now(), []
-        for row in await self._store.all_kept(ASKING):
+        for row in await self._store.list_records(ASKING):
             one = msgspec.json.decode(row.data, type=Asking)
             if one.expired(now):
-                await self._store.keep(ASKING, row.key, None, expect=row.data)
+                await self._store.put_record(ASKING, row.key, None, expect=row.data)
             else:
                 found.append(one)
         return sorted(found, key=lambda one: one.at)
 
-    async def paired(self) -> list[Paired]:
+    async def list_paired(self) -> list[Paired]:
         """Who was let in, oldest first."""
-        rows = await self._store.all_kept(LET_IN)
+        rows = await self._store.list_records(LET_IN)
         return sorted((msgspec.json.decode(row.data, type=Paired) for row in rows), key=lambda one: one.at)
 
     async def approve(self, code: str, by: str, *, first: bool = True) -> Paired | str:
@@ -157,7 +157,9 @@ class Pairing:
         async with self._lock:
             now = self._clock.now()
             wanted = code.strip().upper().replace("-", "")
-            found = [one for one in await self.asking() if hmac.compare_digest(one.code.encode(), wanted.encode())]
+            found = [
+                one for one in await self.list_waiting() if hmac.compare_digest(one.code.encode(), wanted.encode())
+            ]
             if not found:
                 if self._wrong.step("", now / 1000, TRIES) != "fine":
                     return "too many wrong codes; wait a minute"
@@ -165,31 +167,33 @@ class Pairing:
             one = found[0]
             made = Paired(one.channel, one.account, one.id, now, one.name, one.target, by)
             if not self._owned and first:
-                await self._store.keep(OWNER, FIRST, made.key.encode(), expect=None)
-                held = await self._store.kept(OWNER, FIRST)
+                await self._store.put_record(OWNER, FIRST, made.key.encode(), expect=None)
+                held = await self._store.get_record(OWNER, FIRST)
                 made = msgspec.structs.replace(made, owner=held is not None and held.data == made.key.encode())
-            await self._store.keep(LET_IN, made.key, msgspec.json.encode(made))
-            await self._store.keep(ASKING, made.key, None)
+            await self._store.put_record(LET_IN, made.key, msgspec.json.encode(made))
+            await self._store.put_record(ASKING, made.key, None)
             return made
 
     async def reject(self, code: str) -> Asking | str:
         """Forget a code; or why not. The stranger is not told."""
         wanted = code.strip().upper().replace("-", "")
-        for one in await self.asking():
+        for one in await self.list_waiting():
             if one.code == wanted:
-                await self._store.keep(ASKING, one.key, None)
+                await self._store.put_record(ASKING, one.key, None)
                 return one
         return "no stranger has this code now"
 
     async def revoke(self, who: str) -> Paired | str:
         """Take back what was given to `channel:id` (or an id that only one of them has); or why not."""
-        found = [one for one in await self.paired() if who in (one.id, f"{one.channel}:{one.id}", one.key, one.who)]
+        found = [
+            one for one in await self.list_paired() if who in (one.id, f"{one.channel}:{one.id}", one.key, one.who)
+        ]
         if len(found) != 1:
             return "nobody of this id was let in" if not found else "several have this id; write channel:id"
         gone = found[0]
         async with self._lock:
-            await self._store.keep(LET_IN, gone.key, None)
-            await self._store.keep(OWNER, FIRST, None, expect=gone.key.encode())
+            await self._store.put_record(LET_IN, gone.key, None)
+            await self._store.put_record(OWNER, FIRST, None, expect=gone.key.encode())
         self._gone(gone)
         return gone
 

@@ -85,7 +85,7 @@ def policy(inbound: Inbound, session: Overrides, settings: QueueSettings) -> Pol
 def _inline(inbound: Inbound) -> str | None:
     """What the text itself asks for; only a trusted sender's directives act."""
     text = inbound.text
-    return inline(parse(text)).get("queue") if "/queue" in text.lower() and inbound.typed else None
+    return inline(parse(text)).get("queue") if "/queue" in text.lower() and inbound.may_command else None
 
 
 def _first(*values: object, least: int = 0) -> int | None:

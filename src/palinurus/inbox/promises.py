@@ -64,19 +64,19 @@ class Promises:
         self._turns: dict[str, tuple[str, Inbound]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """Nothing yet."""
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         """Nothing: the run it became part of goes on."""
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Remember whose turn it is."""
         key = session_key(session)
         if key is not None and key.kind in _PEOPLE and not inbound.system:
             self._turns[item] = session, inbound
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         """Look at what was said when the run is over."""
         if type(event) is not AgentEnd or item not in self._turns or event.end != "stop":
             return
@@ -100,7 +100,7 @@ class Promises:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         """Forget the turn."""
         self._turns.pop(item, None)
 
@@ -110,7 +110,7 @@ class Promises:
 
     async def _keep(self, made: Open) -> None:
         try:
-            await self._store.keep(KIND, made.id, msgspec.json.encode(made), expect=None)
+            await self._store.put_record(KIND, made.id, msgspec.json.encode(made), expect=None)
         except StateError as exc:  # a full disk: the reply was what mattered
             log.warning("a promise could not be noted: %s", exc.message)
 
@@ -118,33 +118,33 @@ class Promises:
 async def opened(store: Store, now: int, session: str | None = None) -> list[Open]:
     """The open items (of one session), oldest first; those that are too old or too many go."""
     every: list[Open] = []
-    for kept in await store.all_kept(KIND):
+    for kept in await store.list_records(KIND):
         try:
             every.append(msgspec.json.decode(kept.data, type=Open))
         except msgspec.DecodeError:
-            await store.keep(KIND, kept.key, None)
+            await store.put_record(KIND, kept.key, None)
     every.sort(key=lambda one: one.at)
     stay = [one for one in every if now - one.at <= KEPT][-MOST:]
     for old in every:
         if old not in stay:
-            await store.keep(KIND, old.id, None)
+            await store.put_record(KIND, old.id, None)
     return [one for one in stay if session in (None, one.session) and not one.due]
 
 
 async def closed(store: Store, one: Open) -> bool:
     """It is no longer open. False: somebody else closed it."""
-    return await store.keep(KIND, one.id, None, expect=msgspec.json.encode(one))
+    return await store.put_record(KIND, one.id, None, expect=msgspec.json.encode(one))
 
 
 async def accepted(store: Store, schedules: Schedules, one: Open, due: int) -> dict[str, Any] | None:
     """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
     taken = msgspec.structs.replace(one, due=due)
-    if not await store.keep(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
+    if not await store.put_record(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
         return None
     try:
         job = await schedules.add(job_for(taken), Maker(one.session, one.agent, source=one.source, ident=one.job))
     except BadRequest:
-        await store.keep(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
+        await store.put_record(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
         raise
     await closed(store, taken)
     return job
@@ -152,7 +152,7 @@ async def accepted(store: Store, schedules: Schedules, one: Open, due: int) -> d
 
 async def resumed(store: Store, schedules: Schedules, now: int) -> None:
     """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
-    for kept in await store.all_kept(KIND):
+    for kept in await store.list_records(KIND):
         try:
             one = msgspec.json.decode(kept.data, type=Open)
             if not one.due:
@@ -163,7 +163,7 @@ async def resumed(store: Store, schedules: Schedules, now: int) -> None:
             await closed(store, one)
         except (msgspec.DecodeError, BadRequest) as exc:
             log.warning("a promise was accepted, but no job was made for it: %s", exc)
-            await store.keep(KIND, kept.key, None)
+            await store.put_record(KIND, kept.key, None)
 
 
 async def _ran(schedules: Schedules, one: Open) -> bool:

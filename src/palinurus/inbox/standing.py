@@ -61,7 +61,7 @@ class Standing:
         asked = Asked(
             None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
         )
-        spent = await self._store.spent(0, str(seen.key))
+        spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]
         tz = zone(agent.user_timezone)
         return Card(

@@ -120,7 +120,7 @@ class Blocks:
         """Parts of a message go out before its end, reasoning first."""
         if not parts:
             return
-        if thought := growing.thought():
+        if thought := growing.take_thoughts():
             self._think(thought)
         self._reason(self._now)
         for part in parts:
@@ -144,7 +144,7 @@ class Blocks:
             growing = self._growing or Growing(self._blocks, self._allowed, enforce=self._enforce)
             parts, said = growing.close(message.text)
             self._grown(growing, parts)
-            self._think(growing.thought() or ("" if self._growing else message.thinking))
+            self._think(growing.take_thoughts() or ("" if self._growing else message.thinking))
             self._growing = None
         if said.text or said.silent or said.found != UNMARKED:
             self._pending.append(said)

@@ -39,7 +39,7 @@ class Cards:
         self._spawn = spawn
         self._decided: dict[str, str] = {}  # words by question, of this process
 
-    def shown(self, reply: Reply, message_id: str) -> None:
+    def on_shown(self, reply: Reply, message_id: str) -> None:
         """A message was shown; those that are no cards are nobody's business here."""
         question = question_of(reply.client_id)
         channel = self._channels.get(reply.target.channel)
@@ -47,7 +47,7 @@ class Cards:
             card = Card(reply.target, message_id, reply.text)
             self._spawn(lambda: self._keep(question, card))
 
-    def decided(self, question: str, words: str) -> None:
+    def on_decided(self, question: str, words: str) -> None:
         """The question is closed; `words` say how."""
         self._decided[question] = words
         while len(self._decided) > 1000:
@@ -56,17 +56,17 @@ class Cards:
 
     async def load(self, open_ones: Collection[str]) -> None:
         """At the start: cards of questions that were closed while nobody looked."""
-        for row in await self._store.all_kept(KIND):
+        for row in await self._store.list_records(KIND):
             if row.key not in open_ones:
-                self.decided(row.key, CLOSED)
+                self.on_decided(row.key, CLOSED)
 
     async def _keep(self, question: str, card: Card) -> None:
-        await self._store.keep(KIND, question, msgspec.json.encode(card))
+        await self._store.put_record(KIND, question, msgspec.json.encode(card))
         if question in self._decided:
             await self._mend(question)
 
     async def _mend(self, question: str) -> None:
-        kept = await self._store.kept(KIND, question)
+        kept = await self._store.get_record(KIND, question)
         if kept is None:  # not shown yet, or set right already
             return
         card = msgspec.json.decode(kept.data, type=Card)
@@ -74,7 +74,7 @@ class Cards:
         if channel is not None:
             text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
             await called(channel.act(card.target, Edit(card.message_id, text, plain=True)))
-        await self._store.keep(KIND, question, None)
+        await self._store.put_record(KIND, question, None)
 
 
 def question_of(client_id: str) -> str:

@@ -108,13 +108,13 @@ class _Worker:
 
     async def _look(self) -> None:
         """Begin with every chat whose first row may go."""
-        for row in await self._store.outgoing(self._channel.name, self._clock.now()):
+        for row in await self._store.list_due_replies(self._channel.name, self._clock.now()):
             if row.target in self._busy or len(self._busy) >= AT_ONCE:
                 continue
             try:
                 reply = _decoder.decode(row.data)
             except msgspec.MsgspecError as exc:
-                await self._store.undelivered(row.id, f"the stored reply cannot be read: {exc}", None)
+                await self._store.mark_undelivered(row.id, f"the stored reply cannot be read: {exc}", None)
                 self.wake.set()
                 continue
             if (wait := self._wait(row, reply)) > 0:
@@ -166,7 +166,7 @@ class _Worker:
             return None
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
-        row = await self._store.sending(row.id, self._clock.now())
+        row = await self._store.mark_sending(row.id, self._clock.now())
         result = await self._sender.send(Message(changed, draft, row.attempts > 1))
         if isinstance(result, Sent):
             point("outbox.sent")
@@ -186,7 +186,7 @@ class _Worker:
         drafted = self._aids.drafts is not None and self._aids.drafts.holds(row.item, row.id)
         if not self._channel.dedupes and row.attempts > 1 and not drafted:
             return ""
-        await self._store.undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
+        await self._store.mark_undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
         return None
 
     async def _failed(self, row: Outgoing, reply: Reply, joined: Joined | None, result: NotSent) -> float | None:
@@ -207,7 +207,7 @@ class _Worker:
             self._out.add(reply.target.account)
         if not follows.chat:
             self._held[reply.target.account] = self._clock.monotonic() + follows.wait
-        await self._store.undelivered(row.id, result.reason, self._clock.now() + int(follows.wait * 1000))
+        await self._store.mark_undelivered(row.id, result.reason, self._clock.now() + int(follows.wait * 1000))
         return follows.wait
 
     # --- rows that go as one message
@@ -215,11 +215,11 @@ class _Worker:
     async def _joined(self, row: Outgoing, reply: Reply) -> Joined | None:
         """The message this row is the first of. On record before it is sent, so that it is known as one afterwards."""
         if row.attempts:
-            kept = await self._store.kept(KIND, row.id) if reply.kind == "block" else None
+            kept = await self._store.get_record(KIND, row.id) if reply.kind == "block" else None
             return msgspec.json.decode(kept.data, type=Joined) if kept is not None else None
-        joined = self._aids.pace.joined(reply) if self._aids.pace is not None else None
+        joined = self._aids.pace.find_joined(reply) if self._aids.pace is not None else None
         if joined is not None:
-            await self._store.keep(KIND, row.id, msgspec.json.encode(joined))
+            await self._store.put_record(KIND, row.id, msgspec.json.encode(joined))
         return joined
 
     async def _settle(self, row: Outgoing, reply: Reply, joined: Joined | None, receipt: str) -> None:
@@ -230,10 +230,10 @@ class _Worker:
         now = self._clock.now()
         for ident in joined.ids[1:] if joined is not None else ():
             try:
-                await self._store.delivered(ident, receipt, now)
+                await self._store.mark_delivered(ident, receipt, now)
             except StaleClaim:
                 log.debug("reply %s was settled before", ident)
-        await self._store.delivered(row.id, receipt, now)
+        await self._store.mark_delivered(row.id, receipt, now)
         await self._over(row, reply, joined)
         if self._aids.shown is not None:
             self._aids.shown(reply, receipt)
@@ -242,7 +242,7 @@ class _Worker:
         log.warning("reply %s to %s: %s", row.id, row.channel, why)
         for ident in (*(joined.ids[1:] if joined is not None else ()), row.id):
             try:
-                await self._store.undelivered(ident, why, None)
+                await self._store.mark_undelivered(ident, why, None)
             except StaleClaim:
                 log.debug("reply %s was settled before", ident)
         await self._over(row, reply, joined)
@@ -250,9 +250,9 @@ class _Worker:
     async def _over(self, row: Outgoing, reply: Reply, joined: Joined | None) -> None:
         self._sender.over(row.id)
         if joined is not None:
-            await self._store.keep(KIND, row.id, None)
+            await self._store.put_record(KIND, row.id, None)
         if self._aids.pace is not None:
-            self._aids.pace.gone(reply)
+            self._aids.pace.on_gone(reply)
 
     # --- hooks
 

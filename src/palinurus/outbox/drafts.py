@@ -124,11 +124,11 @@ class Drafts:
 
     async def load(self) -> None:
         """Take up what a crash left: the drafts of messages whose answer has gone out are removed."""
-        for row in await self._store.all_kept(KIND):
+        for row in await self._store.list_records(KIND):
             try:
                 kept = msgspec.json.decode(row.data, type=Kept)
             except msgspec.MsgspecError:  # of another version
-                await self._store.keep(KIND, row.key, None)
+                await self._store.put_record(KIND, row.key, None)
                 continue
             (self._taken if kept.taken else self._kept)[kept.item] = kept
         for item in {*self._kept, *self._taken}:
@@ -249,14 +249,14 @@ class Drafts:
         for held in (self._kept, self._taken):
             if kept.item in held and held[kept.item].client_id == kept.client_id:
                 held[kept.item] = kept
-        await self._store.keep(KIND, kept.client_id, msgspec.json.encode(kept))
+        await self._store.put_record(KIND, kept.client_id, msgspec.json.encode(kept))
         return kept
 
     async def _forget(self, kept: Kept) -> None:
         for held in (self._kept, self._taken):
             if kept.item in held and held[kept.item].client_id == kept.client_id:
                 del held[kept.item]
-        await self._store.keep(KIND, kept.client_id, None)
+        await self._store.put_record(KIND, kept.client_id, None)
 
 
 async def called(work: Awaitable[Sent | NotSent | None]) -> Sent | NotSent:

@@ -35,7 +35,7 @@ class Growing:
         """Reasoning that came on its own."""
         self._thoughts.append(delta)
 
-    def thought(self) -> str:
+    def take_thoughts(self) -> str:
         """The reasoning since it was last asked for."""
         text, self._thoughts = "".join(self._thoughts), []
         return text

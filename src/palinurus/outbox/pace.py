@@ -64,7 +64,7 @@ class Pacer:
         if target not in self._chats:
             self._chats[target] = _Chat(rules)
 
-    def queued(self, replies: Iterable[Reply]) -> None:
+    def on_queued(self, replies: Iterable[Reply]) -> None:
         """Blocks wait for others; anything else lets them go."""
         for reply in replies:
             chat = self._chats.get(reply.target)
@@ -105,13 +105,13 @@ class Pacer:
                 return max(0.01, (chat.held.due - self._now()) / 1000)
         return max(0.0, chat.next - self._clock.monotonic())
 
-    def joined(self, reply: Reply) -> Joined | None:
+    def find_joined(self, reply: Reply) -> Joined | None:
         """The message this row is the first of; None if it goes alone."""
         chat = self._chats.get(reply.target)
         ids = chat.groups.get(reply.client_id, []) if chat else []
         return Joined(tuple(ids), chat.ready[reply.client_id]) if chat and len(ids) > 1 else None
 
-    def gone(self, reply: Reply) -> None:
+    def on_gone(self, reply: Reply) -> None:
         """It was shown, or never will be."""
         chat = self._chats.get(reply.target)
         if chat is None:
@@ -131,6 +131,6 @@ class Pacer:
 
 async def sweep(store: Store, now: int) -> None:
     """Drop records of messages that were settled long ago: a crash came between the receipt and the record's end."""
-    for kept in await store.all_kept(KIND):
+    for kept in await store.list_records(KIND):
         if kept.at < now - OLD:
-            await store.keep(KIND, kept.key, None, expect=kept.data)
+            await store.put_record(KIND, kept.key, None, expect=kept.data)

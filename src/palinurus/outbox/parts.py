@@ -119,12 +119,12 @@ class Parted:
 
     def feed(self, event: Event) -> tuple[Reply, ...]:
         now = self._inner.feed(event)
-        return self.fitted(now) if now else now
+        return self.fit_replies(now) if now else now
 
     def close(self) -> tuple[Reply, ...]:
-        return self.fitted(self._inner.close())
+        return self.fit_replies(self._inner.close())
 
-    def fitted(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+    def fit_replies(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """The same as messages."""
         return tuple(part for reply in replies for part in parts(self._answering(reply), self._fit))
 

@@ -58,7 +58,7 @@ class Post:
         account = self._settings.account(reply.target.channel, reply.target.account)
         every = parts(reply, Fit.of(self._channels[reply.target.channel].abilities, account))
         now, again = self._clock.now(), await self._store.reply(reply.client_id) is not None
-        await self._store.post([outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
+        await self._store.post_replies([outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
         self._wake(every)
         done = await self._end(every, self._clock.monotonic() + wait)
         return done._replace(again=again)
@@ -83,20 +83,20 @@ class Post:
             log.exception("channel %s: %s failed", target.channel, type(act).__name__)
             return NotSent(f"the channel broke: {exc}", "refused")
 
-    async def once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
         """The record comes before the act, so that after a crash nobody does it a second time."""
-        if not await self._store.keep(KIND, ident, BEGUN, expect=None):
-            kept = await self._store.kept(KIND, ident)
+        if not await self._store.put_record(KIND, ident, BEGUN, expect=None):
+            kept = await self._store.get_record(KIND, ident)
             return msgspec.json.decode(kept.data, type=Sent | None) if kept is not None else None
         await self._sweep()
         done = await self.act(target, act)
-        await self._store.keep(KIND, ident, msgspec.json.encode(done) if isinstance(done, Sent) else None)
+        await self._store.put_record(KIND, ident, msgspec.json.encode(done) if isinstance(done, Sent) else None)
         return done
 
     async def _sweep(self) -> None:
-        for kept in await self._store.all_kept(KIND):
+        for kept in await self._store.list_records(KIND):
             if kept.at < self._clock.now() - OLD:
-                await self._store.keep(KIND, kept.key, None, expect=kept.data)
+                await self._store.put_record(KIND, kept.key, None, expect=kept.data)
 
     async def chats(self) -> list[Chat]:
         found: list[Chat] = []

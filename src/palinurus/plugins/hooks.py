@@ -74,7 +74,7 @@ class Hooks:
                 break
         return changes
 
-    def at_once(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
+    def modify_sync(self, point: str, payload: dict[str, Any]) -> dict[str, Any]:
         """As `modify`, for a point that is called where nothing may wait. A handler that is async is skipped."""
         changes: dict[str, Any] = {}
         for handler in self._handlers.get(point, ()):
@@ -111,7 +111,7 @@ class Hooks:
             self._traces.pop(next(iter(self._traces)))
         self._traces.setdefault(session, deque(maxlen=LINES)).append(f"{owner}: {line}")
 
-    def traced(self, session: str) -> tuple[str, ...]:
+    def list_trace(self, session: str) -> tuple[str, ...]:
         """The lines of plugins for this session, oldest first."""
         return tuple(self._traces.get(session, ()))
 

@@ -72,7 +72,11 @@ def found(settings: Settings, wanted: tuple[str, ...] | None = None) -> list[Man
 def enabled(settings: Settings) -> list[Manifest | Broken]:
     """Those the owner enabled."""
     plugins = settings.plugins
-    return [one for one in found(settings, plugins.wanted) if not plugins.refusal(one.id)] if plugins.wanted else []
+    return (
+        [one for one in found(settings, plugins.enabled_ids) if not plugins.refusal(one.id)]
+        if plugins.enabled_ids
+        else []
+    )
 
 
 def skill_folders(settings: Settings) -> tuple[tuple[str, str], ...]:

@@ -36,7 +36,7 @@ class Ledger(Protocol):
 
     async def sessions(self, agent: str | None = None) -> list[SessionRow]: ...
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
 
 
 class Scope(NamedTuple):
@@ -185,7 +185,7 @@ class Budgets:
             oldest = since
             if self._settings.session != LimitSettings():
                 oldest = min([since, *(k.sessionStartedAt or 0 for k in kin.values())])
-            for entry in await self._ledger.spent(oldest):
+            for entry in await self._ledger.list_usage(oldest):
                 self._enter(entry, rows, kin, since)
             self._loaded = True
 

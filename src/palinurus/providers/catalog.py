@@ -66,7 +66,7 @@ class Catalog:
             return self._info(listed[0], agent)
         return ModelInfo(ModelRef("", agent.model), "", name=agent.model)
 
-    def gone(self, agent: AgentSettings) -> str:
+    def explain_missing(self, agent: AgentSettings) -> str:
         """Why the configured model is not the one that is used; "" if it is."""
         found = self.find(agent.model, agent) if agent.model else None
         return found.message if isinstance(found, Failure) else ""

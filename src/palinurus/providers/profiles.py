@@ -63,7 +63,7 @@ class Keys(Protocol):
         """The key for this call, or why there is none."""
         ...
 
-    def spare(self, key: Key, failure: Failure) -> bool:
+    def has_spare(self, key: Key, failure: Failure) -> bool:
         """Would another key of the provider be worth a try after this failure?"""
         ...
 

@@ -134,7 +134,7 @@ class Rotation:
 
     # --- hearing -----------------------------------------------------------------------------------------------
 
-    def spare(self, key: Key, failure: Failure) -> bool:
+    def has_spare(self, key: Key, failure: Failure) -> bool:
         """Would another key be worth a try?"""
         now = self._clock.now()
         if failure.kind not in ROTATES:
@@ -161,7 +161,7 @@ class Rotation:
                 self._stale.add(key.profile)  # a token may have expired early: fetch another before giving up
             elif after is not health:
                 self._note(key.profile, after)
-        return self.spare(key, failure)
+        return self.has_spare(key, failure)
 
     # --- tokens ------------------------------------------------------------------------------------------------
 

@@ -127,7 +127,7 @@ class Models:
                 last = events[-1]
                 if isinstance(last, Failed) and not shown and len(events) == 1:
                     again = wait_for(last.failure, attempt, self._chance())
-                    if again is not None and not self._keys.spare(key, last.failure):
+                    if again is not None and not self._keys.has_spare(key, last.failure):
                         wait = again
                         yield Retrying(last.failure, attempt, wait)
                         break

@@ -55,7 +55,7 @@ class Ears:
         """End all connections."""
         await self._http.close()
 
-    async def words(self, sound: Sound) -> str | Failure:
+    async def transcribe(self, sound: Sound) -> str | Failure:
         """What is said, or why that is not known."""
         if not self._settings.ways:
             return Failure("config", "nothing is set up for that (tools.media.audio)")

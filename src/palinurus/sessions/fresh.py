@@ -38,7 +38,7 @@ class Current(NamedTuple):
     ended: Ended | None = None
 
     @property
-    def began(self) -> bool:
+    def is_new(self) -> bool:
         return not self.stored
 
 

@@ -70,7 +70,7 @@ async def _do(home: str, store: Store, action: Action, now: int, busy: Callable[
     """One action, unless the session has come to life since it was planned."""
     if action.key:
         row = await store.session(action.key)
-        waiting = await store.waiting(action.key)
+        waiting = await store.list_waiting(action.key)
         if row is None or row.updated != action.updated or waiting or action.key in busy():
             return False
         await store.drop_session(action.key)

@@ -107,7 +107,7 @@ class Transcript:
         return self._tuple
 
     @property
-    def kept(self) -> int:
+    def older_count(self) -> int:
         """How many of `messages()` are older than the last compaction (its summary included); 0 without one."""
         self.messages()
         return self._kept

@@ -177,7 +177,7 @@ class Store(Protocol):
         """Take the oldest queued message of `lane` whose session has none running and is not in `skip`."""
         ...
 
-    async def waiting(self, session: str) -> list[ItemRow]:
+    async def list_waiting(self, session: str) -> list[ItemRow]:
         """Queued messages of a session, oldest first."""
         ...
 
@@ -190,11 +190,11 @@ class Store(Protocol):
         """
         ...
 
-    async def say(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
+    async def queue_replies(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
         """Queue replies while the run is going. One whose id is already known is left as it is."""
         ...
 
-    async def post(self, replies: Sequence[Outgoing]) -> None:
+    async def post_replies(self, replies: Sequence[Outgoing]) -> None:
         """Queue replies that no run gives: a pairing code, a notice. One whose id is already known is left as it is."""
         ...
 
@@ -222,20 +222,20 @@ class Store(Protocol):
         """By id, or by a prefix of it that is unique."""
         ...
 
-    async def outgoing(self, channel: str, now: int) -> list[Outgoing]:
+    async def list_due_replies(self, channel: str, now: int) -> list[Outgoing]:
         """The next part of each target that is due, oldest first: parts of one target never overtake each other."""
         ...
 
-    async def sending(self, ident: str, now: int) -> Outgoing:
+    async def mark_sending(self, ident: str, now: int) -> Outgoing:
         """About to send: counts the attempt, state `sending`. A row found in this state later is uncertain.
 
         Raises StaleClaim if the row is not waiting to be sent (as do `delivered` and `undelivered`).
         """
         ...
 
-    async def delivered(self, ident: str, receipt: str, now: int) -> None: ...
+    async def mark_delivered(self, ident: str, receipt: str, now: int) -> None: ...
 
-    async def undelivered(self, ident: str, error: str, due: int | None) -> None:
+    async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
         """Try again at `due`, or never (None: state failed)."""
         ...
 
@@ -257,24 +257,24 @@ class Store(Protocol):
 
     async def drop_session(self, key: str) -> None: ...
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
         """Write a record (None: remove it). With `expect` only if that is what it holds now (None: it does not exist).
 
         False, with nothing changed, if it holds something else: of several who change a record, one wins.
         """
         ...
 
-    async def kept(self, kind: str, key: str) -> Kept | None: ...
+    async def get_record(self, kind: str, key: str) -> Kept | None: ...
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         """Every record of a kind, by key."""
         ...
 
-    async def slot(self, job: str, due: int) -> bool:
+    async def claim_slot(self, job: str, due: int) -> bool:
         """Claim the fire (job, due). False if it was claimed before: one fire per slot."""
         ...
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]: ...
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
 
     async def trace(self, ident: str) -> list[Step]:
         """Everything recorded about one message, oldest first, its outbox rows included."""

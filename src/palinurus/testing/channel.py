@@ -77,7 +77,7 @@ class FakeChannel(Basic):
         """Receive until cancelled. Messages come from `receive`."""
         self._submit = submit
         self._running.set()
-        self.became("ready")
+        self.set_status("ready")
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -134,7 +134,7 @@ class FakeChannel(Basic):
         return [one.text for one in self.seen]
 
     @property
-    def doubled(self) -> list[str]:
+    def duplicate_ids(self) -> list[str]:
         """client_ids the human saw more than once."""
         ids = [one.client_id for one in self.seen]
         return sorted({ident for ident in ids if ids.count(ident) > 1})

@@ -47,7 +47,7 @@ class FakeClock:
         await future
 
     @property
-    def sleeping(self) -> int:
+    def sleeper_count(self) -> int:
         """How many tasks wait on this clock."""
         return sum(not future.done() for _, _, future in self._sleepers)
 
@@ -72,10 +72,10 @@ class FakeClock:
     async def until_sleeping(self, count: int = 1, turns: int = 1000) -> None:
         """Let others run until `count` tasks sleep here. Raises TimeoutError if that never happens."""
         for _ in range(turns):
-            if self.sleeping >= count:
+            if self.sleeper_count >= count:
                 return
             await Tick()
-        raise TimeoutError(f"{self.sleeping} of {count} tasks went to sleep")
+        raise TimeoutError(f"{self.sleeper_count} of {count} tasks went to sleep")
 
 
 async def settle(turns: int = 20) -> None:

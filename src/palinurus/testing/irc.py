@@ -144,7 +144,7 @@ class FakeIrc:
         for client in self._clients:
             client.send(command, *params, source=source)
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         where = ROOM if chat == "group" else chat or "human"
         return [one for to, one in self.seen if to == where]
 

@@ -150,7 +150,7 @@ class FakeMail:
             news.set()
         return number
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         where = f"{chat}@people.test" if chat else HUMAN
         return [_shown(mail) for to, mail in self.delivered if to == where]
 
@@ -160,7 +160,7 @@ class FakeMail:
     def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [trouble] * times
 
-    def seen(self, number: int) -> bool:
+    def is_seen(self, number: int) -> bool:
         """Is a mail in INBOX marked as read?"""
         return r"\Seen" in self.flags.get(("INBOX", number), set())
 
@@ -255,7 +255,7 @@ class FakeMail:
         return "IMAP4rev1 AUTH=PLAIN SPECIAL-USE" + " IDLE" * self.idle + " STARTTLS" * self.later
 
     @property
-    def watched(self) -> bool:
+    def is_watched(self) -> bool:
         """Does anybody wait for new mail?"""
         return bool(self._news)
 

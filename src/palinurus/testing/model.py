@@ -42,7 +42,7 @@ class ScriptedModel:
         self.requests: list[Request] = []
 
     @property
-    def left(self) -> int:
+    def steps_left(self) -> int:
         """Steps nobody has asked for yet."""
         return len(self._script) - self._next
 
@@ -57,7 +57,7 @@ class ScriptedModel:
         for n in range(len(events) + 1):
             try:
                 if n in gates:
-                    await stop.wait(gates[n].passing())
+                    await stop.wait(gates[n].wait_open())
                 elif stop.reason is not None:
                     raise Aborted(stop.reason)
             except Aborted as exc:

@@ -52,7 +52,7 @@ class Platform(Protocol):
         platform tells us the same event again. Returns the platform's id of the message."""
         ...
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         """The agent's messages in a chat, oldest first."""
         ...
 

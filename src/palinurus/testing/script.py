@@ -22,7 +22,7 @@ class Gate:
         self._reached = asyncio.Event()
         self._open = asyncio.Event()
 
-    async def reached(self, timeout: float = 10.0) -> None:
+    async def wait_reached(self, timeout: float = 10.0) -> None:
         """Wait until a stream stands at the gate. Raises TimeoutError."""
         await asyncio.wait_for(self._reached.wait(), timeout)
 
@@ -30,7 +30,7 @@ class Gate:
         """Let it through, now and whenever it comes by again."""
         self._open.set()
 
-    async def passing(self) -> None:
+    async def wait_open(self) -> None:
         """Called by the stream: say that it is here, wait until it may go on."""
         self._reached.set()
         await self._open.wait()

@@ -32,7 +32,7 @@ class Asked(msgspec.Struct, frozen=True):
     body: dict[str, Any]
 
     @property
-    def talk(self) -> marker.Talk:
+    def conversation(self) -> marker.Talk:
         return marker.talk(self.body)
 
 
@@ -98,7 +98,7 @@ def split(turn: Turn, size: int) -> Answer:
 
 def by_marker(asked: Asked) -> Answer:
     """What the newest user message asks for."""
-    marked = marker.read(asked.talk)
+    marked = marker.read(asked.conversation)
     return Answer(marked.turn, delay=marked.delay, cut=marked.cut, stall=marked.stall)
 
 
@@ -183,7 +183,7 @@ class ModelServer:
             code, error = speech.error_body(turn.failure)
             wait = turn.failure.retry_after
             return _json(error, code, {} if wait is None else {"retry-after": f"{wait:g}"})
-        ids = [asked.talk.call_id(n) for n in range(len(turn.calls))]
+        ids = [asked.conversation.call_id(n) for n in range(len(turn.calls))]
         if answer.body is None and not asked.body.get("stream"):
             return _json(speech.WHOLE[asked.api](turn, ids))
         if answer.body is not None and answer.status != 200:
@@ -201,7 +201,7 @@ class ModelServer:
         sent = 0
         for n, data in enumerate(_pieces(events, answer.split)):
             if n in gates:
-                await gates[n].passing()
+                await gates[n].wait_open()
             if answer.delay and n:
                 await SystemClock().sleep(answer.delay)
             part = data if stop_at is None else data[: max(0, stop_at - sent)]

@@ -138,7 +138,7 @@ class FakeSignal:
             self._waiting += [event] * times
             self._news.notify_all()
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         where = GROUP if chat == "group" else self.person(chat)[0]
         return [
             Shown(str(one["timestamp"]), one["text"], tuple(one["media"]), (), one["quote"])

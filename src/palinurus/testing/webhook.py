@@ -134,7 +134,7 @@ class FakeWebhook:
             return 503
         return answer.status
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         return [
             Shown(
                 one["id"],

@@ -103,7 +103,7 @@ class FakeWhatsApp:
                 self._client.hear(one)
             self._waiting.clear()
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         where = GROUP if chat == "group" else self.person(chat)
         return [
             Shown(one["id"], _read(one["text"]), tuple(one["media"]), (), one["quote"])
@@ -142,7 +142,7 @@ class FakeWhatsApp:
 
     # --- the servers
 
-    def connected(self, client: FakeClient) -> None:
+    def on_connect(self, client: FakeClient) -> None:
         self._client = client
         if not self.linked:
             client.hear(Code("2@abc,def"))
@@ -150,7 +150,7 @@ class FakeWhatsApp:
             client.hear(Ready((OURS, LID), "Pal"))
             self.tell()
 
-    def gone(self, client: FakeClient) -> None:
+    def on_disconnect(self, client: FakeClient) -> None:
         if self._client is client:
             self._client = None
 
@@ -183,11 +183,11 @@ class FakeClient:
 
     async def start(self, hear: Callable[[Event], None]) -> None:
         self._hear = hear
-        self._people.connected(self)
+        self._people.on_connect(self)
 
     async def stop(self) -> None:
         self._hear = None
-        self._people.gone(self)
+        self._people.on_disconnect(self)
 
     async def send(self, to: str, post: Post) -> str:
         return self._people.post(to, post)

@@ -61,10 +61,10 @@ async def run(spec: Spec, sink: Callable[[bytes], None], timeout: float | None) 
     """Start, read, wait. Raises OSError if it cannot be started; on CancelledError all is ended first."""
     child = Child(spec, sink)
     try:
-        timed_out = not await child.over(timeout)
+        timed_out = not await child.wait_exit(timeout)
         if timed_out:
             await child.end(GRACE)
-        held = not await child.quiet(DRAIN)
+        held = not await child.wait_drained(DRAIN)
         return Ended(child.code, timed_out, held)
     except asyncio.CancelledError:
         await child.end(HURRY)
@@ -105,12 +105,12 @@ class Child:
         """Does it still take input?"""
         return self._stdin is not None and not self.exited.done()
 
-    async def over(self, timeout: float | None) -> bool:
+    async def wait_exit(self, timeout: float | None) -> bool:
         """True once it has ended, False after `timeout` seconds."""
         await asyncio.wait({self.exited}, timeout=timeout)
         return self.exited.done()
 
-    async def quiet(self, timeout: float) -> bool:
+    async def wait_drained(self, timeout: float) -> bool:
         """True once nobody has the output open."""
         if not self._drained.done():
             await asyncio.wait({self._drained}, timeout=timeout)
@@ -124,7 +124,7 @@ class Child:
         self._push()
         return True
 
-    def eof(self) -> None:
+    def close_input(self) -> None:
         """No more input, after what waits."""
         if not self.writable:
             return
@@ -133,7 +133,7 @@ class Child:
         elif not self._waiting:
             self._shut()
         else:
-            self._loop.call_later(_POLL, self.eof)
+            self._loop.call_later(_POLL, self.close_input)
 
     def _push(self) -> None:
         fd = self._stdin

@@ -70,13 +70,13 @@ class Schedules(Protocol):
         """What sessions are to be told with their next turns."""
         ...
 
-    def last_beat(self) -> dict[str, Any] | None: ...
+    def last_heartbeat(self) -> dict[str, Any] | None: ...
 
-    def beats(self) -> dict[str, dict[str, Any]]:
+    def heartbeats(self) -> dict[str, dict[str, Any]]:
         """The heartbeats as configured and as they stand, by agent."""
         ...
 
-    async def set_beats(self, on: bool) -> None:
+    async def set_heartbeats(self, on: bool) -> None:
         """Heartbeats on (also those that stopped themselves) or off. Known to later starts when it returns."""
         ...
 

@@ -122,7 +122,7 @@ async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = 
     act, body = wanted.make(args), {"ok": True, "action": action, **_place(target)}
     if args.get("dryRun"):
         return said(json.dumps({**body, "dryRun": True}))
-    done = await (post.once(_ident(ctx, target, repr(act)), target, act) if wanted.once else post.act(target, act))
+    done = await (post.act_once(_ident(ctx, target, repr(act)), target, act) if wanted.once else post.act(target, act))
     if done is None:
         return said(UNKNOWN)
     if isinstance(done, NotSent):

@@ -45,7 +45,7 @@ class Post(Protocol):
         """At once, and not again. Raises nothing."""
         ...
 
-    async def once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
         """The same for what would show twice: of one `ident` it is done once, also after a crash, and told again from
         the record. None if nobody knows whether it was done."""
         ...

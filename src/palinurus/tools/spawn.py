@@ -54,11 +54,11 @@ class Nest(Protocol):
         """status accepted (childSessionKey, runId, mode), forbidden or error (error)."""
         ...
 
-    def waiting(self, caller: str) -> int:
+    def count_waiting(self, caller: str) -> int:
         """Sub-agents of the session whose results it has not been told yet."""
         ...
 
-    async def listed(self, caller: str, minutes: int) -> dict[str, Any]:
+    async def list_subagents(self, caller: str, minutes: int) -> dict[str, Any]:
         """Those at work, and those that ended in the last minutes."""
         ...
 
@@ -111,7 +111,7 @@ async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args:
     """Raises ToolFailure."""
     target, message = str(args.get("target") or "").strip(), str(args.get("message") or "").strip()
     if action == "list":
-        return _said(await nest.listed(ctx.session, args.get("recentMinutes") or RECENT))
+        return _said(await nest.list_subagents(ctx.session, args.get("recentMinutes") or RECENT))
     if not target:
         raise ToolFailure(f"say which one: target (number, label, run id or session key; `all` for {action} of all)")
     if action == "kill":
@@ -123,7 +123,7 @@ async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args:
 
 async def _yield(nest: Nest, ctx: ToolContext, message: str = "") -> Output:
     """Raises ToolFailure."""
-    open_ = nest.waiting(ctx.session)
+    open_ = nest.count_waiting(ctx.session)
     if not open_:
         raise ToolFailure("no sub-agent of this session is at work: there is nothing to wait for")
     body = {"status": "yielded", "waitingFor": open_, **({"message": message} if message else {})}

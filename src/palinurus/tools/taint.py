@@ -118,12 +118,14 @@ async def confirmed(
 def origin(tool: Tool, args: Mapping[str, Any], output: Output | None, ctx: ToolContext) -> str:
     """Where the content of a result came from; None: the tool failed in words of ours."""
     if output is not None and taint.SOURCES.get(tool.name) == "memory":
-        found = taint.joined((), (one for path in _read_back(output.details) for one in ctx.marked(_full(path, ctx))))
+        found = taint.joined(
+            (), (one for path in _read_back(output.details) for one in ctx.file_taint(_full(path, ctx)))
+        )
         return f"memory {', '.join(dict.fromkeys(map(taint.kind, found)))}" if found else ""
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
         if taint.shaping(_relative(real, ctx)) or _ours(real, ctx.settings):
-            return f"memory {args['path']}"[: taint.NAMED] if ctx.marked(real) else ""
+            return f"memory {args['path']}"[: taint.NAMED] if ctx.file_taint(real) else ""
     if output is not None and isinstance(args.get("path"), str) and taint.SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
         if any(real.startswith(os.path.realpath(folder) + "/") for folder in ctx.settings.received):
@@ -136,7 +138,7 @@ def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[s
     """What has to be asked; "" for nothing."""
     if paths:
         return f"change {', '.join(brief(_relative(path, ctx)) for path in paths)}"
-    telling = [url for url in taint.addresses(tool.name, args) if ctx.carries(url)]
+    telling = [url for url in taint.addresses(tool.name, args) if ctx.may_leak(url)]
     if telling:
         return "open an address that nobody gave (it could carry data away)"
     target = ctx.inbound.target

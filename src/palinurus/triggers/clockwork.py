@@ -54,7 +54,7 @@ class Clockwork:
         now = self._doors.clock.now()
         await self.events.load()
         await self._jobs.load(now)
-        off = await self._doors.store.kept(*SWITCH)
+        off = await self._doors.store.get_record(*SWITCH)
         for beat in self._beats.values():
             await beat.load(now)
             beat.enable(off is None)
@@ -115,16 +115,16 @@ class Clockwork:
     def jobs(self, disabled: bool = False) -> list[dict[str, Any]]:
         """See `Schedules`."""
         found = [held for held in self._jobs.all() if disabled or held.job.enabled]
-        return [held.shown() for held in sorted(found, key=lambda held: (held.due is None, held.due or 0))]
+        return [held.describe() for held in sorted(found, key=lambda held: (held.due is None, held.due or 0))]
 
     def job(self, ident: str) -> dict[str, Any]:
         """See `Schedules`."""
-        return self._jobs.find(ident).shown()
+        return self._jobs.find(ident).describe()
 
     async def add(self, asked: dict[str, Any], maker: Maker) -> dict[str, Any]:
         """See `Schedules`."""
         if (known := self._jobs.get(maker.ident)) is not None:
-            return known.shown()
+            return known.describe()
         asked = self._placed(asked, maker)
         now = self._doors.clock.now()
         agent = maker.agent or self._doors.settings.default_agent
@@ -198,7 +198,7 @@ class Clockwork:
 
     def _changed(self, action: str, held: Held) -> dict[str, Any]:
         self.nudge()
-        shown = held.shown()
+        shown = held.describe()
         self._tell("cron", {"jobId": held.job.id, "action": action, "job": shown})
         return shown
 
@@ -229,17 +229,17 @@ class Clockwork:
 
     # --- heartbeats
 
-    def last_beat(self) -> dict[str, Any] | None:
+    def last_heartbeat(self) -> dict[str, Any] | None:
         """See `Schedules`."""
         return self._last
 
-    def beats(self) -> dict[str, dict[str, Any]]:
+    def heartbeats(self) -> dict[str, dict[str, Any]]:
         """See `Schedules`."""
-        return {agent: beat.shown() for agent, beat in self._beats.items()}
+        return {agent: beat.describe() for agent, beat in self._beats.items()}
 
-    async def set_beats(self, on: bool) -> None:
+    async def set_heartbeats(self, on: bool) -> None:
         """See `Schedules`."""
-        await self._doors.store.keep(*SWITCH, None if on else b"off")
+        await self._doors.store.put_record(*SWITCH, None if on else b"off")
         for beat in self._beats.values():
             beat.enable(on)
         self.nudge()

@@ -54,7 +54,7 @@ class Cron:
             if held.state.item and not held.watched:  # it ran when we were stopped
                 self._watch(held)
             if held.state.cursor > now + GRACE and held.job.enabled:
-                await self._jobs.stepped(held, now)
+                await self._jobs.follow_clock_back(held, now)
             if held.state.pending or (not held.state.item and held.due is not None and held.due <= now):
                 ready.append(held)
         ready.sort(key=lambda held: held.state.pending or held.due or 0)
@@ -97,7 +97,7 @@ class Cron:
             await self._skipped(held, due - 1, over, now)
         await self._jobs.save(held, cursor=upto, pending=due, manual=False, skipped=held.state.skipped + over)
         point("cron.pending")
-        if await self._doors.store.slot(job.id, due):
+        if await self._doors.store.claim_slot(job.id, due):
             point("cron.slot")
             await self._start(held, due, now)
         else:  # run before the clock was set back
@@ -109,7 +109,7 @@ class Cron:
             raise BadRequest("the job is running")
         held.starting = True
         try:
-            while not await self._doors.store.slot(held.job.id, now):
+            while not await self._doors.store.claim_slot(held.job.id, now):
                 now += 1
             await self._jobs.save(held, pending=now, manual=True)
             await self._start(held, now, now)
@@ -171,7 +171,7 @@ class Cron:
             self.wake()
 
     async def _facts(self, row: ItemRow) -> dict[str, Any]:
-        spent = [s for s in await self._doors.store.spent(row.at, row.session) if s.item == row.id]
+        spent = [s for s in await self._doors.store.list_usage(row.at, row.session) if s.item == row.id]
         facts: dict[str, Any] = {"sessionKey": row.session, "itemId": row.id, "durationMs": row.settled - row.claimed}
         if spent:
             costs = [s.cost for s in spent if s.cost is not None]
@@ -225,7 +225,7 @@ class Cron:
         now = self._doors.clock.now()
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": status, "runId": run}
         entry |= {"summary": summary, "runAtMs": due, **facts, **({"error": summary} if bad else {})}
-        await self._jobs.ran(held, entry)
+        await self._jobs.record_run(held, entry)
         # A job for one time goes before its state says that it ran: cut off between, its end is handled again.
         once = isinstance(job.schedule, At) and not state.manual
         if once and job.delete_after_run and not bad:
@@ -255,10 +255,10 @@ class Cron:
         row = Missed(job.id, after, upto, count, job.schedule, each, held.tz)
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
         entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
-        await self._jobs.ran(held, {**entry, "missed": msgspec.to_builtins(row)})
+        await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})
 
     def _tell(self, held: Held, action: str, more: dict[str, Any]) -> None:
-        self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.shown()})
+        self._doors.tell("cron", {**more, "jobId": held.job.id, "action": action, "job": held.describe()})
 
     async def close(self) -> None:
         """Stop waiting; the next start goes on."""

@@ -47,7 +47,7 @@ class Events:
     async def load(self) -> None:
         """What waits on disk."""
         self._by_session.clear()
-        for kept in await self._store.all_kept(KIND):
+        for kept in await self._store.list_records(KIND):
             try:
                 event = msgspec.json.decode(kept.data, type=Event)
             except msgspec.DecodeError:
@@ -56,7 +56,7 @@ class Events:
         for events in self._by_session.values():
             events.sort(key=lambda event: event.at)
 
-    def waiting(self, session: str, since: int = -1) -> bool:
+    def has_waiting(self, session: str, since: int = -1) -> bool:
         """Is there something this session was not told, and that came not before `since`?"""
         return any(not event.item and event.at >= since for event in self._by_session.get(session, ()))
 
@@ -75,7 +75,7 @@ class Events:
             return
         event = msgspec.structs.replace(event, text=event.text[:SHORT])
         events.append(event)
-        await self._store.keep(KIND, event.key, msgspec.json.encode(event))
+        await self._store.put_record(KIND, event.key, msgspec.json.encode(event))
         waiting = [known for known in events if not known.item]
         for old in waiting[: max(0, len(waiting) - MOST)]:
             await self._drop(old)
@@ -91,7 +91,7 @@ class Events:
                 await self._drop(event)
             elif not event.item:
                 given = msgspec.structs.replace(event, item=item)
-                if await self._store.keep(KIND, event.key, msgspec.json.encode(given)):
+                if await self._store.put_record(KIND, event.key, msgspec.json.encode(given)):
                     events[events.index(event)] = given
                     told.append(given)
             else:
@@ -105,7 +105,7 @@ class Events:
         if not events:
             self._by_session.pop(event.session, None)
         try:
-            await self._store.keep(KIND, event.key, None)
+            await self._store.put_record(KIND, event.key, None)
         except StateError:
             return  # a full disk: it is forgotten next time
 

@@ -69,7 +69,7 @@ class Heartbeat:
 
     async def load(self, now: int) -> None:
         """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
-        kept = await self._doors.store.kept(KIND, self.agent)
+        kept = await self._doors.store.get_record(KIND, self.agent)
         try:
             self._beat = msgspec.json.decode(kept.data, type=Beat) if kept is not None else Beat(last=now)
         except msgspec.DecodeError:
@@ -87,7 +87,7 @@ class Heartbeat:
         if on and self._beat.stopped:
             self._beat = msgspec.structs.replace(self._beat, stopped="")
 
-    def shown(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """As configured, and as it stands."""
         own, beat = self.settings, self._beat
         every = f"{own.every / 60:g}m"
@@ -128,14 +128,14 @@ class Heartbeat:
         talked = Record.decode(row.data).lastInteractionAt or 0 if row is not None else 0
         digest = _digest(text) if page.text or page.tasks else ""
         # In a session of its own it is told what waits, but takes nothing away: the same is no reason twice.
-        waiting = self._events.waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
+        waiting = self._events.has_waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
         return Look(now, self.settings.every, page, digest, waiting, talked, self._watch.digest)
 
     async def _watched(self, now: int) -> None:
         """Run the watched command as often as beats may come; the first output is what later ones are compared with."""
         if self.settings.watch and not self._beat.stopped and now - self._watch.looked >= self.settings.every * 1000:
             self._watch.look(now)
-        if self._watch.first(self._beat.watch):
+        if self._watch.is_first_output(self._beat.watch):
             await self._save(watch=self._watch.digest)
 
     async def _run(self) -> str | None:
@@ -210,7 +210,7 @@ class Heartbeat:
         """One that a stop of the program has cut in two: what it said is on its way, what it cost is counted."""
         try:
             row = await self._doors.wait(item)
-            spent = await self._doors.store.spent(began, row.session)
+            spent = await self._doors.store.list_usage(began, row.session)
             cost = sum(s.cost or 0.0 for s in spent if s.item == item)
             await self._save(item="", cost=self._beat.cost + cost, count=self._beat.count + 1)
         except NotFound:
@@ -224,7 +224,7 @@ class Heartbeat:
         began = message.at
         try:
             row = await self._doors.wait(item)
-            spent = [s for s in await self._doors.store.spent(began, row.session) if s.item == item]
+            spent = [s for s in await self._doors.store.list_usage(began, row.session) if s.item == item]
             cost = sum(s.cost or 0.0 for s in spent)
             beat = self._beat
             changes: dict[str, Any] = {"item": "", "cost": beat.cost + cost, "count": beat.count + 1}
@@ -263,7 +263,7 @@ class Heartbeat:
 
     async def _save(self, **changes: Any) -> None:
         self._beat = msgspec.structs.replace(self._beat, **changes)
-        await self._doors.store.keep(KIND, self.agent, msgspec.json.encode(self._beat))
+        await self._doors.store.put_record(KIND, self.agent, msgspec.json.encode(self._beat))
 
     async def close(self) -> None:
         """Stop waiting."""

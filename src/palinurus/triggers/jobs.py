@@ -38,7 +38,7 @@ class Held:
         """When it is due next."""
         self.due = following(self.job.schedule, self.state.cursor, self.tz, self.job.id) if self.job.enabled else None
 
-    def shown(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         return shown(self.job, self.state, self.due)
 
 
@@ -53,9 +53,9 @@ class Jobs:
 
     async def load(self, now: int) -> None:
         """From disk. A record that cannot be read is left alone and said in the log."""
-        states = {kept.key: kept.data for kept in await self._store.all_kept(STATE)}
+        states = {kept.key: kept.data for kept in await self._store.list_records(STATE)}
         self._held.clear()
-        for kept in await self._store.all_kept(JOB):
+        for kept in await self._store.list_records(JOB):
             try:
                 job = msgspec.json.decode(kept.data, type=Job)
                 data = states.get(kept.key)
@@ -65,10 +65,10 @@ class Jobs:
                 log.error("job %s cannot be read and does not run: %s", kept.key, exc)
                 states.pop(kept.key, None)
         for gone in states.keys() - self._held.keys():  # its job was removed, and then we were stopped
-            await self._store.keep(STATE, gone, None)
-        for kept in await self._store.all_kept(RUNS):
+            await self._store.put_record(STATE, gone, None)
+        for kept in await self._store.list_records(RUNS):
             if kept.key not in self._held and kept.at < now - FORGET:
-                await self._store.keep(RUNS, kept.key, None)
+                await self._store.put_record(RUNS, kept.key, None)
 
     def all(self) -> list[Held]:
         return list(self._held.values())
@@ -90,14 +90,14 @@ class Jobs:
         """On disk when it returns. Raises BadRequest."""
         if len(self._held) >= MOST:
             raise BadRequest(f"there are {MOST} jobs already")
-        await self._store.keep(JOB, job.id, msgspec.json.encode(job))
+        await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
         held = self._held[job.id] = Held(job, State(_first(job)), self._tz)
         return held
 
     async def change(self, held: Held, job: Job, now: int) -> None:
         """The next slot follows the new job; a fire that runs ends as it began."""
         anew = job.schedule != held.job.schedule or (job.enabled and not held.job.enabled)
-        await self._store.keep(JOB, job.id, msgspec.json.encode(job))
+        await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
         held.job = job
         if anew:
             await self.save(held, cursor=now)
@@ -108,40 +108,40 @@ class Jobs:
         held.state = msgspec.structs.replace(held.state, **changes)
         held.plan()
         if held.job.id in self._held:
-            await self._store.keep(STATE, held.job.id, msgspec.json.encode(held.state))
+            await self._store.put_record(STATE, held.job.id, msgspec.json.encode(held.state))
 
     async def remove(self, held: Held) -> None:
         self._held.pop(held.job.id, None)
-        await self._store.keep(JOB, held.job.id, None)
-        await self._store.keep(STATE, held.job.id, None)
+        await self._store.put_record(JOB, held.job.id, None)
+        await self._store.put_record(STATE, held.job.id, None)
 
-    async def stepped(self, held: Held, now: int) -> None:
+    async def follow_clock_back(self, held: Held, now: int) -> None:
         """The clock was set back: slots that were run stay run, the others get their turn at their time."""
         schedule = held.job.schedule
         if isinstance(schedule, Every):
             moved = msgspec.structs.replace(held.job, schedule=msgspec.structs.replace(schedule, anchor_ms=now))
-            await self._store.keep(JOB, moved.id, msgspec.json.encode(moved))
+            await self._store.put_record(JOB, moved.id, msgspec.json.encode(moved))
             held.job = moved
         if not isinstance(schedule, At):
             await self.save(held, cursor=now)
 
-    async def ran(self, held: Held, entry: dict[str, Any]) -> None:
+    async def record_run(self, held: Held, entry: dict[str, Any]) -> None:
         """Remember what became of a fire; the same run twice is one entry."""
         before = [e for e in await self._entries(held.job.id) if e.get("runId") != entry["runId"]]
         kept = [*before, entry][-self._runs :]
-        await self._store.keep(RUNS, held.job.id, msgspec.json.encode(kept))
+        await self._store.put_record(RUNS, held.job.id, msgspec.json.encode(kept))
 
     async def runs(self, ident: str, limit: int) -> list[dict[str, Any]]:
         """The newest first."""
         if ident:
             found = await self._entries(ident)
         else:
-            every = await self._store.all_kept(RUNS)
+            every = await self._store.list_records(RUNS)
             found = [entry for kept in every for entry in msgspec.json.decode(kept.data)]
         return sorted(found, key=lambda entry: -entry["ts"])[:limit]
 
     async def _entries(self, ident: str) -> list[dict[str, Any]]:
-        kept = await self._store.kept(RUNS, ident)
+        kept = await self._store.get_record(RUNS, ident)
         return msgspec.json.decode(kept.data, type=list[dict[str, Any]]) if kept is not None else []
 
 

@@ -42,7 +42,7 @@ class Watch:
             self._task = None
             self._done()
 
-    def first(self, before: str) -> bool:
+    def is_first_output(self, before: str) -> bool:
         """Is this the first output of this command? `before`: the digest that is remembered, maybe of another one."""
         return bool(self.digest) and before.partition(":")[0] != self._command
 

@@ -57,7 +57,7 @@ class Webhooks:
         self._rate = Rate()
         self._swept = 0
 
-    def opens(self, head: Head) -> Terms | Said:
+    def judge_head(self, head: Head) -> Terms | Said:
         """May the body be read? A signature is only looked for here; it is checked over the body."""
         settings = self._doors.settings.webhooks
         if not settings.enabled:
@@ -160,12 +160,12 @@ class Webhooks:
     async def _held(self, asked: Asked, key: SessionKey, digest: str) -> Held:
         """Where replies go: decided once for a delivery, whatever has changed when it comes again."""
         record = f"{asked.hook} {digest}"
-        if digest and (kept := await self._doors.store.kept(KIND, record)) is not None:
+        if digest and (kept := await self._doors.store.get_record(KIND, record)) is not None:
             return msgspec.json.decode(kept.data, type=Held)
         way = await self._way(asked, key)
         made = Held(way.target if way.push else Target("hook", str(key)), way.push)
-        if digest and not await self._doors.store.keep(KIND, record, msgspec.json.encode(made), expect=None):
-            kept = await self._doors.store.kept(KIND, record)
+        if digest and not await self._doors.store.put_record(KIND, record, msgspec.json.encode(made), expect=None):
+            kept = await self._doors.store.get_record(KIND, record)
             return msgspec.json.decode(kept.data, type=Held) if kept is not None else made
         return made
 
@@ -184,7 +184,7 @@ class Webhooks:
         await self._events.add(Event(digest or uuid.uuid4().hex, str(key), text, now, _source(asked)))
         if digest:
             done = msgspec.json.encode(msgspec.structs.replace(held, done=True))
-            await self._doors.store.keep(KIND, f"{asked.hook} {digest}", done)
+            await self._doors.store.put_record(KIND, f"{asked.hook} {digest}", done)
 
     def _message(self, asked: Asked, key: SessionKey, held: Held, ident: str) -> Inbound:
         text = _words(asked)
@@ -213,9 +213,9 @@ class Webhooks:
         if now - self._swept < SWEEP:
             return
         self._swept = now
-        for kept in await self._doors.store.all_kept(KIND):
+        for kept in await self._doors.store.list_records(KIND):
             if now - kept.at > KEPT:
-                await self._doors.store.keep(KIND, kept.key, None)
+                await self._doors.store.put_record(KIND, kept.key, None)
 
 
 def _words(asked: Asked) -> str:

@@ -52,7 +52,7 @@ class Basket:
         self._left -= len(data)
         self.parts.append(Part(name, data, executable))
 
-    def judged(self, name: str) -> str | None:
+    def clean_name(self, name: str) -> str | None:
         """The name in its clean form, None if it is to be skipped. Raises BadRequest."""
         parts = name.split("/")
         odd = name.startswith(("/", "~")) or "\\" in name or ":" in parts[0] or any(ord(c) < 32 for c in name)
@@ -80,7 +80,7 @@ def zipped(path: str, caps: Caps) -> list[Part]:
 
 
 def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: Basket) -> None:
-    name = basket.judged(entry.filename)
+    name = basket.clean_name(entry.filename)
     mode = entry.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise BadRequest(f"{entry.filename[:80]!r} in the archive is a link or a special file")
@@ -106,7 +106,7 @@ def _walk(root: str, inner: str, basket: Basket) -> None:
     except OSError as exc:
         raise BadRequest(f"cannot read {inner or root}: {exc.strerror}") from None
     for entry in entries:
-        name = basket.judged(f"{inner}/{entry.name}" if inner else entry.name)
+        name = basket.clean_name(f"{inner}/{entry.name}" if inner else entry.name)
         if name is None:
             continue
         if entry.is_symlink():

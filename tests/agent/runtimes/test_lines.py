@@ -21,7 +21,7 @@ async def test_what_is_no_object_is_passed_over_and_the_end_has_a_reason(tmp_pat
     lines = await start(code, tmp_path, "mark-noise")
     try:
         assert await lines.read() == {"a": 1} and await lines.read() is None
-        assert await lines.gone() == "it ended with code 5: why"
+        assert await lines.exit_reason() == "it ended with code 5: why"
     finally:
         await lines.end()
 

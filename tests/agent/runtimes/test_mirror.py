@@ -30,7 +30,7 @@ def mirror(notes: Notes | None = None) -> Mirror:
 def test_two_texts_and_the_end_are_one_message() -> None:
     notes = Notes()
     made = mirror(notes)
-    events = [*made.delta("One"), *made.said("One."), *made.said("Two."), *made.ended("stop", None)]
+    events = [*made.delta("One"), *made.complete_text("One."), *made.complete_text("Two."), *made.finish("stop", None)]
     assert kinds(events) == ["message_start", *["message_update"] * 4, "message_end", "agent_end"]
     assert "".join(e.delta for e in events if isinstance(e, MessageUpdate)) == "One.\n\nTwo."
     assert [m.text for m in notes.messages] == ["One.\n\nTwo."]
@@ -40,9 +40,9 @@ def test_a_text_is_no_message_before_it_is_known_what_follows() -> None:
     """Else a run that is cut off here would look answered."""
     notes = Notes()
     made = mirror(notes)
-    made.said("I look.")
+    made.complete_text("I look.")
     assert notes.messages == []
-    made.called("1", "exec", {"command": "ls"})
+    made.start_tool("1", "exec", {"command": "ls"})
     (said,) = notes.messages
     assert isinstance(said, Assistant) and said.text == "I look." and said.calls[0].name == "exec"
 
@@ -50,15 +50,15 @@ def test_a_text_is_no_message_before_it_is_known_what_follows() -> None:
 def test_calls_left_open_get_a_result_that_says_so_and_usage_is_counted_once() -> None:
     made = mirror()
     made.begin()
-    made.called("1", "exec", {})
-    assert made.called("1", "exec", {}) == []
-    made.spent(Usage(100, 1))
-    made.resulted("1", "", error=False)
-    assert made.resulted("1", "again", error=False) == []
-    made.called("2", "exec", {})
-    made.said("part")
-    made.spent(Usage(200, 2))
-    events = made.ended("error", Failure("server", "gone"))
+    made.start_tool("1", "exec", {})
+    assert made.start_tool("1", "exec", {}) == []
+    made.add_usage(Usage(100, 1))
+    made.end_tool("1", "", error=False)
+    assert made.end_tool("1", "again", error=False) == []
+    made.start_tool("2", "exec", {})
+    made.complete_text("part")
+    made.add_usage(Usage(200, 2))
+    events = made.finish("error", Failure("server", "gone"))
     last = events[-1]
     assert isinstance(last, AgentEnd) and last.usage == Usage(300, 3)
     assert sum((m.usage for m in last.messages if isinstance(m, Assistant)), Usage()) == last.usage
@@ -70,8 +70,8 @@ def test_calls_left_open_get_a_result_that_says_so_and_usage_is_counted_once() -
 
 def test_a_long_result_is_cut_and_where_it_came_from_is_kept() -> None:
     made = mirror()
-    made.called("1", "web", {})
-    event = made.resulted("1", "x" * 100_000, error=False, source="web")[-1]
+    made.start_tool("1", "web", {})
+    event = made.end_tool("1", "x" * 100_000, error=False, source="web")[-1]
     assert isinstance(event, MessageEnd) and isinstance(event.message, ToolResult)
     assert len(event.message.text) < 20_000 and event.message.source == "web"
 

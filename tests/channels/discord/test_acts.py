@@ -41,9 +41,9 @@ async def test_an_edit_replaces_text_and_buttons(tmp_path: Path) -> None:
     async with FakeDiscord() as discord, running(tmp_path / "h", discord, ScriptedModel([])) as app:
         channel, target = app.channels["discord"], Target("discord", GROUP)
         sent = await channel.send(Reply(target, "May I?", "c", buttons=(Button("Yes", "/yes"), Button("No", "/no"))))
-        assert discord.shown("group")[0].buttons == ("Yes", "No")
+        assert discord.visible_messages("group")[0].buttons == ("Yes", "No")
         assert await channel.act(target, Edit(sent.message_id, "You said **yes**.")) == Sent(sent.message_id)
-        (shown,) = discord.shown("group")
+        (shown,) = discord.visible_messages("group")
         assert (shown.text, shown.buttons) == ("You said yes.", ())
 
 

@@ -26,8 +26,8 @@ ASKING = {"exec": {"security": "allowlist", "ask": "always", "host": "gateway"}}
 
 async def card(discord: FakeDiscord, chat: str) -> str:
     """The message with the buttons."""
-    await until(lambda: any(one.buttons for one in discord.shown(chat)))
-    return next(one.message_id for one in discord.shown(chat) if one.buttons)
+    await until(lambda: any(one.buttons for one in discord.visible_messages(chat)))
+    return next(one.message_id for one in discord.visible_messages(chat) if one.buttons)
 
 
 @pytest.mark.parametrize("chat", ["", "group"])

@@ -38,7 +38,7 @@ async def test_in_a_server_it_answers_when_it_is_meant(discord: FakeDiscord, tmp
         await discord.say("nice weather", chat="group", sender="friend")
         await discord.say("and you?", chat="group", mention=True)
         await until(lambda: texts(discord, "group") == ["one"])
-        first = discord.shown("group")[0].message_id
+        first = discord.visible_messages("group")[0].message_id
         await discord.say("sure?", chat="group", message_reference={"message_id": first})
         await until(lambda: texts(discord, "group") == ["one", "two"])
         await discord.say(f"<@&{ROLE}> really?", chat="group")
@@ -103,8 +103,8 @@ async def test_files_go_out(discord: FakeDiscord, tmp_path: Path) -> None:
         assert str(chart.parent) == app.settings.agents["main"].workspace
         chart.write_text("1 2 3")
         await discord.say("draw")
-        await until(lambda: discord.shown())
-    assert [(one.text, one.media) for one in discord.shown()] == [("Here.", ("chart.txt",))]
+        await until(lambda: discord.visible_messages())
+    assert [(one.text, one.media) for one in discord.visible_messages()] == [("Here.", ("chart.txt",))]
     assert b"1 2 3" in discord.world.files.values()
 
 
@@ -113,16 +113,16 @@ async def test_a_native_command_is_a_message_and_is_acknowledged(discord: FakeDi
         await until(lambda: discord.world.commands)
         assert {"help", "status"} <= {one["name"] for one in discord.world.commands}
         await discord.command("status")
-        await until(lambda: discord.shown() and discord.world.answers)
+        await until(lambda: discord.visible_messages() and discord.world.answers)
     ((_, answer),) = discord.world.answers
     assert answer["type"] == 4 and answer["data"]["flags"] == 64 and "/status" in answer["data"]["content"]
-    assert len(discord.shown()) == 1
+    assert len(discord.visible_messages()) == 1
 
 
 async def test_the_menu_is_sent_only_when_it_changed(discord: FakeDiscord, tmp_path: Path) -> None:
     for _ in range(2):
         async with running(tmp_path / "h", discord, ScriptedModel([])) as app, asyncio.timeout(10):
-            while await app.store.kept("channel", "discord/default/menu") is None:
+            while await app.store.get_record("channel", "discord/default/menu") is None:
                 await asyncio.sleep(0.005)
     assert sum(call.startswith("PUT /applications") for call in discord.world.calls) == 1
     async with running(tmp_path / "h", discord, ScriptedModel([]), {"commands": {"native": False}}):
@@ -155,13 +155,13 @@ async def test_an_answer_grows_in_one_message(discord: FakeDiscord, tmp_path: Pa
     model = ScriptedModel([held(say(whole), gate, 6)])
     async with running(tmp_path / "h", discord, model, {"streaming": "partial"}):
         await discord.say("tell me")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: len(texts(discord)) == 1)
-        (draft,) = discord.shown()
+        (draft,) = discord.visible_messages()
         assert len(draft.text) >= 30 and whole.startswith(draft.text) and draft.text != whole
         gate.open()
         await until(lambda: texts(discord) == [whole])
-    (final,) = discord.shown()
+    (final,) = discord.visible_messages()
     assert final.message_id == draft.message_id
 
 
@@ -169,7 +169,7 @@ async def test_people_see_that_an_answer_is_coming(discord: FakeDiscord, tmp_pat
     gate = Gate()
     async with running(tmp_path / "h", discord, ScriptedModel([held(say("here"), gate, 0)]), {"ackReaction": "👀"}):
         asked = await discord.say("hello", chat="group", mention=True)
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: GROUP in discord.world.typed)
         await until(lambda: discord.world.message(GROUP, asked).get("reactions"))
         gate.open()

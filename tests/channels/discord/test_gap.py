@@ -71,7 +71,7 @@ async def test_there_is_room_until_there_is_too_much() -> None:
 
     for number in range(MOST):
         lanes.put(str(number), wait)
-    full = asyncio.ensure_future(lanes.room())
+    full = asyncio.ensure_future(lanes.wait_for_room())
     await asyncio.sleep(0.01)
     assert not full.done()
     gate.set()

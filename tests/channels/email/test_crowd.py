@@ -36,7 +36,7 @@ async def test_more_mails_than_are_held_in_hand(tmp_path: Path) -> None:
         await until(lambda: sum(map(len, heard.values())) == rest)
         shut = False
         await until(lambda: len(heard.get("p0@people.test", ())) == 40)
-        await until(lambda: all(people.seen(number) for number in range(1, total + 1)))
+        await until(lambda: all(people.is_seen(number) for number in range(1, total + 1)))
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     numbers = {who: [int(text[1:]) for text in texts] for who, texts in heard.items()}

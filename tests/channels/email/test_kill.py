@@ -20,7 +20,7 @@ async def test_answered_once_wherever_we_die(tmp_path: Path, crash: str) -> None
         gateway = Gateway(tmp_path, model.url, people, HUMAN)
         await people.say("from before")
         with gateway.up(crash) as process:
-            await until(lambda: people.watched, LONG)  # before that, mail is old mail
+            await until(lambda: people.is_watched, LONG)  # before that, mail is old mail
             await people.say("SAY Hello there.")
             await until(lambda: process.poll() is not None, LONG)
             assert process.returncode == 137
@@ -28,5 +28,5 @@ async def test_answered_once_wherever_we_die(tmp_path: Path, crash: str) -> None
             await until(lambda: texts(people) == ["Hello there."], LONG)
             await people.say("SAY And again.")
             await until(lambda: texts(people)[-1:] == ["And again."], LONG)
-            await until(lambda: people.seen(2) and people.seen(3), LONG)
-    assert texts(people) == ["Hello there.", "And again."] and not people.seen(1)
+            await until(lambda: people.is_seen(2) and people.is_seen(3), LONG)
+    assert texts(people) == ["Hello there.", "And again."] and not people.is_seen(1)

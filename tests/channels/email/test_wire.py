@@ -38,18 +38,18 @@ async def test_a_wait_ends_for_new_mail_and_for_somebody_who_has_a_call_to_make(
         opened = await line.call(lambda imap: imap.select("INBOX"))
         assert opened == (7, 1, True)
         waiting = asyncio.ensure_future(line.idle(60))
-        while not people.watched:
+        while not people.is_watched:
             await asyncio.sleep(0.005)
-        assert await line.call(lambda imap: imap.newer(1)) == []
+        assert await line.call(lambda imap: imap.search_newer(1)) == []
         await waiting
         waiting = asyncio.ensure_future(line.idle(60))
         await people.say("hello")
         await waiting
-        assert await line.call(lambda imap: imap.newer(1)) == [1]
-        assert await line.call(lambda imap: imap.newer(2)) == []  # the server names the last one nevertheless
+        assert await line.call(lambda imap: imap.search_newer(1)) == [1]
+        assert await line.call(lambda imap: imap.search_newer(2)) == []  # the server names the last one nevertheless
         raw, size = await line.call(lambda imap: imap.fetch(1, 20))
-        assert len(raw) == 20 < size and not people.seen(1)
-        assert await line.call(lambda imap: imap.sent("")) == "Sent Mail"
+        assert len(raw) == 20 < size and not people.is_seen(1)
+        assert await line.call(lambda imap: imap.find_sent_folder("")) == "Sent Mail"
         await line.call(lambda imap: imap.append("Sent Mail", b"Message-ID: <x@y>\r\n\r\nz"))
         assert await line.call(lambda imap: imap.has("Sent Mail", "<x@y>"))
         assert not await line.call(lambda imap: imap.has("No Such", "<x@y>"))

@@ -52,7 +52,7 @@ class TestOldServer(ChannelSuite):
 
     async def test_a_reply_is_read_without_markup(self, world: World) -> None:
         sent = await world.channel.send(Reply(await world.target(), "**bold** `code`", "c1"))
-        assert sent == Sent("c1") and [one.text for one in world.platform.shown()] == ["bold code"]
+        assert sent == Sent("c1") and [one.text for one in world.platform.visible_messages()] == ["bold code"]
 
 
 def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -> AbstractAsyncContextManager[App]:
@@ -61,7 +61,7 @@ def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -
 
 
 def read(people: FakeIrc, chat: str = "") -> list[str]:
-    return [one.text for one in people.shown(chat)]
+    return [one.text for one in people.visible_messages(chat)]
 
 
 async def test_a_conversation_with_duplicates_and_a_room(tmp_path: Path) -> None:

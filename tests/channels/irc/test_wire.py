@@ -38,7 +38,7 @@ def wire(clock: Any, pace: float = 2.0) -> tuple[Wire, asyncio.StreamReader, Wri
 async def test_a_few_lines_at_once_then_one_at_a_time() -> None:
     clock = FakeClock()
     made, _, writer = wire(clock)
-    tasks = [asyncio.ensure_future(made.paced(b"%d" % n)) for n in range(BURST + 2)]
+    tasks = [asyncio.ensure_future(made.send_paced(b"%d" % n)) for n in range(BURST + 2)]
     await clock.advance(0)
     assert len(writer.sent) == BURST
     await clock.advance(1.9)
@@ -50,7 +50,7 @@ async def test_a_few_lines_at_once_then_one_at_a_time() -> None:
     await asyncio.gather(*tasks)
     writer.closed = True
     with pytest.raises(Broken):
-        await made.paced(b"x")
+        await made.send_paced(b"x")
 
 
 async def test_a_silent_server_is_asked_and_then_given_up() -> None:

@@ -59,7 +59,7 @@ async def test_a_group_is_answered_when_we_are_meant(matrix: FakeMatrix, tmp_pat
         await until(lambda: len(texts(matrix, "group")) == 1)
         await matrix.say("Pal: and this?", chat="group", sender=BOB, formatted_body=pill)
         await until(lambda: len(texts(matrix, "group")) == 2)
-        ours = matrix.shown("group")[-1]
+        ours = matrix.visible_messages("group")[-1]
         answer = {"m.relates_to": {"m.in_reply_to": {"event_id": ours.message_id}}}
         await matrix.say(f"> <{ME}> to the pill\n\nwhy?", chat="group", sender=BOB, **answer)
         await until(lambda: len(texts(matrix, "group")) == 3)
@@ -102,8 +102,8 @@ async def test_files_come_in_and_go_out(matrix: FakeMatrix, tmp_path: Path, old:
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(work)}}
     async with running(tmp_path / "h", model, matrix, ALICE, agents=agents):
         await matrix.send_file("draw this", "text/plain", b"one two three", filename="notes.txt")
-        await until(lambda: len(matrix.shown()) == 2)
-    text, file = matrix.shown()
+        await until(lambda: len(matrix.visible_messages()) == 2)
+    text, file = matrix.visible_messages()
     assert text.text == "Here it is." and file.media == ("chart.png",)
     assert ("image/png", PNG) in matrix.media.values()
     kept = re.search(r"notes\.txt .* at (/\S+notes\.txt)", asked(model))
@@ -120,7 +120,7 @@ async def test_a_file_that_the_server_does_not_take_becomes_words(matrix: FakeMa
         matrix.refuse_media = 99
         await matrix.say("draw")
         await until(lambda: any("chart.png" in text for text in texts(matrix)))
-    assert not any(one.media for one in matrix.shown())
+    assert not any(one.media for one in matrix.visible_messages())
 
 
 async def test_an_answer_grows_by_edits_and_is_one_message(matrix: FakeMatrix, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ async def test_an_answer_grows_by_edits_and_is_one_message(matrix: FakeMatrix, t
     model = ScriptedModel([held(say("It begins here. " * 10 + "And it ends."), gate, 4)])
     async with running(tmp_path / "h", model, matrix, ALICE, {"streaming": "partial"}):
         await matrix.say("go on")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: texts(matrix))
         assert len(texts(matrix)) == 1 and not texts(matrix)[0].endswith("And it ends.")
         gate.open()
@@ -173,7 +173,7 @@ async def test_a_disconnect_loses_nothing(matrix: FakeMatrix, tmp_path: Path) ->
     async with running(tmp_path / "h", model, matrix, ALICE) as app:
         channel = app.channels["matrix"]
         await matrix.say("first")
-        await gate.reached()
+        await gate.wait_reached()
         await matrix.cut()
         await until(lambda: channel.status().state == "reconnecting")
         gate.open()

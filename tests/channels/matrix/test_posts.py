@@ -55,7 +55,7 @@ def test_what_is_missing_is_named_and_tokens_are_not_shown(tmp_path: Path) -> No
 
 async def test_reactions_come_and_go(matrix: FakeMatrix, channel: Matrix) -> None:
     def left() -> list[str]:
-        gone = matrix.redacted()
+        gone = matrix.redacted_ids()
         found = [e for e in matrix.stream if e["type"] == "m.reaction" and e["event_id"] not in gone]
         return [e["content"]["m.relates_to"]["key"] for e in found]
 
@@ -91,7 +91,9 @@ async def test_a_person_can_be_written_to_by_id(matrix: FakeMatrix, channel: Mat
     again = await opened(matrix, tmp_path)
     await sent(again, Reply(target, "again", "c2"))
     (room,) = matrix.direct[BOB]
-    assert [one.text for one in matrix.shown(room)] == ["hello", "again"] and matrix.members[room][BOB] == "invite"
+    assert [one.text for one in matrix.visible_messages(room)] == ["hello", "again"] and matrix.members[room][
+        BOB
+    ] == "invite"
 
 
 async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
@@ -100,15 +102,15 @@ async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
     (tmp_path / "a.png").write_bytes(PNG)
     reply = Reply(CHAT, "look", "c1", media=(str(tmp_path / "a.png"),))
     matrix.fail("limited", retry_after=1.0)
-    assert isinstance(await channel.send(reply), NotSent) and matrix.shown() == []
+    assert isinstance(await channel.send(reply), NotSent) and matrix.visible_messages() == []
     matrix.steps = ["", "limited"]  # the text goes, the file does not
     half = await channel.send(reply)
-    assert isinstance(half, NotSent) and [one.text for one in matrix.shown()] == ["look"]
+    assert isinstance(half, NotSent) and [one.text for one in matrix.visible_messages()] == ["look"]
     again = await opened(matrix, tmp_path)
     assert await again.find(reply) is None
     ident = await sent(again, reply)
-    assert [(one.text, one.media) for one in matrix.shown()] == [("look", ()), ("", ("a.png",))]
-    assert await again.find(reply) == Sent(ident) == Sent(matrix.shown()[0].message_id)
+    assert [(one.text, one.media) for one in matrix.visible_messages()] == [("look", ()), ("", ("a.png",))]
+    assert await again.find(reply) == Sent(ident) == Sent(matrix.visible_messages()[0].message_id)
 
 
 async def test_what_was_sent_is_found_also_when_the_server_forgot_its_transaction(

@@ -162,7 +162,7 @@ async def test_a_direct_chat_that_begins_with_an_invitation(people: tuple[Person
         await alice.say(room, "hello")
         await seen(alice, room, pal, ["Hello.", "chart.png"])
         await alice.say(room, "go on")
-        await gate.reached()
+        await gate.wait_reached()
         gate.open()
         await seen(alice, room, pal, ["Hello.", "chart.png", long])
     assert asked(model, 0) == "hello"

@@ -40,7 +40,7 @@ def talking(home: Path, model: ScriptedModel, people: FakeSignal, **section: Any
 
 
 def read(people: FakeSignal, chat: str = "") -> list[str]:
-    return [one.text for one in people.shown(chat)]
+    return [one.text for one in people.visible_messages(chat)]
 
 
 async def test_a_conversation_with_styles_receipts_and_duplicates(tmp_path: Path) -> None:
@@ -76,8 +76,8 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
         (tmp_path / "w" / "cat.png").write_bytes(PNG)
         people.files["abc.aac"] = b"spoken"
         await people.say("", attachments=[{"contentType": "audio/aac", "id": "abc.aac", "size": 6, "filename": None}])
-        await until(lambda: bool(people.shown()))
-        assert people.shown()[-1][1:3] == ("Look.", ("cat.png",))
+        await until(lambda: bool(people.visible_messages()))
+        assert people.visible_messages()[-1][1:3] == ("Look.", ("cat.png",))
         await people.say("tell me more")
         await until(lambda: "Paragraph 39." in read(people)[-1])
     parts = [text for text in read(people) if text.startswith("Paragraph")]
@@ -142,7 +142,9 @@ async def test_what_goes_wrong_with_an_answer_and_what_people_see_then(tmp_path:
         people.fail("media")
         await people.say("two")
         await until(lambda: len(read(people)) == 2)
-        assert "cat.png" in read(people)[-1] and "Look." in read(people)[-1] and people.shown()[-1].media == ()
+        assert (
+            "cat.png" in read(people)[-1] and "Look." in read(people)[-1] and people.visible_messages()[-1].media == ()
+        )
         people.fail("gone")
         await people.say("three")
         await until(lambda: len(model.requests) == 3 and not people.faults)

@@ -66,9 +66,9 @@ async def test_slacks_own_client_gets_along_with_the_fake() -> None:
             await slack.say("hello")
             await until(lambda: heard == ["hello"] and len(slack.acknowledged) == 1)
             await web.chat_postMessage(channel="DALICE", text="*hi*")
-            assert [one.text for one in slack.shown()] == ["hi"]
+            assert [one.text for one in slack.visible_messages()] == ["hi"]
             await web.files_upload_v2(filename="a.txt", content="x", channel="DALICE", initial_comment="look")
-            assert slack.shown()[-1].media == ("a.txt",)
+            assert slack.visible_messages()[-1].media == ("a.txt",)
         finally:
             await client.close()
 
@@ -86,7 +86,7 @@ async def test_a_program_that_goes_down_has_slack_come_again(tmp_path: Path) -> 
 
         body = b'{"type": "event_callback", "event": {"type": "message", "channel": "D1", "user": "U1", "ts": "1.2"}}'
         with pytest.raises(Draining):
-            await channel.hook(slack.signed(body), draining)
+            await channel.hook(slack.sign_request(body), draining)
 
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -50,7 +50,7 @@ async def test_a_channel_is_answered_when_we_are_meant(slack: FakeSlack, tmp_pat
     model = ScriptedModel([say("to the mention")])
     async with running(tmp_path / "h", model, slack, ALICE):
         await slack.say("nice weather", chat="group", sender="UBOB")
-        told = slack.written("what do you think?", chat="group", sender="UBOB", mention=True)
+        told = slack.add_message("what do you think?", chat="group", sender="UBOB", mention=True)
         for kind in ("message", "app_mention"):  # Slack tells it twice to apps that hear both
             event = {**told, "type": kind}
             await slack.tell("events_api", {"type": "event_callback", "team_id": TEAM, "event": event})
@@ -73,7 +73,7 @@ async def test_a_thread_is_a_conversation_of_its_own(slack: FakeSlack, tmp_path:
         await slack.say("in a thread of others", chat="group", thread_ts="1.000001")
         await slack.say("answering you", chat="group", thread_ts=root)  # where we have spoken no mention is needed
         await until(lambda: len(texts(slack, "group")) == 3)
-    shown = slack.shown("group")
+    shown = slack.visible_messages("group")
     assert [(one.text, one.reply_to) for one in shown] == [("below", root), ("above", ""), ("below again", root)]
     assert len(model.requests[1].messages) == 1 and len(model.requests[2].messages) == 3
 
@@ -82,7 +82,7 @@ async def test_answers_go_below_the_question_if_that_is_wanted(slack: FakeSlack,
     async with running(tmp_path / "h", ScriptedModel([say("here")]), slack, ALICE, {"replyToMode": "all"}):
         ts = await slack.say("a question", chat="group", mention=True)
         await until(lambda: texts(slack, "group"))
-    assert [one.reply_to for one in slack.shown("group")] == [ts]
+    assert [one.reply_to for one in slack.visible_messages("group")] == [ts]
 
 
 async def test_a_long_answer_comes_in_parts_in_order(slack: FakeSlack, tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ async def test_files_come_in_and_go_out(slack: FakeSlack, tmp_path: Path) -> Non
     agents = {"defaults": {"model": {"primary": "fake/m"}, "workspace": str(work)}}
     async with running(tmp_path / "h", model, slack, ALICE, agents=agents):
         await slack.say("draw this", files=[("notes.txt", "text/plain", b"one two three")])
-        await until(lambda: slack.shown())
-    (shown,) = slack.shown()
+        await until(lambda: slack.visible_messages())
+    (shown,) = slack.visible_messages()
     assert (shown.text, shown.media) == ("Here it is.", ("chart.png",))
     assert next(f["data"] for f in slack.files.values() if f["name"] == "chart.png") == PNG
     kept = re.search(r"notes\.txt .* at (/\S+notes\.txt)", asked(model))
@@ -114,7 +114,7 @@ async def test_the_token_goes_to_slack_only(slack: FakeSlack, tmp_path: Path) ->
     async with FakeSlack() as other:
         model = ScriptedModel([say("sorry")])
         async with running(tmp_path / "h", model, slack, ALICE):
-            made = slack.written("look", files=[("a.txt", "text/plain", b"x")])
+            made = slack.add_message("look", files=[("a.txt", "text/plain", b"x")])
             made["files"][0]["url_private_download"] = f"{other.url}/files/F1"
             await slack.tell("events_api", {"type": "event_callback", "event": made})
             await until(lambda: texts(slack))
@@ -126,7 +126,7 @@ async def test_an_answer_grows_by_edits_and_is_one_message(slack: FakeSlack, tmp
     model = ScriptedModel([held(say("It begins here. " * 10 + "And it ends."), gate, 4)])
     async with running(tmp_path / "h", model, slack, ALICE, {"streaming": "partial"}):
         await slack.say("go on")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: texts(slack))
         assert len(texts(slack)) == 1 and not texts(slack)[0].endswith("And it ends.")
         gate.open()
@@ -142,8 +142,8 @@ async def test_an_approval_by_button_counts_only_from_who_may(slack: FakeSlack, 
     async with running(tmp_path / "h", model, slack, ALICE, tools={"exec": {"ask": "always"}}) as app:
         made = Path(app.settings.agents["main"].workspace) / "X"
         await slack.say("make X", chat=chat, mention=bool(chat))
-        await until(lambda: any(one.buttons for one in slack.shown(chat)))
-        card = next(one for one in slack.shown(chat) if one.buttons)
+        await until(lambda: any(one.buttons for one in slack.visible_messages(chat)))
+        card = next(one for one in slack.visible_messages(chat) if one.buttons)
         where = chat or "DALICE"
         await slack.press(card.message_id, "Allow once", chat=where, sender="UBOB")
         await until(lambda: len(slack.acknowledged) == 2)
@@ -184,7 +184,7 @@ async def test_a_disconnect_loses_nothing(slack: FakeSlack, tmp_path: Path) -> N
     async with running(tmp_path / "h", model, slack, ALICE) as app:
         channel = app.channels["slack"]
         await slack.say("first")
-        await gate.reached()
+        await gate.wait_reached()
         await slack.cut()
         await until(lambda: channel.status().state == "reconnecting")
         gate.open()
@@ -252,7 +252,7 @@ HTTP = {"mode": "http", "signingSecret": SIGNING}
 
 
 async def hooked(app: Any, slack: FakeSlack, body: bytes, kind: str = "application/json", **how: Any) -> Answer:
-    answer = await app.hook("slack", "default", slack.signed(body, kind, **how))
+    answer = await app.hook("slack", "default", slack.sign_request(body, kind, **how))
     assert isinstance(answer, Answer)
     return answer
 
@@ -263,14 +263,14 @@ async def test_requests_instead_of_a_socket(slack: FakeSlack, tmp_path: Path) ->
     async with running(tmp_path / "h", model, slack, ALICE, HTTP) as app:
         greeting = json.dumps({"type": "url_verification", "challenge": "c-1"}).encode()
         assert (await hooked(app, slack, greeting)).body == b"c-1"
-        event = json.dumps({"type": "event_callback", "event": slack.written("hello")}).encode()
+        event = json.dumps({"type": "event_callback", "event": slack.add_message("hello")}).encode()
         for how in ({"secret": "wrong"}, {"late": 301}, {"late": -301}):
             assert (await hooked(app, slack, event, **how)).status == 401
         for _ in range(2):  # Slack tells it again when we were slow
             assert (await hooked(app, slack, event)).status == 200
-        await until(lambda: any(one.buttons for one in slack.shown()))
-        card = next(one for one in slack.shown() if one.buttons)
-        pressed = urlencode({"payload": json.dumps(slack.pressed(card.message_id, "Allow once"))}).encode()
+        await until(lambda: any(one.buttons for one in slack.visible_messages()))
+        card = next(one for one in slack.visible_messages() if one.buttons)
+        pressed = urlencode({"payload": json.dumps(slack.make_press(card.message_id, "Allow once"))}).encode()
         assert (await hooked(app, slack, pressed, form)).status == 200
         await until(lambda: "by request" in texts(slack))
         command = {"command": "/status", "user_id": ALICE, "channel_id": "DALICE", "trigger_id": "t1"}
@@ -287,10 +287,10 @@ async def test_a_request_of_slack_reaches_us_through_the_gateway(slack: FakeSlac
         server = Server(app, app.clock, "token")
         await server.start("127.0.0.1", 0)
         try:
-            body = json.dumps({"type": "event_callback", "event": slack.written("hello")}).encode()
+            body = json.dumps({"type": "event_callback", "event": slack.add_message("hello")}).encode()
             url = f"http://127.0.0.1:{server.port}/channels/slack/default"
             for secret, status in (("wrong", 401), (SIGNING, 200)):
-                headers = dict(slack.signed(body, secret=secret).headers)
+                headers = dict(slack.sign_request(body, secret=secret).headers)
                 async with http.post(url, data=body, headers=headers) as answer:
                     assert answer.status == status
             await until(lambda: texts(slack))

@@ -54,7 +54,7 @@ async def test_pins_threads_and_reading(slack: FakeSlack, channel: Channel) -> N
     assert isinstance(await channel.act(CHAT, Pin(ts)), Sent)
     assert await channel.act(CHAT, Thread("x", ts)) == Sent(ts)
     root = await channel.act(CHAT, Thread("a *new* thread"))
-    assert isinstance(root, Sent) and slack.shown()[-1].text == "a *new* thread"
+    assert isinstance(root, Sent) and slack.visible_messages()[-1].text == "a *new* thread"
     read = await channel.act(CHAT, Read(2))
     assert isinstance(read, Sent) and [line["text"] for line in read.data] == ["three", "a *new* thread"]
 
@@ -63,14 +63,14 @@ async def test_a_person_can_be_written_to_by_id(slack: FakeSlack, channel: Chann
     target = Target("slack", "UBOB")
     await sent(channel, Reply(target, "hello", "c1"))
     await sent(channel, Reply(target, "again", "c2"))
-    assert [one.text for one in slack.shown("DBOB")] == ["hello", "again"]
+    assert [one.text for one in slack.visible_messages("DBOB")] == ["hello", "again"]
     assert [method for method, _ in slack.calls].count("conversations.open") == 1
 
 
 async def test_an_edit_takes_the_buttons_away(slack: FakeSlack, channel: Channel) -> None:
     ts = await sent(channel, Reply(CHAT, "May I?", "c1", buttons=(Button("Yes", "/yes"),)))
     assert isinstance(await channel.act(CHAT, Edit(ts, "You may.")), Sent)
-    assert [(one.text, one.buttons) for one in slack.shown()] == [("You may.", ())]
+    assert [(one.text, one.buttons) for one in slack.visible_messages()] == [("You may.", ())]
 
 
 async def test_a_very_long_text_behind_a_button_is_kept(slack: FakeSlack, channel: Channel, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_very_long_text_behind_a_button_is_kept(slack: FakeSlack, channe
     await sent(channel, Reply(CHAT, "?", "c1", buttons=(Button("Go", long),)))
     (value,) = (e["value"] for e in slack.chats["DALICE"][0]["blocks"][-1]["elements"])
     assert len(value) < 100
-    assert await make(kit("slack", str(tmp_path), slack.section))._posts.behind(value) == long
+    assert await make(kit("slack", str(tmp_path), slack.section))._posts.decode_button(value) == long
 
 
 async def test_find_reads_threads_and_pages(slack: FakeSlack, channel: Channel) -> None:
@@ -87,8 +87,8 @@ async def test_find_reads_threads_and_pages(slack: FakeSlack, channel: Channel) 
     reply = Reply(below, "deep", "c-deep")
     ts = await sent(channel, reply)
     for number in range(450):
-        slack.written(f"m{number}")
-        slack.written(f"t{number}", thread_ts=root)
+        slack.add_message(f"m{number}")
+        slack.add_message(f"t{number}", thread_ts=root)
     assert await channel.find(reply) == Sent(ts)
     assert await channel.find(Reply(CHAT, "root", "c0")) == Sent(root)
     assert await channel.find(Reply(CHAT, "deep", "c-none")) is None
@@ -108,7 +108,7 @@ async def test_files_are_shown_once_also_when_the_answer_was_lost(
     if found is None:
         found = await again.send(reply)
     assert isinstance(found, Sent)
-    shown = slack.shown()
+    shown = slack.visible_messages()
     assert [name for one in shown for name in one.media] == ["a.png"]
     assert [one.text for one in shown if one.text] == ["look"] and shown[-1].message_id == found.message_id
 
@@ -119,7 +119,7 @@ async def test_a_file_that_cannot_go_is_the_files_trouble(slack: FakeSlack, chan
     (tmp_path / "a.png").write_bytes(PNG)
     slack.fail("media")
     refused = await channel.send(Reply(CHAT, "look", "c2", media=(str(tmp_path / "a.png"),)))
-    assert isinstance(refused, NotSent) and refused.trouble == "media" and slack.shown() == []
+    assert isinstance(refused, NotSent) and refused.trouble == "media" and slack.visible_messages() == []
 
 
 async def test_what_may_be_there_is_not_posted_again_before_slack_can_be_asked(
@@ -134,8 +134,8 @@ async def test_what_may_be_there_is_not_posted_again_before_slack_can_be_asked(
         assert await one.find(reply) is None
         assert isinstance(await one.send(reply), NotSent)
         await slack.mend()
-        assert await one.send(reply) == Sent(slack.shown()[0].message_id)
-    assert [one.text for one in slack.shown()] == ["once"]
+        assert await one.send(reply) == Sent(slack.visible_messages()[0].message_id)
+    assert [one.text for one in slack.visible_messages()] == ["once"]
 
 
 async def test_what_cannot_be_looked_up_for_want_of_a_permission_is_posted(slack: FakeSlack, channel: Channel) -> None:
@@ -145,4 +145,4 @@ async def test_what_cannot_be_looked_up_for_want_of_a_permission_is_posted(slack
     assert isinstance(await channel.send(reply), NotSent)
     assert await channel.find(reply) is None
     assert isinstance(await channel.send(reply), Sent)
-    assert len(slack.shown()) == 2
+    assert len(slack.visible_messages()) == 2

@@ -122,7 +122,7 @@ async def test_draining_keeps_everything_at_telegram(tmp_path: Path, fake: FakeT
     for number in range(120):
         await fake.say(f"m{number}")
     async with receiving(fake.channel(str(tmp_path)), drained):
-        await until(lambda: len(fake.called("getUpdates")) > 5)
+        await until(lambda: len(fake.calls_of("getUpdates")) > 5)
     assert len(fake.updates) == 120 and fake.read() == []
 
 
@@ -142,11 +142,11 @@ async def test_a_minute_without_telegram_is_a_handful_of_tries(tmp_path: Path, f
     channel = make(kit("telegram", str(tmp_path), fake.section, clock))
     async with receiving(channel, taker):
         await fake.cut()
-        await until(lambda: clock.sleeping)
+        await until(lambda: clock.sleeper_count)
         await fake.say("meanwhile")
         for _ in range(12):
             await clock.advance(5)
-            await until(lambda: clock.sleeping)  # another try has failed
+            await until(lambda: clock.sleeper_count)  # another try has failed
         tries = len(clock.slept)
         assert 8 <= tries <= 20 and max(clock.slept) <= 30 and channel.status().state == "reconnecting"
         await fake.mend()
@@ -199,7 +199,7 @@ async def test_requests_need_the_secret_and_are_answered_when_taken(tmp_path: Pa
         str(tmp_path), webhookUrl="https://pal.example/channels/telegram/default", webhookSecret="s-3"
     )
     taker = Taker()
-    message = {"message_id": 5, "date": 1, "chat": fake.described(ANN), "from": fake.user(ANN), "text": "hi"}
+    message = {"message_id": 5, "date": 1, "chat": fake.describe_chat(ANN), "from": fake.user(ANN), "text": "hi"}
     update = {"update_id": 1, "message": message}
     assert (await channel.hook(request(update), taker)).status == 503  # not connected yet
     async with receiving(channel, taker):
@@ -214,7 +214,7 @@ async def test_requests_need_the_secret_and_are_answered_when_taken(tmp_path: Pa
         taker.full = {str(ANN)}
         with pytest.raises(PalinurusError):  # the gateway answers with an error, and Telegram asks again
             await channel.hook(request(update), taker)
-    assert taker.texts == ["hi"] and fake.called("getUpdates") == []
+    assert taker.texts == ["hi"] and fake.calls_of("getUpdates") == []
 
 
 async def test_who_polls_takes_no_requests(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -239,7 +239,7 @@ async def test_a_retry_goes_on_where_the_last_try_stopped(tmp_path: Path, fake: 
     answer = await channel.send(reply)
     assert isinstance(answer, NotSent) and (answer.trouble, answer.retry_after) == ("limited", 3.0)
     sent = await channel.send(reply)
-    shown = fake.shown()[1:]
+    shown = fake.visible_messages()[1:]
     assert isinstance(sent, Sent) and sent.message_id == shown[0].message_id
     assert [one.media for one in shown] == [(), ("a.png",), ("b.png",)] and shown[0].text == "x" * 2000
 
@@ -252,7 +252,9 @@ async def test_a_file_that_telegram_refuses_is_told_of(tmp_path: Path, fake: Fak
     answer = await channel.send(Reply(CHAT, "short", "c1", media=(bad,)))
     assert isinstance(answer, NotSent) and answer.trouble == "media" and fake.read() == []
     assert isinstance(await channel.send(Reply(CHAT, "y" * 2000, "c2", media=(bad, good))), Sent)
-    assert fake.read()[1].startswith("empty.png could not be sent") and fake.shown()[2].media == ("good.png",)
+    assert fake.read()[1].startswith("empty.png could not be sent") and fake.visible_messages()[2].media == (
+        "good.png",
+    )
     answer = await channel.send(Reply(CHAT, "z", "c3", media=(str(tmp_path / "none.png"),)))
     assert isinstance(answer, NotSent) and answer.trouble == "media"
 
@@ -266,7 +268,7 @@ async def test_what_else_can_be_done(tmp_path: Path, fake: FakeTelegram) -> None
     assert isinstance(await channel.act(CHAT, React(event, "👀", remove=True)), Sent)
     assert fake.reactions[ANN, int(heard)] == []
     sent = await channel.send(Reply(CHAT, "same", "c1", reply_to=event))
-    assert isinstance(sent, Sent) and fake.shown()[0].reply_to == heard
+    assert isinstance(sent, Sent) and fake.visible_messages()[0].reply_to == heard
     for act in (Edit(sent.message_id, "same"), Pin(sent.message_id), Pin(sent.message_id, remove=True)):
         assert isinstance(await channel.act(CHAT, act), Sent), act
     for act in (Delete(sent.message_id), Delete(sent.message_id)):  # what is gone is gone
@@ -279,7 +281,7 @@ async def test_what_else_can_be_done(tmp_path: Path, fake: FakeTelegram) -> None
     sent = await channel.send(Reply(Target("telegram", str(FORUM), thread=topic.message_id), "in it", "c2"))
     assert isinstance(sent, Sent) and fake.read("forum", int(topic.message_id)) == ["in it"]
     assert isinstance(await channel.act(Target("telegram", str(FORUM), thread=topic.message_id), Typing()), Sent)
-    assert fake.called("sendChatAction")[-1]["message_thread_id"] == topic.message_id
+    assert fake.calls_of("sendChatAction")[-1]["message_thread_id"] == topic.message_id
     for bad in (React("press/7", "👀"), React(event, "no emoji"), Edit("x", "y"), Edit("999", "y"), Read()):
         answer = await channel.act(CHAT, bad)
         assert isinstance(answer, NotSent) and answer.trouble == "refused", bad
@@ -290,7 +292,7 @@ async def test_words_below_a_file_can_be_edited(tmp_path: Path, fake: FakeTelegr
     (tmp_path / "a.png").write_bytes(PNG)
     sent = await channel.send(Reply(CHAT, "*draft*", "c1", media=(str(tmp_path / "a.png"),)))
     assert isinstance(sent, Sent) and isinstance(await channel.act(CHAT, Edit(sent.message_id, "**done**")), Sent)
-    assert [(one.text, one.media) for one in fake.shown()] == [("done", ("a.png",))]
+    assert [(one.text, one.media) for one in fake.visible_messages()] == [("done", ("a.png",))]
 
 
 @pytest.mark.parametrize("to", ["", "ann", "12ab", "１２", "@", "-"])
@@ -314,7 +316,7 @@ async def test_a_group_may_be_told_of_its_new_id_by_an_error(tmp_path: Path, fak
         async with receiving(channel, Taker()):
             assert isinstance(await channel.send(Reply(old, "hi", "c1")), Sent)
     assert [one.text for one in fake.messages if one.chat == -9] == ["hi", "hi"]
-    assert len(fake.called("sendMessage")) == 3  # the second time nobody had to be told
+    assert len(fake.calls_of("sendMessage")) == 3  # the second time nobody had to be told
 
 
 async def test_privacy_mode_is_named_where_it_matters(tmp_path: Path, fake: FakeTelegram) -> None:

@@ -38,7 +38,7 @@ async def test_a_conversation(tmp_path: Path, fake: FakeTelegram) -> None:
         await until(lambda: len(fake.read()) == 2)
         assert app.channels["telegram"].status().me == "@pal_bot"
     assert fake.read() == ["Hello, Ann <3", "Still here."]
-    assert fake.called("sendMessage")[0]["text"] == "Hello, <b>Ann</b> &lt;3"
+    assert fake.calls_of("sendMessage")[0]["text"] == "Hello, <b>Ann</b> &lt;3"
     assert [m.text for m in model.requests[1].messages][1] == "Hello, **Ann** <3"
 
 
@@ -48,8 +48,8 @@ async def test_in_a_group_a_mention_and_an_answer_to_the_bot_are_heard(tmp_path:
         await fake.say("nice weather", chat="group", sender="bob")
         await fake.say("what do you think?", chat="group", sender="bob", mention=True)
         await until(lambda: fake.read("group"))
-        ours = fake.shown("group")[0]
-        quoted = {"message_id": int(ours.message_id), "date": 1, "chat": fake.described(GROUP), "from": ME}
+        ours = fake.visible_messages("group")[0]
+        quoted = {"message_id": int(ours.message_id), "date": 1, "chat": fake.describe_chat(GROUP), "from": ME}
         fake.tell({"text": "why?", "reply_to_message": {**quoted, "text": ours.text}}, chat="group", sender="bob")
         await until(lambda: len(fake.read("group")) == 2)
     assert fake.read("group") == ["to the mention", "to the answer"]
@@ -67,7 +67,7 @@ async def test_each_topic_of_a_forum_is_a_conversation_of_its_own(tmp_path: Path
             fake.tell({"text": "@pal_bot well?", **mention, **thread}, chat="forum")
             await until(lambda count=count: len(fake.read("forum")) == count)
     assert (fake.read("forum", plans), fake.read("forum", food)) == (["about plans"], ["about food"])
-    assert fake.read("forum")[2] == "about all" and "message_thread_id" not in fake.called("sendMessage")[2]
+    assert fake.read("forum")[2] == "about all" and "message_thread_id" not in fake.calls_of("sendMessage")[2]
     assert [len(request.messages) for request in model.requests] == [1, 1, 1]
 
 
@@ -124,10 +124,10 @@ async def test_files_that_the_agent_sends_are_seen(tmp_path: Path, fake: FakeTel
     )
     async with running(tmp_path / "h", model, fake):
         await fake.say("a cat, please")
-        await until(lambda: len(fake.shown()) == 2)
+        await until(lambda: len(fake.visible_messages()) == 2)
         await fake.say("say it")
-        await until(lambda: len(fake.shown()) == 3)
-    first, second, third = fake.shown()
+        await until(lambda: len(fake.visible_messages()) == 3)
+    first, second, third = fake.visible_messages()
     assert (first.text, first.media, second.text, second.media) == ("A cat.", ("cat.png",), "", ("notes.txt",))
     assert third.media == ("words.ogg",)
     kinds = [one.kind for one in fake.messages if one.media]
@@ -139,13 +139,13 @@ async def test_an_answer_grows_in_place(tmp_path: Path, fake: FakeTelegram) -> N
     model = ScriptedModel([held(say("The whole answer, in **one** message."), gate, 4)])
     async with running(tmp_path / "h", model, fake, {"streaming": "partial"}):
         await fake.say("tell me")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: fake.read())
-        draft = fake.shown()[0]
+        draft = fake.visible_messages()[0]
         gate.open()
         await until(lambda: fake.read() == ["The whole answer, in one message."])
     assert draft.text != "The whole answer, in one message."
-    assert [one.message_id for one in fake.shown()] == [draft.message_id]
+    assert [one.message_id for one in fake.visible_messages()] == [draft.message_id]
 
 
 async def test_typing_and_the_reaction_that_says_it_was_taken(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -153,12 +153,12 @@ async def test_typing_and_the_reaction_that_says_it_was_taken(tmp_path: Path, fa
     model = ScriptedModel([held(say("done"), gate, 0)])
     async with running(tmp_path / "h", model, fake, {"ackReaction": "👀"}, messages={"ackReactionScope": "all"}):
         ident = await fake.say("work")
-        await gate.reached()
-        await until(lambda: fake.called("sendChatAction"))
+        await gate.wait_reached()
+        await until(lambda: fake.calls_of("sendChatAction"))
         await until(lambda: fake.reactions.get((1001, int(ident))) == ["👀"])
         gate.open()
         await until(lambda: fake.read() == ["done"])
-    assert fake.called("sendChatAction")[0] == {"chat_id": "1001", "action": "typing"}
+    assert fake.calls_of("sendChatAction")[0] == {"chat_id": "1001", "action": "typing"}
 
 
 async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -167,8 +167,8 @@ async def test_an_approval_by_button_counts_from_the_owner_only(tmp_path: Path, 
     rules = {"exec": {"security": "full", "ask": "always", "host": "gateway"}}
     async with running(tmp_path / "h", model, fake, tools=rules) as app:
         await fake.say("make X", chat="group", sender="ann", mention=True)
-        await until(lambda: fake.shown("group") and fake.shown("group")[0].buttons)
-        card = fake.shown("group")[0]
+        await until(lambda: fake.visible_messages("group") and fake.visible_messages("group")[0].buttons)
+        card = fake.visible_messages("group")[0]
         label = card.buttons[0]
         assert "touch X" in card.text and card.buttons == ("Allow once", "Deny")
         await fake.press(card.message_id, label, chat="group", sender="bob")
@@ -192,7 +192,7 @@ async def test_the_menu_of_commands(tmp_path: Path, fake: FakeTelegram) -> None:
     assert model.requests == []
     async with running(tmp_path / "h", model, fake, {"customCommands": custom}) as app:
         await until(lambda: app.channels["telegram"].status().state == "ready")
-    assert len(fake.called("setMyCommands")) == 1  # told when it changes
+    assert len(fake.calls_of("setMyCommands")) == 1  # told when it changes
 
 
 async def test_what_telegram_tells_again_is_one_turn(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -212,7 +212,7 @@ async def test_a_disconnect_loses_nothing(tmp_path: Path, fake: FakeTelegram) ->
     model = ScriptedModel([held(say("first"), gate, 0), say("second")])
     async with running(tmp_path / "h", model, fake) as app:
         await fake.say("one")
-        await gate.reached()
+        await gate.wait_reached()
         await until(lambda: not fake.updates)
         await fake.cut()
         await until(lambda: app.channels["telegram"].status().state == "reconnecting")
@@ -244,7 +244,7 @@ async def test_markup_that_is_refused_goes_as_plain_text(tmp_path: Path, fake: F
     async with running(tmp_path / "h", model, fake):
         await fake.say("hello")
         await until(lambda: fake.read())
-    assert [call.get("parse_mode") for call in fake.called("sendMessage")] == ["HTML", None]
+    assert [call.get("parse_mode") for call in fake.calls_of("sendMessage")] == ["HTML", None]
     assert fake.read()[0] in ("**bold** & more", "bold & more")
 
 
@@ -253,10 +253,10 @@ async def test_who_blocked_us_is_not_written_to_again(tmp_path: Path, fake: Fake
     fake.fail("blocked", 5)
     async with running(tmp_path / "h", model, fake) as app:
         await fake.say("hello")
-        await until(lambda: fake.called("sendMessage"))
+        await until(lambda: fake.calls_of("sendMessage"))
         await asyncio.sleep(0.1)
-        assert await app.store.outgoing("telegram", app.clock.now() + 10**9) == []
-    assert len(fake.called("sendMessage")) == 1 and fake.read() == []
+        assert await app.store.list_due_replies("telegram", app.clock.now() + 10**9) == []
+    assert len(fake.calls_of("sendMessage")) == 1 and fake.read() == []
 
 
 async def test_a_receipt_that_is_lost_shows_two_copies_at_most(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -264,7 +264,7 @@ async def test_a_receipt_that_is_lost_shows_two_copies_at_most(tmp_path: Path, f
     fake.fail("cut", 5)
     async with running(tmp_path / "h", model, fake) as app, hurried(app):
         await fake.say("hello")
-        await until(lambda: len(fake.called("sendMessage")) == 2)
+        await until(lambda: len(fake.calls_of("sendMessage")) == 2)
         fake.faults.clear()
         await fake.say("again")
         await until(lambda: "next" in fake.read())
@@ -278,7 +278,7 @@ async def test_a_group_that_becomes_a_supergroup_keeps_its_conversation(tmp_path
 
     def again(text: str) -> None:
         entities = [{"type": "mention", "offset": 0, "length": 8}]
-        message = {"message_id": fake.number(), "date": 1, "chat": fake.described(new), "from": fake.user(1001)}
+        message = {"message_id": fake.number(), "date": 1, "chat": fake.describe_chat(new), "from": fake.user(1001)}
         fake.add(message={**message, "text": f"@pal_bot {text}", "entities": entities})
 
     def seen() -> list[str]:
@@ -286,7 +286,7 @@ async def test_a_group_that_becomes_a_supergroup_keeps_its_conversation(tmp_path
 
     async with running(tmp_path / "h", model, fake):
         await fake.say("one", chat="group", mention=True)
-        await gate.reached()
+        await gate.wait_reached()
         fake.migrate(new)
         gate.open()  # the answer is for an id that is gone
         await until(lambda: seen() == ["first"])
@@ -348,7 +348,7 @@ async def test_requests_of_telegram_through_the_gateway(tmp_path: Path, fake: Fa
                 assert answer.status == 401
         finally:
             await gateway.stop()
-    assert fake.read() == ["first", "second"] and fake.updates == [] and fake.called("getUpdates") == []
+    assert fake.read() == ["first", "second"] and fake.updates == [] and fake.calls_of("getUpdates") == []
 
 
 async def test_two_bots_are_two_accounts(tmp_path: Path, fake: FakeTelegram) -> None:

@@ -53,7 +53,7 @@ class Site:
             return answer.status
 
     def read(self, chat: str = "") -> list[str]:
-        return [one.text for one in self.people.shown(chat)]
+        return [one.text for one in self.people.visible_messages(chat)]
 
 
 @asynccontextmanager
@@ -93,8 +93,10 @@ async def test_files_in_and_out_and_a_long_answer_in_parts(tmp_path: Path) -> No
         (work / "cat.png").write_bytes(PNG)
         note = base64.b64encode(b"a note").decode()
         await people.say("what is this?", files=[{"name": "note.txt", "mime": "text/plain", "data": note}])
-        await until(lambda: bool(people.shown()))
-        assert people.shown()[-1][1:3] == ("Look.", ("cat.png",)) and people.seen[-1]["files"][0]["data"] == PNG
+        await until(lambda: bool(people.visible_messages()))
+        assert (
+            people.visible_messages()[-1][1:3] == ("Look.", ("cat.png",)) and people.seen[-1]["files"][0]["data"] == PNG
+        )
         await people.say("tell me more")
         await until(lambda: here.read()[-1].startswith("Paragraph") and "Paragraph 99." in here.read()[-1])
     parts = [text for text in here.read() if text.startswith("Paragraph")]

@@ -41,9 +41,12 @@ async def test_files_captions_and_sounds(tmp_path: Path) -> None:
     files = {name: str(tmp_path / name) for name in ("a.png", "b.pdf", "c.ogg")}
     target = Target("whatsapp", HUMAN)
     assert isinstance(await channel.send(Reply(target, "look", "1", media=(files["a.png"], files["b.pdf"]))), Sent)
-    assert [one[1:3] for one in people.shown()] == [("look", ("a.png",)), ("", ("b.pdf",))]
+    assert [one[1:3] for one in people.visible_messages()] == [("look", ("a.png",)), ("", ("b.pdf",))]
     await channel.send(Reply(target, "listen", "2", media=(files["c.ogg"],), voice=True))
-    assert [one[1:3] for one in people.shown()[2:]] == [("listen", ()), ("", ("c.ogg",))]  # a sound has no caption
+    assert [one[1:3] for one in people.visible_messages()[2:]] == [
+        ("listen", ()),
+        ("", ("c.ogg",)),
+    ]  # a sound has no caption
     assert people.seen[-1]["post"].voice
     people.faults = ["refused"]
     assert isinstance(await channel.send(Reply(target, "x", "3", media=("/etc/passwd",))), NotSent)

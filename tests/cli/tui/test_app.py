@@ -100,7 +100,7 @@ async def test_escape_stops_a_run(tmp_path: Path) -> None:
     gate = Gate()
     async with seat(tmp_path, ScriptedModel([held(say("never"), gate), say("again")])) as here:
         await here.type("go")
-        await gate.reached()
+        await gate.wait_reached()
         await here.until(lambda: here.chat.desk.talk.run)
         await here.until(lambda: "Esc stops" in here.status)
         await here.pilot.press("escape")
@@ -115,7 +115,7 @@ async def test_what_is_said_while_it_works_is_steered_in(tmp_path: Path) -> None
     model = ScriptedModel([held(calls(("ls", {"path": "."})), gate), say("both done")])
     async with seat(tmp_path, model) as here:
         await here.type("first")
-        await gate.reached()
+        await gate.wait_reached()
         await here.until(lambda: here.chat.desk.talk.run)
         await here.type("second")
         await here.until(lambda: here.blocks[-1].state == "waiting")
@@ -269,7 +269,7 @@ async def test_a_broken_line_is_made_again_and_nothing_is_lost_or_doubled(tmp_pa
     model = ScriptedModel([held(say("a long answer"), gate), say("more")])
     async with seat(tmp_path, model) as here:
         await here.type("tell me")
-        await gate.reached()
+        await gate.wait_reached()
         await here.until(lambda: here.chat.desk.talk.run)
         await here.house.cut()
         await here.until(lambda: "reconnecting" in here.status)

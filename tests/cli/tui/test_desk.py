@@ -32,7 +32,7 @@ class Line:
             raise found
         return found
 
-    async def closed(self) -> int | None:
+    async def wait_closed(self) -> int | None:
         await self.cut.wait()
         return None
 

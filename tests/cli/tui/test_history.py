@@ -10,7 +10,7 @@ def test_back_and_on_with_the_draft_at_the_end(tmp_path: Path) -> None:
     file.write_text("one\n\ntwo\n")
     history = History(str(file))
     assert [history.back("draft"), history.back("two"), history.back("one")] == ["two", "one", None]
-    assert [history.on(), history.on(), history.on()] == ["two", "draft", None]
+    assert [history.forward(), history.forward(), history.forward()] == ["two", "draft", None]
 
 
 def test_what_is_said_is_kept_for_the_owner_only_and_not_twice(tmp_path: Path) -> None:

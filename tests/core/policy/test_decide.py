@@ -32,7 +32,7 @@ def shared(**fields: Any) -> Rules:
 
 def one(name: str, rules: Rules, question: Question = ASKED, tools: Any = TOOLS) -> tuple[int, str, str] | None:
     """Layer, key and words of what hides it; None if it is offered."""
-    step = decide(rules, question, tools).traces[name].decided
+    step = decide(rules, question, tools).traces[name].hiding_step
     return None if step is None else (step.layer, step.key, step.words)
 
 
@@ -84,7 +84,7 @@ def test_every_layer_understands_the_same_lists(layer: int, allow: list[str] | N
     wanted = (set(tools) if allow is None else expand(allow)) - expand(deny)
     assert set(verdict.offered) == wanted
     for trace in verdict.traces.values():
-        step = trace.decided
+        step = trace.hiding_step
         assert step is None or (step.layer == layer and step.key in ("x.allow", "x.deny", "x"))
 
 

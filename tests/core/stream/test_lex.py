@@ -51,9 +51,9 @@ def test_idle() -> None:
 
 def test_what_passed_by_counts_for_the_start_of_lines() -> None:
     lexer = Lexer(START)
-    lexer.passed("words")
+    lexer.pass_over("words")
     assert [t.rule for t in lexer.feed("GO\n")] == [""]
-    lexer.passed("words\n ")
+    lexer.pass_over("words\n ")
     assert [t.rule for t in lexer.feed("GO\n")] == ["go"]
 
 

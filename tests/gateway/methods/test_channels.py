@@ -37,7 +37,7 @@ async def place(home: Path, channel: FakeChannel) -> AsyncIterator[Place]:
 async def test_how_the_channels_are(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with place(tmp_path / "h", channel) as here:
-        channel.became("ready", me="@pal")
+        channel.set_status("ready", me="@pal")
         (account,) = (await here.call("channels.status"))["channelAccounts"]["fake"]
         assert account == {
             "accountId": "default", "name": "@pal", "enabled": True, "configured": True, "linked": True,

@@ -15,7 +15,7 @@ async def shortened(here: Place) -> str:
     await here.say("second", "k2")
     rows = here.server.room.scene
     assert rows is not None
-    seen = await rows.rows.seen(rows.rows.key("main"))
+    seen = await rows.rows.load(rows.rows.key("main"))
     transcript = await rows.rows.transcript(seen)
     assert transcript is not None
     kept = transcript.path_to_leaf()[2].id

@@ -35,7 +35,7 @@ def test_an_order_is_delivered_to_nobody_and_holds_no_commands() -> None:
     asker = inbound("", target=Target("telegram", "5"), sender=Sender("me", owner=True), kind="group", guild="g")
     order = words.order(child(asker=asker, text="/stop now"), False, 7)
     assert (order.push, order.system, order.kind, order.sender) == (False, True, "direct", asker.sender)
-    assert not order.typed and order.target.channel == "subagent" and order.event == "aaaa1111:0"
+    assert not order.may_command and order.target.channel == "subagent" and order.event == "aaaa1111:0"
     assert order.text == "[Subagent Task]\n/stop now"
     assert "cannot start sub-agents" in order.options["system"] and "on telegram" in order.options["system"]
 

@@ -34,7 +34,7 @@ async def test_what_a_model_does(step: object, found: Capabilities) -> None:
     model = ScriptedModel([step])  # type: ignore[list-item]
     assert await probe(model, msgspec.structs.replace(info(), tools=False), now=5) == found
     assert [t.name for t in model.requests[0].tools] == ["open_box"]
-    assert model.left == 0
+    assert model.steps_left == 0
 
 
 def test_it_is_remembered(tmp_path: Path) -> None:

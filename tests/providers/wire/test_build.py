@@ -21,10 +21,10 @@ def test_pieces_of_one_take_are_one_event() -> None:
     assert builder.take() == [TextDelta("ab"), ThinkingDelta("t"), TextDelta("c")]
     assert builder.take() == []
     builder.text("d")
-    last = builder.done("stop")
+    last = builder.finish("stop")
     assert last[0] == TextDelta("d") and isinstance(last[1], Done)
     assert last[1].message.content == (Text("ab"), Thinking("t", "sig"), Text("cd"))
-    assert builder.done("stop") == [] == builder.fail("server", "x")
+    assert builder.finish("stop") == [] == builder.fail("server", "x")
 
 
 def test_arguments_before_the_name_wait_for_it() -> None:
@@ -36,7 +36,7 @@ def test_arguments_before_the_name_wait_for_it() -> None:
     builder.call(part, "id", "read")
     builder.grow(part, "1}")
     assert builder.take() == [CallStart(0, "id", "read"), CallDelta(0, '{"a":1}')]
-    (done,) = builder.done("stop")
+    (done,) = builder.finish("stop")
     assert isinstance(done, Done) and done.message.calls == (ToolCall("id", "read", {"a": 1}),)
     assert done.message.stopReason == "toolUse"
 
@@ -59,7 +59,7 @@ def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     builder.text("x" * 11)
     text, last = builder.take()
     assert text == TextDelta("x" * 11) and isinstance(last, Failed) and last.failure.kind == "malformed"
-    assert builder.ended and builder.done("stop") == []
+    assert builder.ended and builder.finish("stop") == []
 
 
 def test_prices() -> None:

@@ -34,13 +34,13 @@ async def check(store: Store, home: Path, told: set[tuple[str, ...]]) -> None:
     first = await store.item("m1")
     done = first is not None and first.state == "done"
     assert done or ("settled", "m1") not in told
-    assert len(await store.spent(0)) == done
+    assert len(await store.list_usage(0)) == done
     file = home / A
     lines = file.read_bytes().split(b"\n") if file.exists() else [b""]
     assert lines in ([b""], [line("e1").data, b""], [line("e1").data, line("e2").data, b""])
     assert ("appended", "e1") not in told or len(lines) > 1
     assert (len(lines) == 3) == done
-    parts = await store.outgoing("fake", 99)
+    parts = await store.list_due_replies("fake", 99)
     if ("delivered", "r1") in told:
         assert parts == []
     elif ("sending", "r1") in told:

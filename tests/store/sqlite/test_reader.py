@@ -30,7 +30,7 @@ async def test_sees_what_is_committed_and_changes_nothing(tmp_path: Path) -> Non
         assert [r.id for r in reader.items(limit=1, session="agent:main:a", state="done")] == ["m1"]
         assert reader.session("k") == row
         assert reader.sessions("main") == [row]
-        assert reader.spent() == [call("m1", 5)]
+        assert reader.list_usage() == [call("m1", 5)]
         assert [r.id for r in reader.replies("m1")] == ["r1"]
         found = reader.item("m1")
         assert found is not None

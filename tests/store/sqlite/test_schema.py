@@ -30,9 +30,9 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
         assert held is not None
         if n < 2:
             await store.settle(held, Settlement("answered", replies=(part(f"r{n}", of=f"m{n}", target=f"t{n}"),)))
-    await store.sending("r0", now)
-    await store.delivered("r0", "55", now)
-    assert await store.slot("job", now)
+    await store.mark_sending("r0", now)
+    await store.mark_delivered("r0", "55", now)
+    assert await store.claim_slot("job", now)
     await store.close()
 
     clock.jump(29 * 86_400)
@@ -47,5 +47,5 @@ async def test_old_finished_rows_go_and_unfinished_stay(tmp_path: Path) -> None:
     kept = await store.item("m2")
     assert kept is not None
     assert kept.state == "running"
-    assert [p.id for p in await store.outgoing("fake", now)] == ["r1"]  # never delivered: never forgotten
+    assert [p.id for p in await store.list_due_replies("fake", now)] == ["r1"]  # never delivered: never forgotten
     await store.close()

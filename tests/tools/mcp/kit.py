@@ -57,7 +57,7 @@ async def joined(home: Path, **servers: Any) -> AsyncIterator[tuple[Servers, dic
     made.start()
     try:
         for server in made.all.values():
-            await server.settled()
+            await server.wait_settled()
         yield made, table
     finally:
         await made.close()

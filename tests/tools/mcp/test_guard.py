@@ -18,7 +18,7 @@ async def nowhere(host: str, port: int) -> list[str]:
 
 def client(url: str, watch: Watch, *open_: str) -> httpx2.AsyncClient:
     door, rules = Door(resolve=nowhere), Rules(frozenset(open_))
-    return httpx2.AsyncClient(transport=Guarded(url, lambda one: door.judged(one, rules), watch), trust_env=False)
+    return httpx2.AsyncClient(transport=Guarded(url, lambda one: door.resolve_open(one, rules), watch), trust_env=False)
 
 
 @pytest.mark.parametrize("url", ["http://inner.example/", "http://127.0.0.1:9/", "http://meta.example/"])

@@ -33,7 +33,7 @@ class Disk:
         self.diary: list[str] = []
         self.full = False
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = b"") -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = b"") -> bool:
         assert kind == KIND
         if self.full:
             raise DiskFull("no space left")
@@ -46,7 +46,7 @@ class Disk:
             self.diary.append("notice" if record.notice else "background" if record.background else "waited for")
         return True
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         return [Kept(KIND, key, data, 0) for key, data in self.rows.items()]
 
 
@@ -106,13 +106,13 @@ async def test_a_command_that_is_waited_for_gets_a_record_if_it_takes_its_time()
     held = await processes.start(job("true"), background=False)
     assert await held.wait(10) and processes.all() == ()
     held = await processes.start(job(f"sleep {SETTLED * 2}"), background=False)
-    assert processes.of("agent:main:main") == []  # nobody's to follow yet
+    assert processes.list_of_session("agent:main:main") == []  # nobody's to follow yet
     assert await held.wait(10)
     await settled(disk, "waited for", "drop")
     held = await processes.start(job("sleep 0.1; echo x"), background=False)
     assert not await held.wait(0.01)
     await processes.release(held)
-    assert processes.of("agent:main:main") == [held]
+    assert processes.list_of_session("agent:main:main") == [held]
     await settled(disk, "waited for", "drop", "background", "notice", "drop")
     assert len(told.notices) == 1
 

@@ -219,7 +219,7 @@ def edited(memory: Memory, workspace: Path, text: str, author: Author = ME) -> N
 def test_a_line_is_traced_to_the_call_that_wrote_it(memory: Memory, workspace: Path) -> None:
     memory.refresh()
     edited(memory, workspace, "# People\nAnna likes black tea.\nBob deploys on Fridays.\n")
-    told = [(t.text, t.version.kind, t.version.author.run) for t in memory.traced("MEMORY.md")]
+    told = [(t.text, t.version.kind, t.version.author.run) for t in memory.trace_lines("MEMORY.md")]
     assert told == [
         ("# People", "found", ""),
         ("Anna likes black tea.", "written", "run-1"),

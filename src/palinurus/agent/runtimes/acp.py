@@ -160,7 +160,7 @@ class AcpTalk:
         ident = str(update.get("toolCallId") or "")
         made = self._s.mirror.cut()
         self._calls[ident] = _name(update), _args(update)
-        made += self._s.mirror.called(ident, *self._calls[ident])
+        made += self._s.mirror.start_tool(ident, *self._calls[ident])
         return [*made, *self._updated(update)]
 
     def _updated(self, update: dict[str, Any]) -> list[Event]:
@@ -170,7 +170,7 @@ class AcpTalk:
         ident = str(update.get("toolCallId") or "")
         name, _ = self._calls.get(ident, ("", {}))
         source = "web" if name == "web_fetch" else ""
-        return self._s.mirror.resulted(ident, _text(update), error=status == "failed", source=source)
+        return self._s.mirror.end_tool(ident, _text(update), error=status == "failed", source=source)
 
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method != "session/request_permission":
@@ -178,7 +178,7 @@ class AcpTalk:
         call = part(params, "toolCall")
         ident = str(call.get("toolCallId") or "")
         name, args = self._calls.get(ident, (_name(call), {}))
-        refused = await self._s.bridge.refused(ident, name, {**args, **_args(call)})
+        refused = await self._s.bridge.find_refusal(ident, name, {**args, **_args(call)})
         wanted = "reject_once" if refused else "allow_once"
         offered = params.get("options")
         for option in offered if isinstance(offered, list) else ():

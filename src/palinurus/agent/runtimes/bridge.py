@@ -34,7 +34,7 @@ class Bridge:
         self._post = post
         self._host = host
 
-    async def refused(self, call: str, tool: str, args: dict[str, Any], why: str = "") -> str:
+    async def find_refusal(self, call: str, tool: str, args: dict[str, Any], why: str = "") -> str:
         """Why the program may not do it; "" if it may. `args` is all that decides the effect."""
         plan, rules = self._plan, self._plan.settings.rules
         if tool == "exec" and rules.security == "deny":
@@ -70,7 +70,7 @@ class Bridge:
         def put(ident: str, card: str) -> None:
             self._post(ToolUpdate(call, tool, card, ident))
 
-        told = await approver.ask(ask, put if plan.inbound.typed else None)
+        told = await approver.ask(ask, put if plan.inbound.may_command else None)
         return "" if told.allowed else f"not allowed: {told.by or 'denied'}"
 
     async def _hooked(self, call: str, tool: str, args: dict[str, Any]) -> str:

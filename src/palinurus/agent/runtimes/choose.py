@@ -36,5 +36,5 @@ class Runtimes:
     def of(self, plan: RunPlan) -> Runtime | None:
         """Who does this run; None: our own loop."""
         ref = plan.model.ref
-        name = self._settings.runtimes.of(plan.route.agent, ref.provider, ref.model)
+        name = self._settings.runtimes.choose_program(plan.route.agent, ref.provider, ref.model)
         return partial(late.part("programs")(*self._needs).run, name) if name else None

@@ -117,7 +117,7 @@ class ClaudeTalk:
     async def _read(self, lines: Lines) -> None:
         while (message := await lines.read()) is not None:
             self._s.post(Heard(message))
-        why = await lines.gone()
+        why = await lines.exit_reason()
         if LOST in why:
             await self._kit.keep("")  # the next start begins anew, and is told what was said
         self._s.post(Gone(why))
@@ -144,13 +144,13 @@ class ClaudeTalk:
         self._last = usage(body)
         for block in _blocks(body):
             if block.get("type") == "text":
-                made += mirror.said(str(block.get("text") or ""))
+                made += mirror.complete_text(str(block.get("text") or ""))
             elif block.get("type") == "thinking":
-                mirror.thought(str(block.get("thinking") or ""))
+                mirror.complete_thought(str(block.get("thinking") or ""))
             elif block.get("type") == "tool_use":
                 ident, name = str(block.get("id") or ""), str(block.get("name") or "tool")
                 self._names[ident] = name
-                made += mirror.called(ident, _OURS.get(name, name), part(block, "input"))
+                made += mirror.start_tool(ident, _OURS.get(name, name), part(block, "input"))
         return made
 
     def _resulted(self, message: dict[str, Any]) -> list[Event]:
@@ -161,12 +161,12 @@ class ClaudeTalk:
                 name = self._names.get(ident, "")
                 source = _OUTSIDE.get(name) or (name if name.startswith("mcp__") else "")
                 error = bool(block.get("is_error"))
-                made += self._s.mirror.resulted(ident, _text(block.get("content")), error=error, source=source)
+                made += self._s.mirror.end_tool(ident, _text(block.get("content")), error=error, source=source)
         return made
 
     def _finished(self, message: dict[str, Any]) -> list[Event]:
         for used in _split(usage(message), self._last):
-            self._s.mirror.spent(used)
+            self._s.mirror.add_usage(used)
         if message.get("subtype") == "success" and not message.get("is_error"):
             self.over = Over()
             return []
@@ -188,7 +188,7 @@ class ClaudeTalk:
         else:
             name, given = str(request.get("tool_name")), part(request, "input")
             call, why = str(request.get("tool_use_id") or ident), str(request.get("decision_reason") or "")
-            refused = await self._s.bridge.refused(call, _OURS.get(name, name), given, why)
+            refused = await self._s.bridge.find_refusal(call, _OURS.get(name, name), given, why)
             told = {"behavior": "deny", "message": refused} if refused else {"behavior": "allow", "updatedInput": given}
             body = {"subtype": "success", "request_id": ident, "response": told}
         self._talking.send({"type": "control_response", "response": body})

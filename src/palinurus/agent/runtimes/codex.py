@@ -158,28 +158,28 @@ class CodexTalk:
         if item.get("type") == "contextCompaction":
             return [CompactionStart("codex")]
         sort = items.TOOLS.get(str(item.get("type")))
-        return self._s.mirror.called(str(item.get("id")), sort.name(item), sort.args(item)) if sort else []
+        return self._s.mirror.start_tool(str(item.get("id")), sort.name(item), sort.args(item)) if sort else []
 
     def _completed(self, params: dict[str, Any]) -> list[Event]:
         item, mirror = items.part(params, "item"), self._s.mirror
         ident, kind = str(item.get("id")), item.get("type")
         if kind == "agentMessage":
-            return mirror.said(str(item.get("text") or ""))
+            return mirror.complete_text(str(item.get("text") or ""))
         if kind == "reasoning":
-            mirror.thought(items.thought(item))
+            mirror.complete_thought(items.thought(item))
             return []
         if kind == "contextCompaction":
             return [CompactionEnd(completed=True)]
         sort = items.TOOLS.get(str(kind))
         if sort is None:
             return []
-        begun = [] if ident in self._items else mirror.called(ident, sort.name(item), sort.args(item))
+        begun = [] if ident in self._items else mirror.start_tool(ident, sort.name(item), sort.args(item))
         self._items.pop(ident, None)
-        ended = mirror.resulted(ident, sort.text(item), error=items.failed(item), source=sort.source(item))
+        ended = mirror.end_tool(ident, sort.text(item), error=items.failed(item), source=sort.source(item))
         return [*begun, *ended]
 
     def _used(self, params: dict[str, Any]) -> list[Event]:
-        self._s.mirror.spent(items.usage(items.part(items.part(params, "tokenUsage"), "last")))
+        self._s.mirror.add_usage(items.usage(items.part(items.part(params, "tokenUsage"), "last")))
         return []
 
     def _finished(self, params: dict[str, Any]) -> list[Event]:
@@ -209,11 +209,13 @@ class CodexTalk:
             asked = {key: str(value) for key, value in named.items() if value}
             if network := params.get("networkApprovalContext"):
                 asked["network"] = str(network)
-            return {"decision": _decision(await self._s.bridge.refused(ident, "exec", asked, why))}
+            return {"decision": _decision(await self._s.bridge.find_refusal(ident, "exec", asked, why))}
         if method == "item/fileChange/requestApproval":
             args = items.TOOLS["fileChange"].args(item)
             root = {"root": str(params["grantRoot"])} if params.get("grantRoot") else {}
-            return {"decision": _decision(await self._s.bridge.refused(ident, "apply_patch", {**args, **root}, why))}
+            return {
+                "decision": _decision(await self._s.bridge.find_refusal(ident, "apply_patch", {**args, **root}, why))
+            }
         return _DECLINED.get(method)
 
 

@@ -163,7 +163,7 @@ class _Drive:
             if self._ports.abort.reason is not None or talk.over is None or talk.over.failure is not None:
                 return
             for message, item in self._ports.steering.take():
-                for event in self.mirror.steered(message, item):
+                for event in self.mirror.add_steered(message, item):
                     yield event
                 self._late.append(message)
             if not self._late:
@@ -191,7 +191,7 @@ class _Drive:
                 yield item
             if talk.over is None and self._ports.abort.reason is None:
                 for message, ident in self._ports.steering.take():
-                    for event in self.mirror.steered(message, ident):
+                    for event in self.mirror.add_steered(message, ident):
                         yield event
                     await self.flush()
                     if not await talk.steer(message):
@@ -211,7 +211,7 @@ class _Drive:
 
     def ended(self) -> list[Event]:
         end, failure = self._verdict()
-        made = self.mirror.ended(end, failure)
+        made = self.mirror.finish(end, failure)
         said = [m for m in made[-1].messages if isinstance(m, Assistant)] if isinstance(made[-1], AgentEnd) else []
         hooked.heard(self._ports.hooks, self._plan, self.request, said[-1] if said else Assistant(()), failure)
         return made

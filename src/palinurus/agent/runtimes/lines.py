@@ -75,7 +75,7 @@ class Lines:
             except msgspec.MsgspecError:
                 continue
 
-    async def gone(self) -> str:
+    async def exit_reason(self) -> str:
         """Why it is not there any more, in words; call it after the last line."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), GRACE)

@@ -76,7 +76,7 @@ class Mirror:
             made.append(MessageEnd(message))
         return made
 
-    def steered(self, message: User, item: str) -> list[Event]:
+    def add_steered(self, message: User, item: str) -> list[Event]:
         """A person's message that the program is to see now."""
         self._add(message, absorb=(item,))
         return [MessageStart(message), MessageEnd(message)]
@@ -89,7 +89,7 @@ class Mirror:
         self._streamed += text
         return [*self._started(), *([MessageUpdate(BETWEEN)] if first else []), MessageUpdate(text)]
 
-    def said(self, text: str) -> list[Event]:
+    def complete_text(self, text: str) -> list[Event]:
         """A text is complete."""
         shown, rest = self._streamed, text
         if shown and text.startswith(shown):
@@ -106,12 +106,12 @@ class Mirror:
     def thinking(self, text: str) -> list[Event]:
         return [*self._started(), MessageUpdate(text, "thinking")] if text else []
 
-    def thought(self, text: str) -> None:
+    def complete_thought(self, text: str) -> None:
         """A thought is complete."""
         if text.strip():
             self._blocks.append(Thinking(text))
 
-    def called(self, ident: str, name: str, args: dict[str, Any]) -> list[Event]:
+    def start_tool(self, ident: str, name: str, args: dict[str, Any]) -> list[Event]:
         """The program has started a tool of its own. Told twice, it counts once."""
         if ident in self._going:
             return []
@@ -122,7 +122,7 @@ class Mirror:
         made = self._started()
         return [*made, self._message("toolUse", (call,)), ToolStart(ident, name, args, summary)]
 
-    def resulted(self, ident: str, text: str, *, error: bool, source: str = "") -> list[Event]:
+    def end_tool(self, ident: str, text: str, *, error: bool, source: str = "") -> list[Event]:
         """A tool of its own has ended."""
         going = self._going.pop(ident, None)
         if going is None:
@@ -142,22 +142,22 @@ class Mirror:
         self._add(result)
         return [ToolEnd(ident, name, result, error, took), MessageEnd(result)]
 
-    def spent(self, usage: Usage) -> None:
+    def add_usage(self, usage: Usage) -> None:
         """What one model call of the program used."""
         self._spent.append(usage)
         self._total = self._total + usage
 
     def cut(self) -> list[Event]:
         """A text ends as it was shown: the program does not say when, or has died."""
-        return self.said(self._streamed) if self._streamed else []
+        return self.complete_text(self._streamed) if self._streamed else []
 
-    def ended(self, end: End, failure: Failure | None, notices: tuple[str, ...] = ()) -> list[Event]:
+    def finish(self, end: End, failure: Failure | None, notices: tuple[str, ...] = ()) -> list[Event]:
         """The last events. Calls without a result get one that says so."""
         self.cut()
         made: list[Event] = []
         why = self._ports.abort.reason or (failure.kind if failure else "ended")
         for ident in tuple(self._going):
-            made += self.resulted(ident, STOPPED.format(reason=why), error=True)
+            made += self.end_tool(ident, STOPPED.format(reason=why), error=True)
         stop: StopReason = "stop" if end == "stop" else "aborted" if end in ("aborted", "timeout") else "error"
         if self._blocks:
             made.append(self._message(stop, ()))

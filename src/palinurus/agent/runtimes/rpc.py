@@ -63,7 +63,7 @@ class Peer:
     async def _read(self) -> None:
         while (message := await self._lines.read()) is not None:
             self._take(message)
-        gone = Gone(await self._lines.gone())
+        gone = Gone(await self._lines.exit_reason())
         for future in self._open.values():
             if not future.done():
                 future.set_exception(gone)

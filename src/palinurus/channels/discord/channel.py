@@ -95,7 +95,7 @@ class Discord(Basic):
 
     async def run(self, submit: Submit) -> None:
         self._stopped = False
-        self.became("starting")
+        self.set_status("starting")
         rest = self._opened()
         try:
             if await self._signed_in(rest):
@@ -109,7 +109,7 @@ class Discord(Basic):
                     await gateway.close(LEAVING)
         finally:
             if self.status().state != "signed_out":
-                self.became("stopped")
+                self.set_status("stopped")
             self._stopped = True
             self._rest = None
             await rest.close()
@@ -128,11 +128,11 @@ class Discord(Basic):
                 return True
             except HTTPException as exc:
                 if exc.status == 401:
-                    self.became("signed_out", SIGNED_OUT)
+                    self.set_status("signed_out", SIGNED_OUT)
                     return False
-                self.became("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.failed(exc).reason)
             except (Limited, aiohttp.ClientError, TimeoutError) as exc:
-                self.became("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.failed(exc).reason)
             await self._pause()
 
     async def _know(self, rest: Rest) -> str:
@@ -148,14 +148,14 @@ class Discord(Basic):
             try:
                 wait = await gateway.open(self._intents())
                 if wait > 0:
-                    self.became("reconnecting", f"Discord allows no new session for {wait:.0f} s")
+                    self.set_status("reconnecting", f"Discord allows no new session for {wait:.0f} s")
                     await self._kit.clock.sleep(wait)
                     continue
                 while True:
                     await gateway.poll()
-                    await reader.lanes.room()
+                    await reader.lanes.wait_for_room()
             except ReconnectWebSocket as exc:
-                self.became("reconnecting", "the connection was closed")
+                self.set_status("reconnecting", "the connection was closed")
                 if not exc.resume:  # Discord asks for a pause before a new session
                     await self._kit.clock.sleep(random.uniform(1, 5))
             except ConnectionClosed as exc:
@@ -163,24 +163,24 @@ class Discord(Basic):
                     return
             except HTTPException as exc:
                 if exc.status == 401:
-                    self.became("signed_out", SIGNED_OUT)
+                    self.set_status("signed_out", SIGNED_OUT)
                     return
-                self.became("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.failed(exc).reason)
             except (Limited, aiohttp.ClientError, TimeoutError, OSError) as exc:
-                self.became("reconnecting", outbound.failed(exc).reason)
+                self.set_status("reconnecting", outbound.failed(exc).reason)
             if self._tries >= PATIENCE:
-                gateway.lost()
+                gateway.forget_session()
             await gateway.close()
             await self._pause()
 
     def _goes_on(self, code: int) -> bool:
         if code == BAD_TOKEN:
-            self.became("signed_out", SIGNED_OUT)
+            self.set_status("signed_out", SIGNED_OUT)
             return False
         if code == NOT_ALLOWED:
             log.warning("discord: %s", NO_CONTENT)
             self._content = False
-        self.became("reconnecting", f"Discord closed the connection ({code})")
+        self.set_status("reconnecting", f"Discord closed the connection ({code})")
         return True
 
     def _intents(self) -> Intents:
@@ -189,11 +189,11 @@ class Discord(Basic):
     def _up(self) -> None:
         self._tries = 0
         self._backoff.reset()
-        self.became("ready", "" if self._content else NO_CONTENT, self._me.name)
+        self.set_status("ready", "" if self._content else NO_CONTENT, self._me.name)
 
     async def _pause(self) -> None:
         self._tries += 1
-        await self._kit.clock.sleep(self._backoff.wait())
+        await self._kit.clock.sleep(self._backoff.next_delay())
 
     # --- what we say
 

@@ -56,7 +56,7 @@ class Lanes:
             self._room.clear()
         task.add_done_callback(lambda done: self._done(chat, done))
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until there is not too much to do."""
         await self._room.wait()
 

@@ -183,7 +183,7 @@ class Reader:
                 break
             except (aiohttp.ClientError, TimeoutError) as exc:
                 log.warning("discord: file %s was not fetched: %s", one.name[:80], type(exc).__name__)
-            await self._kit.clock.sleep(backoff.wait())
+            await self._kit.clock.sleep(backoff.next_delay())
         return f"{one.name[:80]} could not be fetched"
 
     async def _place(self, chat: str) -> Place:
@@ -295,7 +295,7 @@ class Reader:
         """Ask until there is an answer; None when we may not know."""
         backoff = Backoff(longest=LONGEST)
         while True:
-            wait = backoff.wait()
+            wait = backoff.next_delay()
             try:
                 async with self._askers:
                     return await call()

@@ -188,13 +188,13 @@ class Gateway:
             await self._ws.poll_event()
         except ReconnectWebSocket as exc:
             if not exc.resume or self._ws.socket.close_code in OVER:
-                self.lost()
+                self.forget_session()
             raise
         else:
             if self._ws.session_id is not None:
                 self._kept = (self._ws.session_id, self._ws.sequence, self._ws.gateway)
 
-    def lost(self) -> None:
+    def forget_session(self) -> None:
         """The session cannot be taken up again."""
         self._kept = None
 

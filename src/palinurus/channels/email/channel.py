@@ -135,15 +135,15 @@ class Email(Basic):
                     await line.call(Imap.connect)
                     await self._reading(line, hands, backoff)
                 except SignedOut:
-                    self.became("signed_out", _SIGN_IN)
+                    self.set_status("signed_out", _SIGN_IN)
                     return
                 except BROKEN as exc:
-                    self.became("reconnecting", f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
+                    self.set_status("reconnecting", f"{self._imap.host}: {str(exc)[:200] or type(exc).__name__}")
                     log.info("email %s: %s; again soon", self._kit.account, exc)
                 finally:
                     self._line = None
                     line.close()
-                await self._kit.clock.sleep(backoff.wait())
+                await self._kit.clock.sleep(backoff.next_delay())
         finally:
             await hands.close()
             self._undone.clear()
@@ -152,10 +152,10 @@ class Email(Basic):
     async def _reading(self, line: Line, hands: Hands[Mail], backoff: Backoff) -> None:
         opened = await line.call(lambda imap: imap.select(self._folder))
         await self._begin(line, opened, hands)
-        self.became("ready", "" if self._me.server else _HINT, me=self._address)
+        self.set_status("ready", "" if self._me.server else _HINT, me=self._address)
         backoff.reset()
         while True:
-            for number in await line.call(partial(Imap.newer, first=self._next)):
+            for number in await line.call(partial(Imap.search_newer, first=self._next)):
                 await self._fetched(line, number, hands)
             if opened.idle:
                 await line.idle(IDLE)
@@ -172,7 +172,7 @@ class Email(Basic):
             self._place, self._next = place, place.next
             return
         # Numbers of another time mean nothing: what nobody has seen since then is looked at again.
-        missed = await line.call(lambda imap: imap.unseen(place.at)) if place.validity else []
+        missed = await line.call(lambda imap: imap.search_unseen(place.at)) if place.validity else []
         self._undone.clear()
         self._place, self._next = Place(opened.validity, 0), opened.next
         for number in missed:
@@ -230,7 +230,7 @@ class Email(Basic):
         """It is on our disk (or nobody wants it): mark it, and go on from there."""
         if self._line is not None:
             try:
-                await self._line.call(lambda imap: imap.seen(number))
+                await self._line.call(lambda imap: imap.mark_seen(number))
             except BROKEN:  # it stays unread; nothing else comes of that
                 log.info("email %s: mail %d could not be marked as read", self._kit.account, number)
         self._undone.discard(number)
@@ -301,7 +301,9 @@ class Email(Basic):
         imap = Imap(self._imap)
         try:
             imap.connect()
-            folders = dict.fromkeys(one for one in (imap.sent(self._kit.text("sentFolder")), self._folder) if one)
+            folders = dict.fromkeys(
+                one for one in (imap.find_sent_folder(self._kit.text("sentFolder")), self._folder) if one
+            )
             return any(imap.has(folder, ident) for folder in folders)
         except (SignedOut, *BROKEN) as exc:
             log.warning("email %s: cannot look for a sent mail: %s", self._kit.account, exc)
@@ -314,7 +316,7 @@ class Email(Basic):
         imap = Imap(self._imap)
         try:
             imap.connect()
-            folder = imap.sent(self._kit.text("sentFolder"))
+            folder = imap.find_sent_folder(self._kit.text("sentFolder"))
             if folder and not imap.has(folder, ident):
                 imap.append(folder, data)
         except (SignedOut, *BROKEN) as exc:

@@ -145,12 +145,12 @@ class Imap:
         words = b" ".join(one for one in capable if isinstance(one, bytes)).upper().split()
         return Opened(validity, following, b"IDLE" in words)
 
-    def newer(self, first: int) -> list[int]:
+    def search_newer(self, first: int) -> list[int]:
         """Numbers of mails from `first` on, oldest first. Asks the server to look."""
         _good(self._open.noop(), "")
         return [one for one in self._search(f"UID {first}:*") if one >= first]
 
-    def unseen(self, since: int) -> list[int]:
+    def search_unseen(self, since: int) -> list[int]:
         """Numbers of mails that nobody has seen and that came since a day (ms since 1970)."""
         return self._search(f"UNSEEN SINCE {_day(since)}")
 
@@ -163,7 +163,7 @@ class Imap:
                 return bytes(one[1]), int(size[1]) if size else len(one[1])
         return b"", 0
 
-    def seen(self, number: int) -> None:
+    def mark_seen(self, number: int) -> None:
         self._open.uid("STORE", str(number), "+FLAGS.SILENT", r"(\Seen)")
 
     def has(self, folder: str, ident: str) -> bool:
@@ -172,7 +172,7 @@ class Imap:
             return False
         return bool(self._search(f"HEADER Message-ID {_quoted(ident)}"))
 
-    def sent(self, named: str) -> str:
+    def find_sent_folder(self, named: str) -> str:
         """The folder of sent mails: the one that is named, else the one the server marks as such; "" for none."""
         if named:
             return named

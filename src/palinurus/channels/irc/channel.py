@@ -121,10 +121,10 @@ class Irc(Basic):
                 try:
                     await self._serve(backoff, hands)
                 except Broken as exc:
-                    self.became("reconnecting", str(exc))
-                    wait = backoff.wait()
+                    self.set_status("reconnecting", str(exc))
+                    wait = backoff.next_delay()
                 except Refusal as exc:
-                    self.became("signed_out" if exc.login else "failed", str(exc))
+                    self.set_status("signed_out" if exc.login else "failed", str(exc))
                     wait = RETRY
                 await self._kit.clock.sleep(wait)
         finally:
@@ -137,11 +137,11 @@ class Irc(Basic):
         keeper: asyncio.Task[None] | None = None
         lines = wire.lines()
         try:
-            wire.now(*session.opening())
+            wire.send_now(*session.opening())
             async for got in lines:
                 if got.command == "ERROR":
                     raise Broken(f"the server hangs up: {got.params[-1][:200] if got.params else ''}")
-                wire.now(*session.feed(got))
+                wire.send_now(*session.feed(got))
                 if session.ready and keeper is None:
                     backoff.reset()
                     self._wire = wire
@@ -154,7 +154,7 @@ class Irc(Basic):
         finally:
             self._wire = None
             await lines.aclose()
-            wire.now(line("QUIT", "see you"))
+            wire.send_now(line("QUIT", "see you"))
             wire.close()
             if keeper is not None:
                 keeper.cancel()
@@ -165,7 +165,7 @@ class Irc(Basic):
         out = [f"{room}: {why[:80]}" for room, why in session.refused.items()]
         detail = f"not in {'; '.join(out)}" if out else ""
         if self._status.state != "ready" or self._status.detail != detail or self._status.me != session.nick:
-            self.became("ready", detail, session.nick)
+            self.set_status("ready", detail, session.nick)
 
     async def _keep(self, wire: Wire, session: Session) -> None:
         """Rooms we were put out of, and our own nick: asked for again and again."""
@@ -173,9 +173,9 @@ class Irc(Basic):
             while True:
                 await self._kit.clock.sleep(KEEP)
                 for room in session.missing():
-                    await wire.paced(line("JOIN", room))
+                    await wire.send_paced(line("JOIN", room))
                 if session.fold(session.nick) != session.fold(self._plan.nick):
-                    await wire.paced(line("NICK", self._plan.nick))
+                    await wire.send_paced(line("NICK", self._plan.nick))
         except Broken:
             pass  # the reader says so
 
@@ -185,7 +185,7 @@ class Irc(Basic):
         if self._waiting is not None:
             self._fate(got, self._waiting, session)
         if got.command == "CHATHISTORY" and got.get(0) == "TARGETS" and not got.get(1).startswith(CHANNELS):
-            wire.now(self._history("AFTER", got.get(1)))
+            wire.send_now(self._history("AFTER", got.get(1)))
         return heard(got, session.here, f"{self._began}-{next(self._count)}", self._kit.clock.now())
 
     async def _take(self, found: Inbound, at: str, submit: Submit) -> None:
@@ -216,8 +216,8 @@ class Irc(Basic):
         if not self._seen or not session.caps & {"chathistory", "draft/chathistory"}:
             return
         for room in session.joined:
-            wire.now(self._history("AFTER", room))
-        wire.now(f"CHATHISTORY TARGETS timestamp={self._seen} timestamp=2999-01-01T00:00:00.000Z 50\r\n".encode())
+            wire.send_now(self._history("AFTER", room))
+        wire.send_now(f"CHATHISTORY TARGETS timestamp={self._seen} timestamp=2999-01-01T00:00:00.000Z 50\r\n".encode())
 
     def _history(self, how: str, target: str) -> bytes:
         clean = re.sub(r"[\s:]", "", target)
@@ -254,9 +254,9 @@ class Irc(Basic):
         begun = False
         try:
             for row in rows:
-                await wire.paced(line("PRIVMSG", to, row))
+                await wire.send_paced(line("PRIVMSG", to, row))
                 begun = True
-            wire.now(line("PING", waits.token))
+            wire.send_now(line("PING", waits.token))
             async with asyncio.timeout(ANSWER):
                 await waits.done
         except (Broken, TimeoutError) as exc:

@@ -51,7 +51,7 @@ class Wire:
                 if asked:
                     raise Broken(f"the server has said nothing for {2 * silence:g} seconds") from None
                 asked = True
-                self.now(line("PING", "alive"))
+                self.send_now(line("PING", "alive"))
                 continue
             except (OSError, ValueError) as exc:
                 raise Broken(f"the connection broke: {type(exc).__name__}") from None
@@ -61,12 +61,12 @@ class Wire:
             if (got := parse(data)) is not None:
                 yield got
 
-    def now(self, *lines: bytes) -> None:
+    def send_now(self, *lines: bytes) -> None:
         """Send at once: answers that the server waits for."""
         if not self._writer.is_closing():
             self._writer.write(b"".join(lines))
 
-    async def paced(self, data: bytes) -> None:
+    async def send_paced(self, data: bytes) -> None:
         """Send when it is our turn: a few lines at once, then one every `pace` seconds. Raises Broken."""
         async with self._turn:
             now = self._clock.monotonic()

@@ -106,13 +106,13 @@ class Matrix(Basic):
                 self._calls.use(http)
                 while True:
                     trouble = await self._streamed(submit, going)
-                    if trouble.trouble == "signed_out" and not await self._login.refused(self._calls):
-                        self.became("signed_out", _SIGN_IN)
+                    if trouble.trouble == "signed_out" and not await self._login.drop_token(self._calls):
+                        self.set_status("signed_out", _SIGN_IN)
                         log.error("matrix, account %s: %s", self._kit.account, _SIGN_IN)
                         return
-                    self.became("reconnecting", trouble.reason)
+                    self.set_status("reconnecting", trouble.reason)
                     log.warning("matrix, account %s: %s; again soon", self._kit.account, trouble.reason)
-                    await self._kit.clock.sleep(trouble.retry_after or self._backoff.wait())
+                    await self._kit.clock.sleep(trouble.retry_after or self._backoff.next_delay())
         finally:
             for task in going:
                 task.cancel()
@@ -138,14 +138,14 @@ class Matrix(Basic):
             if not following:
                 return NotSent("the homeserver answered without a place in its stream")
             self._backoff.reset()
-            self.became("ready", _SECRET if self._unread else "", self._rooms.me)
+            self.set_status("ready", _SECRET if self._unread else "", self._rooms.me)
             await self._batch(told, since, following, submit, going)
             self._since = following
             if self._kept is not None and self._kept.done():
                 self._kept.result()  # raises what kept a batch from the disk: all begins anew from the last that is
 
     async def _introduced(self) -> NotSent | None:
-        trouble = await self._login.ready(self._calls)
+        trouble = await self._login.ensure_token(self._calls)
         if trouble is not None or self._rooms.me:
             return trouble
         told = await self._calls.call("GET", path("account", "whoami"))
@@ -162,7 +162,7 @@ class Matrix(Basic):
         moves on when all of it, and all before it, is on disk."""
         for event in _events(told, "account_data"):
             if event.get("type") == "m.direct":
-                self._rooms.directs(words.content(event))
+                self._rooms.set_direct_rooms(words.content(event))
         rooms = told.get("rooms") or {}
         tasks = [self._started(self._invited(r, held), going) for r, held in (rooms.get("invite") or {}).items()]
         if since:  # at the very first start, what was said before is not for us
@@ -198,13 +198,13 @@ class Matrix(Basic):
         if not who or not self._welcome(who, direct=bool(words.content(mine[-1]).get("is_direct"))):
             log.warning("matrix: %s asks us into %s; not joined (allowFrom, groupAllowFrom, autoJoin)", who, room)
             return
-        self._rooms.changed(room)
+        self._rooms.forget_room(room)
         backoff = Backoff()
         while isinstance(done := await self._calls.call("POST", path("rooms", room, "join"), {}), NotSent):
             log.warning("matrix: cannot join %s: %s", room, done.reason)
             if done.trouble not in ("down", "cut", "limited"):
                 return
-            await self._kit.clock.sleep(done.retry_after or backoff.wait())
+            await self._kit.clock.sleep(done.retry_after or backoff.next_delay())
 
     def _welcome(self, who: str, *, direct: bool) -> bool:
         settings, rule = self._kit.settings, self._kit.text("autoJoin", "allowlist")
@@ -223,7 +223,7 @@ class Matrix(Basic):
             if timeline.get("limited") and timeline.get("prev_batch") and not new:
                 events = [*await self._missed(room, str(timeline["prev_batch"]), since), *events]
             if any(e.get("type") in ("m.room.member", "m.room.name") for e in (*_events(held, "state"), *events)):
-                self._rooms.changed(room)
+                self._rooms.forget_room(room)
             for event in events:
                 try:
                     heard = await self._heard(room, event)
@@ -260,7 +260,9 @@ class Matrix(Basic):
         if not words.said(event, self._rooms.me):
             return None
         heard = words.message(event, room, await self._around(room, event))
-        return await brought(self._kit, heard.inbound, heard.files, self._rooms.file) if heard is not None else None
+        return (
+            await brought(self._kit, heard.inbound, heard.files, self._rooms.fetch_file) if heard is not None else None
+        )
 
     async def _around(self, room: str, event: Mapping[str, Any]) -> words.Around:
         known, me = await self._rooms.get(room), self._rooms.me
@@ -277,7 +279,7 @@ class Matrix(Basic):
         if room not in self._unread:
             self._unread.add(room)
             log.warning("matrix: %s is encrypted and cannot be read here", room)
-            self.became("ready", _SECRET)
+            self.set_status("ready", _SECRET)
 
     # --- what we say
 

@@ -29,13 +29,13 @@ class Login:
         else:
             self.token = kit.secret("accessToken")
 
-    async def ready(self, calls: Calls) -> NotSent | None:
+    async def ensure_token(self, calls: Calls) -> NotSent | None:
         """Have `calls` use a token. With a password one is asked for the first time, and after `refused`."""
-        if self.password is None or calls.signed:
+        if self.password is None or calls.has_token:
             return None
         kept = await self._kept()
         if kept.get("token"):
-            calls.sign(Secret(str(kept["token"])))
+            calls.set_token(Secret(str(kept["token"])))
             return None
         wanted: dict[str, Any] = {
             "type": "m.login.password",
@@ -51,14 +51,14 @@ class Login:
             return NotSent(told.reason, "signed_out") if told.trouble == "gone" else told
         token = str(told.get("access_token") or "")
         await self._keep({"token": token, "device": told.get("device_id")})
-        calls.sign(Secret(token))
+        calls.set_token(Secret(token))
         return None
 
-    async def refused(self, calls: Calls) -> bool:
+    async def drop_token(self, calls: Calls) -> bool:
         """The token is not taken any more: can another one be had? The next `ready` tries."""
-        if self.password is None or not calls.signed:
+        if self.password is None or not calls.has_token:
             return False
-        calls.sign(None)
+        calls.set_token(None)
         await self._keep({"device": (await self._kept()).get("device")})
         return True
 

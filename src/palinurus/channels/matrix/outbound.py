@@ -43,11 +43,11 @@ class Calls:
         self._http: aiohttp.ClientSession | None = None
 
     @property
-    def signed(self) -> bool:
+    def has_token(self) -> bool:
         """Is there a token to sign with?"""
         return self._token is not None
 
-    def sign(self, token: Secret | None) -> None:
+    def set_token(self, token: Secret | None) -> None:
         self._token = token
 
     def use(self, http: aiohttp.ClientSession) -> None:

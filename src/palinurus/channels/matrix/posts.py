@@ -35,7 +35,7 @@ class Posts:
     async def send(self, reply: Reply) -> Sent | NotSent:
         """The text, then its files, each an event with its own transaction id. Uploads come first: when one fails,
         nothing was said yet."""
-        room = await self._rooms.place(reply.target.to)
+        room = await self._rooms.resolve_room(reply.target.to)
         if isinstance(room, NotSent):
             return room
         pieces: list[tuple[str, dict[str, Any]]] = []
@@ -85,7 +85,7 @@ class Posts:
 
     async def find(self, reply: Reply) -> Sent | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
-        room = await self._rooms.place(reply.target.to)
+        room = await self._rooms.resolve_room(reply.target.to)
         if isinstance(room, NotSent):
             return None
         wanted = [_piece(reply, number) for number in range(len(reply.media))]
@@ -117,7 +117,7 @@ class Posts:
     # --- acts
 
     async def act(self, target: Target, act: Act) -> Sent | NotSent:
-        room = await self._rooms.place(target.to)
+        room = await self._rooms.resolve_room(target.to)
         if isinstance(room, NotSent):
             return room
         match act:

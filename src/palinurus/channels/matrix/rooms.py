@@ -63,10 +63,10 @@ class Rooms:
         while isinstance(told := await self._calls.call("GET", address), NotSent):
             if told.trouble not in PASSING:
                 return None
-            await self._kit.clock.sleep(told.retry_after or backoff.wait())
+            await self._kit.clock.sleep(told.retry_after or backoff.next_delay())
         return told
 
-    def changed(self, room: str) -> None:
+    def forget_room(self, room: str) -> None:
         self._rooms.pop(room, None)
 
     def kind(self, room: str, known: Room | None) -> ChatKind:
@@ -80,13 +80,13 @@ class Rooms:
     async def read_direct(self) -> None:
         told = await self._calls.call("GET", path("user", self.me, "account_data", "m.direct"))
         if not isinstance(told, NotSent):
-            self.directs(told)
+            self.set_direct_rooms(told)
 
-    def directs(self, told: Mapping[str, Any]) -> None:
+    def set_direct_rooms(self, told: Mapping[str, Any]) -> None:
         """The account's m.direct."""
         self.direct = {who: [str(r) for r in rooms] for who, rooms in told.items() if isinstance(rooms, list)}
 
-    async def place(self, to: str) -> str | NotSent:
+    async def resolve_room(self, to: str) -> str | NotSent:
         """The id of a room: of one with a person (@…; made if there is none), of one with an alias (#…)."""
         if to.startswith("#"):
             told = await self._calls.call("GET", path("directory", "room", to))
@@ -106,7 +106,7 @@ class Rooms:
         """One event; {} if it cannot be had."""
         return await self._asked(path("rooms", room, "event", ident)) or {}
 
-    async def file(self, file: Found) -> Attachment | str:
+    async def fetch_file(self, file: Found) -> Attachment | str:
         """The file of a message on our disk, or why not."""
         address = urlsplit(file.address)
         if address.scheme != "mxc":

@@ -100,12 +100,12 @@ class Signal(Basic):
             return RECHECK
         except Broken as exc:
             if self._status.state != "signed_out":
-                self.became("reconnecting", str(exc))
-            return backoff.wait()
+                self.set_status("reconnecting", str(exc))
+            return backoff.next_delay()
         finally:
             if asked is not None:
                 asked.cancel()
-        return backoff.wait()
+        return backoff.next_delay()
 
     async def _introduce(self) -> None:
         """While connected: does the daemon have our account? Asked again from time to time while we are signed out."""
@@ -126,7 +126,7 @@ class Signal(Basic):
         except Broken:
             return  # the stream ends too, and with it this try
         if await self._own_uuid():
-            self.became("ready", me=self._me.number)
+            self.set_status("ready", me=self._me.number)
 
     async def _own_uuid(self) -> bool:
         """Mentions of us are known by it. Asked for once, then remembered. False if we turn out to be signed out."""
@@ -148,7 +148,7 @@ class Signal(Basic):
 
     def _signed_out(self) -> None:
         number = self._me.number or "NUMBER"
-        self.became(
+        self.set_status(
             "signed_out",
             f"signal-cli has no account {number}: run `signal-cli -a {number} register`, or link it to a phone with "
             "`signal-cli link -n palinurus`, then restart the daemon",

@@ -19,7 +19,7 @@ class Me(NamedTuple):
     number: str
     uuid: str = ""
 
-    def named(self, number: Any, uuid: Any) -> bool:
+    def matches(self, number: Any, uuid: Any) -> bool:
         """Is that us?"""
         return bool((self.uuid and uuid == self.uuid) or (self.number and number == self.number))
 
@@ -49,7 +49,7 @@ def heard(params: dict[str, Any], me: Me, account: str) -> Heard | None:
     uuid, number = _text(envelope.get("sourceUuid")), _text(envelope.get("sourceNumber"))
     ours = params.get("account")
     other = bool(me.number and ours and ours != me.number)
-    if not data or other or not (uuid or number) or me.named(number, uuid) or _aside(data):
+    if not data or other or not (uuid or number) or me.matches(number, uuid) or _aside(data):
         return None
     stamp = data.get("timestamp") or envelope.get("timestamp")
     if not isinstance(stamp, int):
@@ -89,7 +89,7 @@ def _mentions(text: str, mentions: list[dict[str, Any]], me: Me) -> tuple[str, b
     spans = [(m, m.get("start"), m.get("length")) for m in mentions]
     good = [(s, n, m) for m, s, n in spans if isinstance(s, int) and isinstance(n, int) and 0 <= 2 * s < len(units)]
     for start, length, mention in sorted(good, key=lambda one: -one[0]):
-        mine = me.named(mention.get("number"), mention.get("uuid"))
+        mine = me.matches(mention.get("number"), mention.get("uuid"))
         ours = ours or mine
         name = _text(mention.get("name")) or _text(mention.get("number")) or _text(mention.get("uuid"))
         put = "" if mine else f"@{name[:80]}"
@@ -101,7 +101,7 @@ def _quote(quote: dict[str, Any], me: Me) -> tuple[Quote | None, bool]:
     if not isinstance(quote.get("id"), int):
         return None, False
     author = _text(quote.get("authorUuid")) or _text(quote.get("authorNumber"))
-    mine = me.named(quote.get("authorNumber"), quote.get("authorUuid"))
+    mine = me.matches(quote.get("authorNumber"), quote.get("authorUuid"))
     ident = str(quote["id"]) if mine else f"{author}:{quote['id']}"
     return Quote(ident, "" if mine else author, _text(quote.get("text"))), mine
 

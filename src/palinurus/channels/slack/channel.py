@@ -93,12 +93,12 @@ class Slack(Basic):
             while True:
                 trouble = await self._connected(http, submit)
                 if trouble.trouble == "signed_out":
-                    self.became("signed_out", _SIGN_IN)
+                    self.set_status("signed_out", _SIGN_IN)
                     log.error("slack, account %s: %s", self._kit.account, _SIGN_IN)
                     return
-                self.became("reconnecting", trouble.reason)
+                self.set_status("reconnecting", trouble.reason)
                 log.info("slack, account %s: %s", self._kit.account, trouble.reason)
-                await self._kit.clock.sleep(trouble.retry_after or self._backoff.wait())
+                await self._kit.clock.sleep(trouble.retry_after or self._backoff.next_delay())
 
     async def _connected(self, http: aiohttp.ClientSession, submit: Submit) -> NotSent:
         """One connection, to its end, and why it ended."""
@@ -106,7 +106,7 @@ class Slack(Basic):
         if trouble is not None:
             return trouble
         if self._http_mode:
-            self.became("ready", "Slack calls us", self._posts.me.name)
+            self.set_status("ready", "Slack calls us", self._posts.me.name)
             await self._catch_up(submit)
             await asyncio.get_running_loop().create_future()
         opened = await self._calls.call("apps.connections.open", token=self._app)
@@ -138,7 +138,7 @@ class Slack(Basic):
                     continue
                 told = _object(frame.data)
                 if told.get("type") == "hello":
-                    self.became("ready", me=self._posts.me.name)
+                    self.set_status("ready", me=self._posts.me.name)
                     if self._left is None or self._kit.clock.monotonic() - self._left > AWAY:
                         self._begun(self._catch_up(submit), going)
                 elif told.get("type") == "disconnect":
@@ -166,7 +166,7 @@ class Slack(Basic):
         try:
             for channel in await self._gap.chats():
                 async with self._order.turn(channel):
-                    async for event in self._gap.missed(channel):
+                    async for event in self._gap.read_missed(channel):
                         await self._taken(await self._heard({"type": "event_callback", "event": event}), submit)
         except Exception:  # task boundary: what Slack tells from now on is heard all the same
             log.exception("slack, account %s: what was said meanwhile could not be read", self._kit.account)
@@ -178,7 +178,7 @@ class Slack(Basic):
         await handed(submit, heard, self._kit.clock)
         channel, _, ts = heard.event.partition(":")
         if channel == heard.target.to:  # a message; not a button or a command
-            await self._gap.taken(channel, ts)
+            await self._gap.mark_taken(channel, ts)
 
     async def _envelope(self, socket: aiohttp.ClientWebSocketResponse, told: dict[str, Any], submit: Submit) -> None:
         """Acknowledged when the message is on disk, or never can be. What is not acknowledged Slack tells again."""
@@ -207,7 +207,7 @@ class Slack(Basic):
         if kind == "event_callback":
             return await self._message(payload.get("event") or {})
         if kind == "block_actions":
-            text = await self._posts.behind(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
+            text = await self._posts.decode_button(str(((payload.get("actions") or [{}])[0]).get("value") or ""))
             return words.press(payload, await self._around(payload), text)
         if payload.get("command"):
             return words.command(payload, await self._around(payload), self._commands, self._kit.clock.now())
@@ -221,7 +221,7 @@ class Slack(Basic):
             return None
         heard = words.message(event, await self._around(event))
         assert heard is not None
-        return await brought(self._kit, heard.inbound, heard.files, self._lookup.file)
+        return await brought(self._kit, heard.inbound, heard.files, self._lookup.fetch_file)
 
     async def _around(self, told: Mapping[str, Any]) -> words.Around:
         channel, hint = _chat(told), str(told.get("channel_type") or "")
@@ -229,7 +229,7 @@ class Slack(Basic):
         user = told.get("user") if isinstance(told.get("user"), str) else ""
         name = await self._lookup.name(str(user)) if user else str(told.get("username") or "")
         thread = str(told.get("thread_ts") or "")
-        joined = bool(thread) and await self._posts.spoke(channel, thread)
+        joined = bool(thread) and await self._posts.has_spoken(channel, thread)
         return words.Around(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
 
     async def hook(self, request: Hook, submit: Submit) -> Answer:

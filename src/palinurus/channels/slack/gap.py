@@ -25,7 +25,7 @@ class Gap:
         self._calls = calls
         self._seen = Record(kit.memo, "seen", MOST)
 
-    async def taken(self, channel: str, ts: str) -> None:
+    async def mark_taken(self, channel: str, ts: str) -> None:
         """A message is on disk."""
         if ts > (await self._seen.rows()).get(channel, ""):
             await self._seen.put(channel, ts)
@@ -34,7 +34,7 @@ class Gap:
         """Those that we would read back."""
         return list(await self._seen.rows())
 
-    async def missed(self, channel: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def read_missed(self, channel: str) -> AsyncIterator[Mapping[str, Any]]:
         """The messages of a chat since then, oldest first, as their events would be."""
         floor = f"{self._kit.clock.now() // 1000 - DAY}.000000"
         oldest = max((await self._seen.rows()).get(channel, floor), floor)

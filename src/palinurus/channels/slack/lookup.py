@@ -62,7 +62,7 @@ class Lookup:
             _remember(self._chats, channel, (kind, str(known.get("name") or "")))
         return self._chats[channel]
 
-    async def file(self, file: Found) -> Attachment | str:
+    async def fetch_file(self, file: Found) -> Attachment | str:
         """A file on our disk, or why not."""
         name = file.name[:80]
         if not self._ours(file.address) or self._http is None:

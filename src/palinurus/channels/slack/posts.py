@@ -60,11 +60,11 @@ class Posts:
             self._doubt(reply)
         else:
             self._unsure.pop(reply.client_id, None)
-        if isinstance(answer, Sent) and not await self.spoke(chat, reply.target.thread):
+        if isinstance(answer, Sent) and not await self.has_spoken(chat, reply.target.thread):
             await self._threads.put(f"{chat}:{reply.target.thread}", 1)
         return answer
 
-    async def spoke(self, chat: str, thread: str) -> bool:
+    async def has_spoken(self, chat: str, thread: str) -> bool:
         """Have we spoken in this thread? Outside of threads there is nothing to remember."""
         return not thread or f"{chat}:{thread}" in await self._threads.rows()
 
@@ -151,7 +151,7 @@ class Posts:
             keys.append(key)
         return keys
 
-    async def behind(self, value: str) -> str:
+    async def decode_button(self, value: str) -> str:
         """The text of a pressed button; "" if nobody knows it any more."""
         if not value.startswith(KEY):
             return value

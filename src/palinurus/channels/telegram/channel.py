@@ -169,9 +169,9 @@ class Telegram(Basic):
             except errors.TelegramError as exc:
                 trouble = unsent(exc)
             if trouble.trouble == "signed_out":
-                self.became("signed_out", "Telegram refuses the token; get one from @BotFather and set botToken")
+                self.set_status("signed_out", "Telegram refuses the token; get one from @BotFather and set botToken")
                 return None
-            self.became("reconnecting", f"{trouble.reason}; trying again")
+            self.set_status("reconnecting", f"{trouble.reason}; trying again")
             await self._kit.clock.sleep(trouble.retry_after or wait * random.uniform(0.5, 1.0))
             wait = min(wait * 2, LONGEST)
 
@@ -187,7 +187,7 @@ class Telegram(Basic):
             not group.require_mention for group in self._kit.settings.groups.values()
         )
         self._hint = "privacy mode hides what does not mention the bot; /setprivacy at @BotFather" if deaf else ""
-        self.became("starting", me=f"@{user.username}")
+        self.set_status("starting", me=f"@{user.username}")
         return True
 
     async def _menu(self) -> None:
@@ -221,7 +221,7 @@ class Telegram(Basic):
             if info is None:
                 return
             late = info.pending_update_count > 0 and info.last_error_message
-            self.became("ready", f"Telegram cannot reach {self._url}: {late}" if late else self._hint)
+            self.set_status("ready", f"Telegram cannot reach {self._url}: {late}" if late else self._hint)
             await self._kit.clock.sleep(WATCH)
 
     async def _polling(self, submit: Submit) -> None:
@@ -245,7 +245,7 @@ class Telegram(Basic):
             wait = 0  # the first answer comes at once and says that all is well
         asked = {"offset": offset, "timeout": wait, "limit": BATCH, "allowed_updates": json.dumps(WANTED)}
         found = await self._request.post(f"{self._bot.base_url}/getUpdates?{urlencode(asked)}", read_timeout=wait + 10)
-        self.became("ready", self._hint)
+        self.set_status("ready", self._hint)
         return cast("list[dict[str, Any]]", found)
 
     # receiving

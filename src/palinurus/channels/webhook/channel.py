@@ -59,7 +59,7 @@ class Webhook(Basic):
 
     async def run(self, submit: Submit) -> None:
         """Nothing to connect to: requests come to `hook`."""
-        self.became("ready", "" if self._poster else "takes messages in; set channels.webhook.url to answer")
+        self.set_status("ready", "" if self._poster else "takes messages in; set channels.webhook.url to answer")
         await asyncio.get_running_loop().create_future()
 
     async def hook(self, request: Hook, submit: Submit) -> Answer:

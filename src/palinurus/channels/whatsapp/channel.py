@@ -53,15 +53,15 @@ class WhatsApp(Basic):
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         hands = self._hands = self._hands or Hands(partial(self._take, submit), self._full)
         broke = False
-        self.became("starting")
+        self.set_status("starting")
         try:
             await self._client.start(partial(self._hear, hands, ended))
             why = await ended
-            self.became("signed_out", why)
+            self.set_status("signed_out", why)
             log.error("whatsapp %s: %s", self._kit.account, why)
         except Refused as exc:
             broke = True  # begun again in a moment; what is in hand was told only once and goes on
-            self.became("reconnecting", str(exc)[:200])
+            self.set_status("reconnecting", str(exc)[:200])
             raise
         finally:
             if not broke:
@@ -73,9 +73,9 @@ class WhatsApp(Basic):
         match told:
             case Ready(me, name):
                 self._me = frozenset(me)
-                self.became("ready", me=name or next(iter(me), ""))
+                self.set_status("ready", me=name or next(iter(me), ""))
             case Away(reason):
-                self.became("reconnecting", reason)
+                self.set_status("reconnecting", reason)
             case Out(reason) if not ended.done():
                 ended.set_result(f"{reason}; {SIGN_IN}" if reason else SIGN_IN)
             case Code() if not ended.done():

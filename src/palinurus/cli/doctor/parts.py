@@ -190,7 +190,7 @@ def _kept(case: Case, kind: str, shape: type[T]) -> dict[str, T]:
     """Small records of one kind, by key. One that cannot be read says so in the gateway's log and is left out here."""
     try:
         with open_reader(case.home) as reader:
-            rows = reader.all_kept(kind)
+            rows = reader.list_records(kind)
     except PalinurusError:  # no database yet, or a broken one: another check's business
         return {}
     found: dict[str, T] = {}

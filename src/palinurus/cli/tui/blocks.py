@@ -24,17 +24,17 @@ class Line(Static):
     """Text that is text: no markup of anybody's acts."""
 
     def __init__(self, block: Block) -> None:
-        super().__init__(self.shown(block), markup=False, classes=block.kind)
+        super().__init__(self.draw_block(block), markup=False, classes=block.kind)
         self.block = block
 
-    def shown(self, block: Block) -> Content:
+    def draw_block(self, block: Block) -> Content:
         """How it looks."""
         return Content(block.text)
 
     async def show(self, block: Block) -> None:
         """Another state of the same block."""
         self.block = block
-        self.update(self.shown(block))
+        self.update(self.draw_block(block))
 
     def fold(self, unfolded: bool) -> None:
         """Show all, or the beginning. Most have nothing to fold."""
@@ -46,7 +46,7 @@ class Line(Static):
 class User(Line):
     """What somebody said."""
 
-    def shown(self, block: Block) -> Content:
+    def draw_block(self, block: Block) -> Content:
         mark = Content.styled(_STATES.get(block.state, ""), "dim")
         return Content.assemble(Content.styled("› ", "bold"), block.text, mark)
 
@@ -58,7 +58,7 @@ class Folded(Line):
 
     def fold(self, unfolded: bool) -> None:
         self.unfolded = unfolded
-        self.update(self.shown(self.block))
+        self.update(self.draw_block(self.block))
 
     def on_click(self) -> None:
         """A click on one shows it whole."""
@@ -68,7 +68,7 @@ class Folded(Line):
 class Thought(Folded):
     """What the model thinks."""
 
-    def shown(self, block: Block) -> Content:
+    def draw_block(self, block: Block) -> Content:
         lines = block.text.strip().split("\n")
         more = " …" if len(lines) > THOUGHT and not self.unfolded else ""
         kept = lines[-UNFOLDED:] if self.unfolded else lines[:THOUGHT]
@@ -78,7 +78,7 @@ class Thought(Folded):
 class Tool(Folded):
     """A tool at work: what it was asked, the end of what it says, how it went."""
 
-    def shown(self, block: Block) -> Content:
+    def draw_block(self, block: Block) -> Content:
         mark, style = {"done": ("ok", "$success"), "failed": ("failed", "$error")}.get(block.state, ("…", "$warning"))
         clock = f" {took(block.took)}" if block.took else ""
         head = Content.assemble("⚙ ", Content.styled(block.head, "bold"), " ", Content.styled(mark, style), clock)

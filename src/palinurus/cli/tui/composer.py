@@ -80,7 +80,7 @@ class Menu(OptionList):
         if found:
             self.highlighted = 0
 
-    def chosen(self) -> Offer | None:
+    def current_completion(self) -> Offer | None:
         """The one that is marked."""
         return self.found[self.highlighted] if self.display and self.found and self.highlighted is not None else None
 
@@ -113,7 +113,7 @@ class Box(TextArea):
         if key == "up" and self.cursor_location[0] == 0:
             return self._recall(self._history.back(self.text))
         if key == "down" and self.cursor_location[0] == self.document.line_count - 1:
-            return self._recall(self._history.on())
+            return self._recall(self._history.forward())
         if key in ("escape", "tab", "shift+tab") or (key == "ctrl+c" and not self.selected_text):
             self.post_message(Composer.Key(key))
             return True
@@ -123,7 +123,7 @@ class Box(TextArea):
         return False
 
     def _menu(self, menu: Menu, key: str) -> bool:
-        offer = menu.chosen()
+        offer = menu.current_completion()
         if key in ("up", "down"):
             (menu.action_cursor_up if key == "up" else menu.action_cursor_down)()
         elif key == "escape":

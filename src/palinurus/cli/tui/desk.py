@@ -152,7 +152,7 @@ class Desk:
 
     async def _listen(self, wire: Wire) -> None:
         """Every event, until the line breaks."""
-        over = asyncio.ensure_future(wire.closed())
+        over = asyncio.ensure_future(wire.wait_closed())
         try:
             while True:
                 told = asyncio.ensure_future(wire.events.get())

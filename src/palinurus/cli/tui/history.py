@@ -48,7 +48,7 @@ class History:
         self._at -= 1
         return self._lines[self._at]
 
-    def on(self) -> str | None:
+    def forward(self) -> str | None:
         """The message after; at the end what was being typed. None beyond."""
         if self._at >= len(self._lines):
             return None

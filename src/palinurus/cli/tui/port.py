@@ -15,7 +15,7 @@ class Wire(Protocol):
         """The payload of the answer. Raises RpcError with the refusal, GatewayUnreachable when the line is cut."""
         ...
 
-    async def closed(self) -> int | None:
+    async def wait_closed(self) -> int | None:
         """Returns when the line is cut."""
         ...
 

@@ -93,7 +93,7 @@ def ids(offered: Profile) -> tuple[str, ...]:
 
 def labels(offered: Profile) -> tuple[str, ...]:
     """What people see in menus and error texts."""
-    return tuple(lv.shown for lv in offered.levels)
+    return tuple(lv.display_name for lv in offered.levels)
 
 
 def supported(level: str, offered: Profile) -> bool:
@@ -149,7 +149,9 @@ def row(model: ModelInfo, vendor: Vendor | None = None) -> Row:
     """thinkingLevels (id and label), thinkingOptions (labels), thinkingDefault of one model."""
     offered = policy(model, vendor)
     return Row(
-        tuple({"id": lv.id, "label": lv.shown} for lv in offered.levels), labels(offered), default(model, offered)
+        tuple({"id": lv.id, "label": lv.display_name} for lv in offered.levels),
+        labels(offered),
+        default(model, offered),
     )
 
 

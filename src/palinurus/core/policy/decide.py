@@ -44,7 +44,7 @@ class Trace(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
 
     @property
-    def decided(self) -> Step | None:
+    def hiding_step(self) -> Step | None:
         """Who hid it; None if nobody did."""
         return next((step for step in self.steps if step.hidden), None)
 
@@ -62,7 +62,7 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def hidden(self) -> dict[str, str]:
         """For each tool that is kept away, who did it."""
-        found = ((name, trace.decided) for name, trace in self.traces.items())
+        found = ((name, trace.hiding_step) for name, trace in self.traces.items())
         return {name: f"{s.words} (layer {s.layer})" if s.layer else s.words for name, s in found if s is not None}
 
 
@@ -78,7 +78,7 @@ def decide(rules: Rules, question: Question, tools: Mapping[str, Known]) -> Verd
             gate = msgspec.structs.replace(gate, allow=None)
         passed.append(gate)
     traces = {name: _trace(name, tool, rules, question, passed, tools) for name, tool in tools.items()}
-    return Verdict(tuple(name for name, t in traces.items() if t.decided is None), traces, tuple(notes))
+    return Verdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
 
 
 def _trace(

@@ -18,7 +18,7 @@ def explained(name: str, verdict: Verdict, where: Where) -> dict[str, Any]:
     trace = verdict.traces.get(tool)
     if trace is None:
         return {"tool": tool, "known": False, "available": False, "reason": unknown(tool, verdict.traces)}
-    found = trace.decided
+    found = trace.hiding_step
     return {
         "tool": tool,
         "known": True,
@@ -39,7 +39,7 @@ def told(name: str, verdict: Verdict, where: Where) -> list[str]:
     trace = verdict.traces.get(tool)
     if trace is None:
         return [unknown(tool, verdict.traces)]
-    found = trace.decided
+    found = trace.hiding_step
     lines = [f"{tool} is offered." if found is None else f"{tool} is not offered: {found.words}{_at(found, where)}."]
     lines += [_line(step, where) for step in trace.steps]
     lines += _changes(trace)

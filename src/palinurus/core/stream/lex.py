@@ -66,7 +66,7 @@ class Lexer:
                 return
             yield token
 
-    def passed(self, text: str) -> None:
+    def pass_over(self, text: str) -> None:
         """`text` went by without being fed; only while idle, only without start characters."""
         if text:
             self._note(text)

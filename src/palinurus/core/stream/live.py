@@ -54,9 +54,9 @@ class Live:
 
     def _slow(self, delta: str) -> list[Shown]:
         if skipped := "".join(self._sent[self._known :]):
-            self._tags.passed(skipped)
-            self._marks.passed(skipped)
-            self._hush.passed(skipped)
+            self._tags.pass_over(skipped)
+            self._marks.pass_over(skipped)
+            self._hush.pass_over(skipped)
         shown: list[Shown] = []
         for piece in self._tags.feed(delta):
             self._piece(piece, shown)

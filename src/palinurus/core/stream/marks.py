@@ -88,10 +88,10 @@ class Marks:
         """Would text without `[`, `M`, backticks and tildes pass unchanged?"""
         return self._lex.idle and not self._blank.eating
 
-    def passed(self, text: str) -> None:
+    def pass_over(self, text: str) -> None:
         """`text` went by unchanged; only while idle."""
-        self._lex.passed(text)
-        self._blank.passed(text)
+        self._lex.pass_over(text)
+        self._blank.pass_over(text)
 
     def feed(self, text: str) -> str:
         """The text that is certain now; what was found is in `found`."""

@@ -47,7 +47,7 @@ class Hush:
         """Would text without `N` and `H` pass unchanged?"""
         return bool(self._last) and not self._rest
 
-    def passed(self, text: str) -> None:
+    def pass_over(self, text: str) -> None:
         """`text` went by unchanged; only while idle."""
         if text:
             self._last = text[-1]
@@ -72,7 +72,7 @@ class Hush:
 
     def _go(self, count: int) -> str:
         text, self._rest = self._rest[:count], self._rest[count:]
-        self.passed(text)
+        self.pass_over(text)
         return text
 
 

@@ -73,10 +73,10 @@ class Tags:
         plain = not (self._thinking or self._orphan or self._enforce)
         return plain and self._lex.idle and not self._blank.eating
 
-    def passed(self, text: str) -> None:
+    def pass_over(self, text: str) -> None:
         """`text` went by unchanged; only while idle."""
-        self._lex.passed(text)
-        self._blank.passed(text)
+        self._lex.pass_over(text)
+        self._blank.pass_over(text)
 
     def feed(self, text: str) -> list[Piece]:
         """What is certain now."""
@@ -156,17 +156,17 @@ class Blanks:
             elif self._last in " \t":
                 text = text.lstrip(" \t")
             self.eating = not text
-        self.passed(text)
+        self.pass_over(text)
         return text
 
-    def passed(self, text: str) -> None:
+    def pass_over(self, text: str) -> None:
         if text:
             self._last = text[-1]
 
     def restart(self, text: str) -> None:
         """All before is gone; `text` is the new beginning."""
         self.eating = False
-        self.passed(text)
+        self.pass_over(text)
 
 
 def _add(pieces: list[Piece], kind: Kind, text: str) -> None:

@@ -86,7 +86,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     source: str = ""  # where content in its text came from that the sender did not write ("command", "session", …)
 
     @property
-    def typed(self) -> bool:
+    def may_command(self) -> bool:
         """May its text hold directives and commands? Only what a trusted person types; a program's requests
         over HTTP mean what they say, also when they begin with a slash."""
         return self.sender.trusted and not self.system and self.target.channel != "http"

@@ -88,11 +88,11 @@ class ToolContext(Protocol):
         """Where untrusted content that the model has seen came from; () = none so far."""
         ...
 
-    def carries(self, url: str) -> bool:
+    def may_leak(self, url: str) -> bool:
         """Could fetching this address tell its host something of the conversation?"""
         ...
 
-    def marked(self, path: str) -> tuple[str, ...]:
+    def file_taint(self, path: str) -> tuple[str, ...]:
         """Where content of a remembered file came from, if it was written under taint. A real path."""
         ...
 

@@ -18,7 +18,7 @@ class Level(msgspec.Struct, frozen=True):
     label: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         return self.label or self.id
 
 

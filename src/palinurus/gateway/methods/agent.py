@@ -80,13 +80,13 @@ async def ask(call: Call, asked: Ask) -> dict[str, Any]:
     run = asked.idempotency_key
     call.ack({"runId": run, "sessionKey": str(key), "status": "accepted", "acceptedAt": began})
     row = await call.gateway.host.wait(accepted.id)
-    await here.stage.settled(run)
+    await here.stage.wait_settled(run)
     return _answer(here, run, row, began)
 
 
 async def _key(here: Scene, asked: Ask) -> Any:
     if asked.session_id and not asked.session_key:
-        for seen in await here.rows.every(asked.agent_id):
+        for seen in await here.rows.load_all(asked.agent_id):
             if seen.record is not None and seen.record.sessionId == asked.session_id:
                 return seen.key
         return here.rows.key(f"explicit:{asked.session_id}", asked.agent_id)
@@ -131,7 +131,7 @@ async def wait(call: Call, asked: Wait) -> dict[str, Any]:
             await asyncio.wait_for(call.gateway.host.wait(run.item), limit)
         except TimeoutError:
             return {"runId": asked.run_id, "status": "timeout", "timeoutPhase": "wait"}
-        await here.stage.settled(run.id)
+        await here.stage.wait_settled(run.id)
         ended = here.stage.end(asked.run_id) or here.stage.end(run.id)
     if ended is None:
         return {"runId": asked.run_id, "status": "ok"}

@@ -96,7 +96,7 @@ def attach(face: Face, board: Board) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
     def told(what: str, row: Row) -> None:
-        payload = shown(row) if what == "requested" else {**row.resolved(), **_named(row)}
+        payload = shown(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
         face.broadcast(f"{family(row)}.approval.{what}", payload)
 
     return board.listen(told)
@@ -109,7 +109,7 @@ def family(row: Row) -> str:
 
 def shown(row: Row) -> dict[str, Any]:
     """A question as clients read it."""
-    return {**row.requested(), **_named(row)}
+    return {**row.requested_payload(), **_named(row)}
 
 
 def _named(row: Row) -> dict[str, Any]:

@@ -93,11 +93,11 @@ async def patch(call: Call, asked: Patch) -> dict[str, Any]:
     """Change what applies to a session; null goes back to the default. All or nothing."""
     here = scene(call)
     key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     now = here.desk.clock.now()
     record = seen.record or Record.fresh(key, now, str(uuid.uuid4()))
     if isinstance(asked.label, str):
-        for other in await here.rows.every():
+        for other in await here.rows.load_all():
             if other.key != key and other.record is not None and other.record.label == asked.label:
                 raise RpcError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
@@ -112,7 +112,7 @@ async def patch(call: Call, asked: Patch) -> dict[str, Any]:
         data = msgspec.json.encode({**made, "updatedAt": now})
         await here.desk.store.touch(SessionRow(str(key), key.agent, record.sessionId, now, data))
     here.desk.changed(str(key), after)
-    here.stage.changed(str(key), "patch")
+    here.stage.announce_change(str(key), "patch")
     row = here.rows.row(Seen(key, after, seen.agent))
     resolved = {n: row[n] for n in ("modelProvider", "model", "agentRuntime")}
     entry = {**msgspec.json.decode(after.encode()), **resolved}
@@ -124,18 +124,18 @@ async def create(call: Call, asked: Create) -> dict[str, Any]:
     here = scene(call)
     agent = asked.agent_id or here.desk.settings.default_agent
     key = here.rows.key(asked.key or f"dashboard:{uuid.uuid4()}", agent)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     now = here.desk.clock.now()
     if seen.record is None:
         record = Record.fresh(key, now, str(uuid.uuid4()))
         parent = (
-            await here.rows.seen(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
+            await here.rows.load(here.rows.key(asked.parent_session_key, agent)) if asked.parent_session_key else None
         )
         if parent is not None and parent.record is not None:
             inherited = {n: v for n in moves.INHERITED if (v := getattr(parent.record, n)) is not None}
             record = msgspec.structs.replace(record, **inherited, parentSessionKey=str(parent.key))
         await here.desk.store.save_session(record.row(key))
-        here.stage.changed(str(key), "create")
+        here.stage.announce_change(str(key), "create")
         told = {"sessionId": record.sessionId, "sessionKey": str(key), "agentId": key.agent}
         here.desk.hooks.observe("session_start", told)
     if asked.label or asked.model:
@@ -144,7 +144,7 @@ async def create(call: Call, asked: Create) -> dict[str, Any]:
     if text := asked.message or asked.task:
         await chat.send(call, chat.Send(session_key=str(key), message=text, idempotency_key=str(uuid.uuid4())))
         started = True
-    row = await here.rows.one(str(key)) or {}
+    row = await here.rows.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "sessionId": row.get("sessionId"), "entry": row, "runStarted": started}
 
 
@@ -154,8 +154,8 @@ async def reset(call: Call, asked: Reset) -> dict[str, Any]:
     key = here.rows.key(asked.key, asked.agent_id)
     word = "/new" if asked.reason == "new" else "/reset"
     await _command(call, str(key), word)
-    here.stage.changed(str(key), "reset")
-    row = await here.rows.one(str(key)) or {}
+    here.stage.announce_change(str(key), "reset")
+    row = await here.rows.find_row(str(key)) or {}
     return {"ok": True, "key": str(key), "entry": row}
 
 
@@ -175,7 +175,7 @@ async def compact(call: Call, asked: Keyed) -> dict[str, Any]:
     here = scene(call)
     key = here.rows.key(asked.key, asked.agent_id)
     said = await _command(call, str(key), "/compact")
-    here.stage.changed(str(key), "compact")
+    here.stage.announce_change(str(key), "compact")
     return {"ok": True, "key": str(key), "compacted": said.startswith(("✅", "🧹", "⚙️")), "message": said}
 
 
@@ -183,7 +183,7 @@ async def delete(call: Call, asked: Delete) -> dict[str, Any]:
     """Forget a session; its transcript is kept as an archive."""
     here = scene(call)
     key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     if here.desk.running(str(key)):
         here.desk.abort(str(key), "rpc")
         for _ in range(100):
@@ -199,7 +199,7 @@ async def delete(call: Call, asked: Delete) -> dict[str, Any]:
             kept = await moves.delete(home, here.desk.store, key, seen.record, here.desk.clock.now())
         except PalinurusError as exc:
             raise RpcError(exc.message) from exc
-        here.stage.changed(str(key), "delete")
+        here.stage.announce_change(str(key), "delete")
         told = {"sessionId": seen.record.sessionId, "sessionKey": str(key), "agentId": key.agent, "reason": "deleted"}
         here.desk.hooks.observe("session_end", told)
     return {"ok": True, "key": str(key), "deleted": seen.record is not None, "archived": [kept] if kept else []}
@@ -209,7 +209,7 @@ async def branch(call: Call, asked: Branch) -> dict[str, Any]:
     """A new session with what was said up to an entry (its own message left out, unless `before` is false)."""
     here = scene(call)
     key = here.rows.key(asked.key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     if transcript is None or seen.record is None:
         raise RpcError("session not found")
@@ -224,7 +224,7 @@ async def branch(call: Call, asked: Branch) -> dict[str, Any]:
     record = moves.heir(seen.record, key, made, now, str(uuid.uuid4()))
     record = msgspec.structs.replace(record, label=asked.label)
     await moves.branch(here.desk.settings.home, here.desk.store, transcript, record, made, target, now)
-    here.stage.changed(str(made), "create")
+    here.stage.announce_change(str(made), "create")
     return {"ok": True, "key": str(made), "sessionId": record.sessionId, "from": str(key), "entryId": target}
 
 

@@ -180,8 +180,8 @@ async def pairing_list(call: Call, asked: Listed) -> dict[str, Any]:
     """Who waits to be let in, and who was."""
     pairing = _chats(call).pairing
     return {
-        "requests": [_asking(one) for one in await pairing.asking() if asked.channel in (None, one.channel)],
-        "paired": [_paired(one) for one in await pairing.paired() if asked.channel in (None, one.channel)],
+        "requests": [_asking(one) for one in await pairing.list_waiting() if asked.channel in (None, one.channel)],
+        "paired": [_paired(one) for one in await pairing.list_paired() if asked.channel in (None, one.channel)],
     }
 
 

@@ -111,7 +111,7 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
     if accepted.duplicate:
         status = "ok" if accepted.state == "done" else "in_flight"
         return {"runId": asked.idempotency_key, "status": status}
-    here.stage.changed(str(key), "send")
+    here.stage.announce_change(str(key), "send")
     return {"runId": asked.idempotency_key, "status": "started"}
 
 
@@ -154,7 +154,7 @@ async def letter(call: Call, key: SessionKey, asked: Written, options: dict[str,
 async def submit(call: Call, inbound: Inbound) -> Accepted:
     """Put the message on disk for this client. Raises RpcError with the reason it was not taken."""
     here = scene(call)
-    here.stage.starting(inbound.event, call.client.conn)
+    here.stage.expect_run(inbound.event, call.client.conn)
     try:
         accepted = await call.gateway.host.submit(inbound)
     except PalinurusError as exc:
@@ -177,7 +177,7 @@ def _stopped(here: Scene, key: SessionKey, run_id: str | None, reason: str) -> d
     for run in runs:
         run.stop = reason
     stopped = bool(runs) and here.desk.abort(str(key), reason)
-    here.stage.changed(str(key), "abort")
+    here.stage.announce_change(str(key), "abort")
     return {"ok": True, "aborted": stopped, "runIds": [run.id for run in runs] if stopped else []}
 
 
@@ -185,7 +185,7 @@ async def read(call: Call, asked: History) -> dict[str, Any]:
     """The conversation so far, and what applies to it."""
     here = scene(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     row = here.rows.row(seen)
     answer: dict[str, Any] = {
@@ -202,7 +202,7 @@ async def read(call: Call, asked: History) -> dict[str, Any]:
     running = here.stage.running(str(key))
     if running:
         answer["inFlightRun"] = {"runId": running[-1].id, "text": running[-1].text}
-    if queued := [shown for row in await here.desk.store.waiting(str(key)) if (shown := _queued(row))]:
+    if queued := [shown for row in await here.desk.store.list_waiting(str(key)) if (shown := _queued(row))]:
         answer["queued"] = queued
     return answer
 
@@ -238,7 +238,7 @@ async def metadata(call: Call, asked: Metadata) -> dict[str, Any]:
 async def message(call: Call, asked: MessageGet) -> dict[str, Any]:
     """One message, whole."""
     here = scene(call)
-    seen = await here.rows.seen(here.rows.key(asked.session_key, asked.agent_id))
+    seen = await here.rows.load(here.rows.key(asked.session_key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     entry = transcript.entry(asked.message_id) if transcript is not None else None
     if not isinstance(entry, Said):
@@ -265,7 +265,7 @@ async def inject(call: Call, asked: Inject) -> dict[str, Any]:
     """Put a note into the conversation, as the assistant's. Refused while the session's turn runs."""
     here = scene(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     transcript = await here.rows.transcript(seen)
     if transcript is None:
         raise RpcError("session not found")

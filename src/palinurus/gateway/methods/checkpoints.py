@@ -26,7 +26,7 @@ class Point(Keyed, frozen=True, kw_only=True):
 async def listed(call: Call, asked: Keyed) -> dict[str, Any]:
     """All of a session, newest first."""
     here = scene(call)
-    seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     return {"ok": True, "key": str(seen.key), "checkpoints": [_shown(seen, point) for point in reversed(points)]}
@@ -69,14 +69,14 @@ async def branch(call: Call, asked: Point) -> dict[str, Any]:
     made = here.rows.key(f"dashboard:{uuid.uuid4()}", seen.key.agent)
     record = moves.heir(seen.record, seen.key, made, now, str(uuid.uuid4()))
     await moves.branch(here.desk.settings.home, here.desk.store, transcript, record, made, point.before, now)
-    here.stage.changed(str(made), "create")
+    here.stage.announce_change(str(made), "create")
     return {
         "ok": True,
         "sourceKey": str(seen.key),
         "key": str(made),
         "sessionId": record.sessionId,
         "checkpoint": _shown(seen, point),
-        "entry": await here.rows.one(str(made)),
+        "entry": await here.rows.find_row(str(made)),
     }
 
 
@@ -99,15 +99,15 @@ async def restore(call: Call, asked: Point) -> dict[str, Any]:
         data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
         await here.desk.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
         here.desk.changed(key, changed(seen.record, {"totalTokensFresh": False}, now))
-        here.stage.changed(key, "checkpoint-restore")
-    row = await here.rows.one(key)
+        here.stage.announce_change(key, "checkpoint-restore")
+    row = await here.rows.find_row(key)
     return {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": row} | {
         "checkpoint": _shown(seen, point._replace(undone=True, counts=False))
     }
 
 
 async def _found(here: Scene, asked: Point) -> tuple[Seen, Transcript, Checkpoint]:
-    seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     points = checkpoints(transcript.path_to_leaf()) if transcript is not None else []
     point = next((p for p in points if p.entry.id == asked.checkpoint_id), None)

@@ -231,12 +231,12 @@ async def told(call: Call, asked: Told) -> dict[str, Any]:
 
 async def heartbeat(call: Call, asked: Nothing) -> dict[str, Any] | None:
     """The last one that ran, with what it cost."""
-    return _schedules(call).last_beat()
+    return _schedules(call).last_heartbeat()
 
 
 async def beats(call: Call, asked: Beats) -> dict[str, Any]:
     """On or off, for good: the next start knows it too."""
-    await _schedules(call).set_beats(asked.enabled)
+    await _schedules(call).set_heartbeats(asked.enabled)
     return {"ok": True, "enabled": asked.enabled}
 
 

@@ -62,7 +62,7 @@ class Get(Keyed, frozen=True):
 async def listed(call: Call, asked: List) -> dict[str, Any]:
     """Newest first, a page of them."""
     here = scene(call)
-    found = [seen for seen in await here.rows.every(asked.agent_id) if _wanted(here, seen, asked)]
+    found = [seen for seen in await here.rows.load_all(asked.agent_id) if _wanted(here, seen, asked)]
     page = found[asked.offset : asked.offset + asked.limit]
     rows = []
     for seen in page:
@@ -114,7 +114,7 @@ async def preview(call: Call, asked: Preview) -> dict[str, Any]:
     here = scene(call)
     found = []
     for name in asked.keys[:64]:
-        seen = await here.rows.seen(here.rows.key(name))
+        seen = await here.rows.load(here.rows.key(name))
         transcript = await here.rows.transcript(seen)
         messages = history(transcript, 4 * asked.limit, asked.max_chars) if transcript is not None else []
         items = [{"role": m["role"], "text": short(plain(m), asked.max_chars)} for m in messages if plain(m)]
@@ -126,18 +126,18 @@ async def preview(call: Call, asked: Preview) -> dict[str, Any]:
 async def describe(call: Call, asked: Describe) -> dict[str, Any]:
     """One row."""
     here = scene(call)
-    return {"session": await here.rows.one(str(here.rows.key(asked.key)))}
+    return {"session": await here.rows.find_row(str(here.rows.key(asked.key)))}
 
 
 async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
     """The key behind a key, a session id or a label."""
     here = scene(call)
     if asked.key is not None:
-        seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+        seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
         if seen.record is not None:
             return {"ok": True, "key": str(seen.key)}
         raise RpcError(f"No session found: {asked.key}")
-    for seen in await here.rows.every(asked.agent_id):
+    for seen in await here.rows.load_all(asked.agent_id):
         record = seen.record
         assert record is not None
         if asked.session_id is not None and record.sessionId == asked.session_id:
@@ -150,7 +150,7 @@ async def resolve(call: Call, asked: Resolve) -> dict[str, Any]:
 async def get(call: Call, asked: Get) -> dict[str, Any]:
     """Its messages."""
     here = scene(call)
-    seen = await here.rows.seen(here.rows.key(asked.key, asked.agent_id))
+    seen = await here.rows.load(here.rows.key(asked.key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     return {"messages": history(transcript, asked.limit) if transcript is not None else []}
 

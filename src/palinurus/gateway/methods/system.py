@@ -38,10 +38,10 @@ async def status(call: Call, asked: Status) -> dict[str, Any]:
     """One look at everything. Where files are is told to admins only."""
     here = scene(call)
     settings, now = here.desk.settings, here.desk.clock.now()
-    every = await here.rows.every()
+    every = await here.rows.load_all()
     agent = settings.agents[settings.default_agent]
     defaults = here.rows.defaults(agent)
-    beating = here.desk.schedules.beats() if here.desk.schedules else {}
+    beating = here.desk.schedules.heartbeats() if here.desk.schedules else {}
     none = {"enabled": False, "every": "off", "everyMs": None}
     beats = [{"agentId": ident, **beating.get(ident, none)} for ident in settings.agents]
     commands = here.desk.processes()

@@ -79,7 +79,7 @@ async def _every(call: Call) -> list[dict[str, Any]]:
     found = await tasks.listed(here.desk)
     # The runs of sub-agents and jobs are theirs.
     theirs = tuple(task.get("childSessionKey") or f"{task['sessionKey']}:run:" for task in found)
-    found += [_run(run) for run in here.stage.everything() if not run.session.startswith(theirs)]
+    found += [_run(run) for run in here.stage.all_runs() if not run.session.startswith(theirs)]
     found += [_open(one) for one in await opened(here.desk.store, here.desk.clock.now())]
     return sorted(found, key=lambda task: -task["createdAt"])
 

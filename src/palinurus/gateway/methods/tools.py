@@ -51,7 +51,7 @@ async def effective(call: Call, asked: Effective) -> dict[str, Any]:
     """What the session's next run gets if this client asks for it, and who keeps the others away."""
     here = scene(call)
     key = here.rows.key(asked.session_key, asked.agent_id)
-    seen = await here.rows.seen(key)
+    seen = await here.rows.load(key)
     message = Inbound(Target(chat.CHANNEL, to=str(key)), sender(call.client), "", "", here.desk.clock.now())
     found = offer(here.desk, seen, message)
     shared = here.desk.settings.policy.shared.own.profile

@@ -75,7 +75,7 @@ async def sessions(call: Call, asked: Usage) -> dict[str, Any]:
     window = _window(asked, now)
     key = str(here.rows.key(asked.key)) if asked.key else None
     calls = [c for c in await _calls(call, window, asked.agent_id) if key in (None, c.session)]
-    records = {str(seen.key): seen.record for seen in await here.rows.every()}
+    records = {str(seen.key): seen.record for seen in await here.rows.load_all()}
     rows = []
     for name, own in _grouped(calls, lambda c: c.session):
         record = records.get(name)
@@ -140,7 +140,7 @@ async def series(call: Call, asked: Keyed) -> dict[str, Any]:
     here = scene(call)
     key = str(here.rows.key(asked.key))
     points, tokens, spent = [], 0, 0.0
-    for one in await here.desk.store.spent(0, key):
+    for one in await here.desk.store.list_usage(0, key):
         sums = totals([one])
         tokens, spent = tokens + sums["totalTokens"], spent + sums["totalCost"]
         shown = {name: sums[name] for name in ("input", "output", "cacheRead", "cacheWrite", "totalTokens")}
@@ -152,7 +152,7 @@ async def series(call: Call, asked: Keyed) -> dict[str, Any]:
 async def logs(call: Call, asked: Keyed) -> dict[str, Any]:
     """The messages of a session, each with what it used."""
     here = scene(call)
-    seen = await here.rows.seen(here.rows.key(asked.key))
+    seen = await here.rows.load(here.rows.key(asked.key))
     transcript = await here.rows.transcript(seen)
     found = history(transcript, asked.limit, 2000) if transcript is not None else []
     return {"logs": [_log(message) for message in found]}
@@ -178,7 +178,7 @@ def _day(zone: timezone) -> Callable[[Spent], str]:
 
 
 async def _calls(call: Call, window: Window, agent: str | None) -> list[Spent]:
-    found = await scene(call).desk.store.spent(window.start)
+    found = await scene(call).desk.store.list_usage(window.start)
     return [c for c in found if c.at < window.end and agent in (None, "", c.agent)]
 
 

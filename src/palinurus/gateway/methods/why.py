@@ -26,7 +26,7 @@ class Trace(Params, frozen=True):
 async def explain(call: Call, asked: Why) -> dict[str, Any]:
     """All about one message of a session; without a name, about the last one."""
     here = scene(call)
-    seen = await here.rows.seen(here.rows.key(asked.session_key, asked.agent_id))
+    seen = await here.rows.load(here.rows.key(asked.session_key, asked.agent_id))
     transcript = await here.rows.transcript(seen)
     if transcript is None:
         raise RpcError("session not found")
@@ -60,7 +60,7 @@ async def _transcript(here: Scene, row: ItemRow) -> Transcript | None:
     key = session_key(row.session)
     if key is None or key.agent not in here.desk.settings.agents:
         return None
-    return await here.rows.transcript(await here.rows.seen(key))
+    return await here.rows.transcript(await here.rows.load(key))
 
 
 METHODS: tuple[Method, ...] = (

@@ -82,7 +82,7 @@ class Connection:
         if self._ending is not None:
             return
         self._ending = (code, reason)
-        self._room.left(self)  # at once: its socket may take seconds to die
+        self._room.drop_client(self)  # at once: its socket may take seconds to die
         if not flush:
             self._out.clear()
         self._out.wake.set()
@@ -160,14 +160,14 @@ class Connection:
                 return "", Refused(outcome.id, handshake.pairing_required(request.request_id, outcome))
             if isinstance(outcome, Refused):
                 return "", outcome
-            starting = self._room.starting()
+            starting = self._room.startup_error()
             if starting is not None:
                 return "", Refused(outcome.id, starting, 1013)
             if outcome.enrol is not None:
                 _, token = await self._room.pairing.enrol(outcome.enrol)
                 return token, outcome
             if outcome.params.device is not None:
-                await self._room.pairing.seen(outcome.params.device.id)
+                await self._room.pairing.note_connected(outcome.params.device.id)
             return "", outcome
         except PalinurusError as error:
             return "", Refused(outcome.id, _translated(error))
@@ -203,7 +203,7 @@ class Connection:
         self._wire.budget = None
         if self._deadline is not None:
             self._deadline.cancel()
-        self._room.joined(self, login, token, lambda hello: self._add((frames.answer(login.id, hello),)))
+        self._room.add_client(self, login, token, lambda hello: self._add((frames.answer(login.id, hello),)))
 
     async def _read(self) -> None:
         while (data := await self._next()) is not None:

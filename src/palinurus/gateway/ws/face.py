@@ -38,14 +38,14 @@ class Room(Face, Protocol):
     @property
     def pairing(self) -> Pairing: ...
 
-    def starting(self) -> RpcError | None:
+    def startup_error(self) -> RpcError | None:
         """Why nobody can come in yet, if so."""
         ...
 
-    def joined(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
+    def add_client(self, member: Joiner, login: Login, token: str, hello: Callable[[dict[str, Any]], None]) -> None:
         """It has logged in: calls `hello` with the payload of hello-ok, then sends it what it missed."""
         ...
 
-    def left(self, member: Joiner) -> None:
+    def drop_client(self, member: Joiner) -> None:
         """It is gone (also one that never logged in)."""
         ...

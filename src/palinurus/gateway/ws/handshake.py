@@ -130,12 +130,12 @@ class Handshake:
         if mode == "none":
             return "none", "owner", SCOPES
         if mode == "trusted-proxy":
-            user = self._gate.user(self._knock)
+            user = self._gate.find_proxy_user(self._knock)
             if user is None:
                 return _auth("trusted_proxy_user_missing", "AUTH_UNAUTHORIZED", "update_auth_configuration")
             return "proxy", user, narrowed(self._knock, SCOPES)
         secret = auth.token if mode == "token" else auth.password
-        if secret and self._gate.right(secret):
+        if secret and self._gate.is_secret(secret):
             return mode, "owner", SCOPES
         own = auth.device_token or auth.token
         if own and asked.device is not None and self._proof(asked, now) is None:
@@ -147,7 +147,7 @@ class Handshake:
             assert missing is not None
             return missing
         if secret or own:
-            self._gate.failed(self._knock.address)
+            self._gate.count_failure(self._knock.address)
         if auth.device_token and not secret:
             return _auth("device_token_mismatch", "AUTH_DEVICE_TOKEN_MISMATCH", "update_auth_credentials")
         if not secret:

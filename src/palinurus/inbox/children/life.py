@@ -208,14 +208,14 @@ class Lives:
             log.warning("session %s cannot be told of sub-agent %s: %s", child.parent, child.id, accepted)
             return True
         point("child.announced")
-        await self.goes_on(child.parent, accepted.id)
+        await self.extend_to_item(child.parent, accepted.id)
         row = await self._doors.wait(accepted.id)
         if row.outcome == "refused":
             await self._registry.change(child.id, tells=child.tells + 1)
             return False
         return True
 
-    async def goes_on(self, session: str, item: str) -> None:
+    async def extend_to_item(self, session: str, item: str) -> None:
         """A sub-agent has got a message: its end is now the end of that."""
         child = self._registry.at(session)
         if child is not None and child.active and child.item and child.item != item:
@@ -238,7 +238,7 @@ class Lives:
 
     async def cost(self, child: Child) -> words.Cost:
         """What it used so far."""
-        spent = await self._parts.store.spent(0, child.session)
+        spent = await self._parts.store.list_usage(0, child.session)
         priced = [one.cost for one in spent if one.cost is not None]
         into = sum(one.input + one.cache_read + one.cache_write for one in spent)
         return words.Cost(into, sum(one.output for one in spent), sum(priced) if priced else None)

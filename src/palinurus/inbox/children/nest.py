@@ -164,11 +164,11 @@ class Nest:
 
     # looking after them
 
-    def waiting(self, caller: str) -> int:
+    def count_waiting(self, caller: str) -> int:
         """See the port."""
         return sum(child.state != "told" for child in self.registry.of(caller))
 
-    def standing(self, session: str) -> tuple[str, ...]:
+    def describe_open(self, session: str) -> tuple[str, ...]:
         """What a session has open, a line each: said again when its conversation is shortened."""
         return tuple(
             f"Sub-agent “{child.name}” ({child.session}) is {views.status(child)}; its result will be pushed"
@@ -176,18 +176,18 @@ class Nest:
             if child.state != "told"
         )
 
-    def shown(self, caller: str, minutes: int = views.RECENT) -> list[Child]:
+    def list_recent(self, caller: str, minutes: int = views.RECENT) -> list[Child]:
         """Those of a session that are in its list, in the order of their numbers."""
         now = self._parts.clock.now()
         return [child for child in self.registry.of(caller) if views.recent(child, now, minutes)]
 
     async def rows(self, caller: str, minutes: int = views.RECENT) -> list[dict[str, Any]]:
         """The list."""
-        listed, now = self.shown(caller, minutes), self._parts.clock.now()
+        listed, now = self.list_recent(caller, minutes), self._parts.clock.now()
         costs = [await self.lives.cost(child) for child in listed]
         return [views.row(n, c, costs[n - 1], now) for n, c in enumerate(listed, 1)]
 
-    async def listed(self, caller: str, minutes: int) -> dict[str, Any]:
+    async def list_subagents(self, caller: str, minutes: int) -> dict[str, Any]:
         """See the port."""
         rows = await self.rows(caller, minutes)
         active = [one for one in rows if one["status"] in ("running", "queued", "stopping")]
@@ -197,7 +197,7 @@ class Nest:
 
     def find(self, caller: str, target: str) -> list[Child] | str:
         """Which of the session's own somebody means, or why none."""
-        return views.meant(target, self.shown(caller), self.registry.below(caller))
+        return views.meant(target, self.list_recent(caller), self.registry.below(caller))
 
     async def kill(self, caller: str, target: str, *, tell: bool = False) -> dict[str, Any]:
         """See the port. `tell`: the session is told as of any other end; else it knows from the answer."""
@@ -253,7 +253,7 @@ class Nest:
         accepted = await self._doors.submit(
             msgspec.structs.replace(said, text=message, event=event, options=words.options(child, may, "steer"))
         )
-        await self.lives.goes_on(child.session, accepted.id)
+        await self.lives.extend_to_item(child.session, accepted.id)
         return "sent"
 
     def _read_only(self, caller: str) -> dict[str, Any] | None:

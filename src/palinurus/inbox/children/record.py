@@ -90,15 +90,15 @@ class Rows:
 
     async def put(self, child: Child) -> None:
         """Raises StateError kinds."""
-        await self._store.keep(KIND, child.id, msgspec.json.encode(child))
+        await self._store.put_record(KIND, child.id, msgspec.json.encode(child))
 
     async def drop(self, ident: str) -> None:
-        await self._store.keep(KIND, ident, None)
+        await self._store.put_record(KIND, ident, None)
 
     async def all(self) -> list[Child]:
         """Those that can be read; others are left alone, with a line in the log."""
         found = []
-        for row in await self._store.all_kept(KIND):
+        for row in await self._store.list_records(KIND):
             try:
                 found.append(msgspec.json.decode(row.data, type=Child))
             except (msgspec.DecodeError, RecursionError) as exc:

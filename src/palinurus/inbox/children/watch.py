@@ -22,7 +22,7 @@ class Watch:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[object]] = set()
 
-    def began(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Its clock starts."""
         child = self._registry.at(session)
         if child is None or not child.active:
@@ -33,13 +33,13 @@ class Watch:
             loop = asyncio.get_running_loop()
             self._timers[item] = loop.call_later(child.timeout, self._abort, item, "timeout")
 
-    def ended(self, item: str) -> None:
+    def on_ended(self, item: str) -> None:
         """Its clock stops."""
         timer = self._timers.pop(item, None)
         if timer is not None:
             timer.cancel()
 
-    def came(self, item: str, session: str, inbound: Inbound) -> None:
+    def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
         """Whatever is said to one that is at work is part of its work: its end is now the end of that."""
         child = self._registry.at(session)
         if child is not None and child.active and child.item and child.item != item:
@@ -50,10 +50,10 @@ class Watch:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def shown(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: Event) -> None:
         """Of no interest."""
 
-    def merged(self, item: str, into: str) -> None:
+    def on_merged(self, item: str, into: str) -> None:
         """Of no interest."""
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ async def _report(call: Call) -> dict[str, Any]:
     messages = transcript.messages()
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else None
     rules = bounds(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
-    sent = fitted(repair(messages), rules, int(transcript.kept > 0), desk.clock.now())
+    sent = fitted(repair(messages), rules, int(transcript.older_count > 0), desk.clock.now())
     same = {id(message) for message in messages}
     known = await read(desk.store)
     learned = known.models.get(str(model.ref), Learned())
@@ -59,7 +59,7 @@ async def _report(call: Call) -> dict[str, Any]:
         "sessionId": call.record.sessionId,
         "model": str(model.ref),
         "window": rules.window,
-        "used": context(messages, transcript.kept, learned.scale),
+        "used": context(messages, transcript.older_count, learned.scale),
         "messages": len(messages),
         "sent": len(sent),
         "shortened": sum(id(message) not in same for message in sent),

@@ -167,14 +167,14 @@ def _think(directive: Directive, scene: Scene) -> Part:
     raw, after = directive.raw, scene.after
     if raw is None or raw.lower() == "status":
         options = ", ".join(("default", *thinking.labels(after.offered)))
-        shown = next((lv.shown for lv in after.offered.levels if lv.id == after.level.level), after.level.level)
+        shown = next((lv.display_name for lv in after.offered.levels if lv.id == after.level.level), after.level.level)
         return Part(f"Current thinking level: {shown}.\nOptions: {options}.")
     if words.clears(raw):
         return Part("Thinking level reset to default.", {"thinkingLevel": None})
     level, problem = thinking.check(raw, after.model, after.offered)
     if level is None:
         return Part(problem, refused=True)
-    shown = next(lv.shown for lv in after.offered.levels if lv.id == level)
+    shown = next(lv.display_name for lv in after.offered.levels if lv.id == level)
     text = "Thinking disabled." if level == "off" else f"Thinking level set to {shown}."
     return Part(text, {"thinkingLevel": level})
 

@@ -17,7 +17,7 @@ async def run(call: Call) -> Answer:
     pairing = chats.pairing
     words = call.args.split()
     if not words or words == ["list"]:
-        return Answer(listed(await pairing.asking(), await pairing.paired(), now))
+        return Answer(listed(await pairing.list_waiting(), await pairing.list_paired(), now))
     if len(words) != 2:
         return Answer(USE)
     sender = call.inbound.sender

@@ -37,7 +37,7 @@ def card(call: Call) -> str:
         f"Queue: {queue}",
     ]
     if shown("trace", now) == "on":
-        lines += [f"Trace: {line}" for line in call.desk.hooks.traced(str(call.key))]
+        lines += [f"Trace: {line}" for line in call.desk.hooks.list_trace(str(call.key))]
     return "\n".join(lines)
 
 

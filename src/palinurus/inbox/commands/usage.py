@@ -16,8 +16,8 @@ async def run(call: Call) -> Answer:
     store = call.desk.store
     now = call.desk.clock.now()
     begun = call.record.sessionStartedAt or 0
-    here = await store.spent(begun if call.stored else now, str(call.key))
-    day = await store.spent(now - DAY)
+    here = await store.list_usage(begun if call.stored else now, str(call.key))
+    day = await store.list_usage(now - DAY)
     return Answer("\n".join([f"This session: {line(here)}", f"Last 24 hours, everything: {line(day)}"]))
 
 

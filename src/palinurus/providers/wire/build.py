@@ -145,7 +145,7 @@ class Builder:
 
     # --- ending ------------------------------------------------------------------------------------------------
 
-    def done(self, stop: StopReason) -> list[ModelEvent]:
+    def finish(self, stop: StopReason) -> list[ModelEvent]:
         """The last events of a complete answer."""
         if self.ended:
             return []
@@ -166,9 +166,9 @@ class Builder:
 
     def fail(self, kind: FailureKind, message: str) -> list[ModelEvent]:
         """The last events of a failed answer."""
-        return self.failed(Failure(kind, message))
+        return self.fail_with(Failure(kind, message))
 
-    def failed(self, failure: Failure) -> list[ModelEvent]:
+    def fail_with(self, failure: Failure) -> list[ModelEvent]:
         """As `fail`. What had arrived is kept, its tool calls are not."""
         if self.ended:
             return []

@@ -48,7 +48,7 @@ class Reader:
         """Newest first."""
         return self._read(rows.sessions, agent)
 
-    def spent(self, since: int = 0, session: str | None = None) -> list[Spent]:
+    def list_usage(self, since: int = 0, session: str | None = None) -> list[Spent]:
         """The usage ledger, oldest first."""
         return self._read(rows.spent, since, session)
 
@@ -56,7 +56,7 @@ class Reader:
         """Everything recorded about one message, oldest first."""
         return self._read(rows.trace, ident)
 
-    def all_kept(self, kind: str) -> list[Kept]:
+    def list_records(self, kind: str) -> list[Kept]:
         """Small records of a part of the program, by key."""
         return self._read(kept.every, kind)
 

@@ -48,7 +48,7 @@ class SqliteStore:
     async def claim(self, lane: str, skip: Sequence[str] = ()) -> Claim | None:
         return await self._change(inbox.claim, lane, skip)
 
-    async def waiting(self, session: str) -> list[ItemRow]:
+    async def list_waiting(self, session: str) -> list[ItemRow]:
         return self._read(rows.waiting, session)
 
     async def append(
@@ -56,10 +56,10 @@ class SqliteStore:
     ) -> None:
         await self._change(inbox.append, claim, lines, absorb, steps)
 
-    async def say(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
+    async def queue_replies(self, claim: Claim, replies: Sequence[Outgoing]) -> None:
         await self._change(inbox.say, claim, replies)
 
-    async def post(self, replies: Sequence[Outgoing]) -> None:
+    async def post_replies(self, replies: Sequence[Outgoing]) -> None:
         await self._change(outbox.post, replies)
 
     async def reply(self, ident: str) -> Outgoing | None:
@@ -77,16 +77,16 @@ class SqliteStore:
     async def item(self, ident: str) -> ItemRow | None:
         return self._read(rows.item, ident)
 
-    async def outgoing(self, channel: str, now: int) -> list[Outgoing]:
+    async def list_due_replies(self, channel: str, now: int) -> list[Outgoing]:
         return self._read(rows.outgoing, channel, now)
 
-    async def sending(self, ident: str, now: int) -> Outgoing:
+    async def mark_sending(self, ident: str, now: int) -> Outgoing:
         return await self._change(outbox.sending, ident, now)
 
-    async def delivered(self, ident: str, receipt: str, now: int) -> None:
+    async def mark_delivered(self, ident: str, receipt: str, now: int) -> None:
         await self._change(outbox.delivered, ident, receipt, now)
 
-    async def undelivered(self, ident: str, error: str, due: int | None) -> None:
+    async def mark_undelivered(self, ident: str, error: str, due: int | None) -> None:
         await self._change(outbox.undelivered, ident, error, due)
 
     async def session(self, key: str) -> SessionRow | None:
@@ -107,19 +107,19 @@ class SqliteStore:
     async def drop_session(self, key: str) -> None:
         await self._change(inbox.drop_session, key)
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool:
         return await self._change(kept.keep, kind, key, data, expect)
 
-    async def kept(self, kind: str, key: str) -> Kept | None:
+    async def get_record(self, kind: str, key: str) -> Kept | None:
         return self._read(kept.one, kind, key)
 
-    async def all_kept(self, kind: str) -> list[Kept]:
+    async def list_records(self, kind: str) -> list[Kept]:
         return self._read(kept.every, kind)
 
-    async def slot(self, job: str, due: int) -> bool:
+    async def claim_slot(self, job: str, due: int) -> bool:
         return await self._change(inbox.slot, job, due)
 
-    async def spent(self, since: int, session: str | None = None) -> list[Spent]:
+    async def list_usage(self, since: int, session: str | None = None) -> list[Spent]:
         return self._read(rows.spent, since, session)
 
     async def trace(self, ident: str) -> list[Step]:

@@ -188,27 +188,27 @@ class ChannelSuite:
         target = await world.target()
         sent = await world.channel.send(Reply(target, "plain **bold** <b>&amp; `code`", "c1"))
         assert isinstance(sent, Sent), sent
-        (shown,) = world.platform.shown()
+        (shown,) = world.platform.visible_messages()
         assert shown.text == "plain bold <b>&amp; code" and shown.message_id == sent.message_id
         assert isinstance(await world.channel.send(Reply(target, "**as is**", "c2", plain=True)), Sent)
-        assert world.platform.shown()[-1].text == "**as is**"
+        assert world.platform.visible_messages()[-1].text == "**as is**"
 
     async def test_the_longest_text_is_taken_whole(self, world: World) -> None:
         target, able = await world.target(), world.channel.abilities
         width = {"characters": 1, "utf16": 2, "bytes": 4}[able.unit]
         text = "🜂" * (able.limit // width)
         assert isinstance(await world.channel.send(Reply(target, text, "c1", plain=True)), Sent)
-        assert world.platform.shown()[-1].text == text
+        assert world.platform.visible_messages()[-1].text == text
 
     async def test_every_trouble_has_its_word(self, world: World) -> None:
         target = await world.target()
         for number, trouble in enumerate(t for t in world.platform.troubles if t != "cut"):
-            before = world.platform.shown()
+            before = world.platform.visible_messages()
             world.platform.fail(trouble, retry_after=7.0)
             answer = await world.channel.send(Reply(target, f"hello {number}", f"c{number}"))
             assert isinstance(answer, NotSent) and answer.trouble == trouble and answer.reason, (trouble, answer)
             assert trouble != "limited" or answer.retry_after is not None
-            assert world.platform.shown() == before
+            assert world.platform.visible_messages() == before
 
     async def test_a_lost_acknowledgement_is_no_second_copy_where_the_platform_helps(self, world: World) -> None:
         if "cut" not in world.platform.troubles:
@@ -218,15 +218,15 @@ class ChannelSuite:
         reply = Reply(target, "once", "c-once")
         answer = await world.channel.send(reply)
         assert isinstance(answer, NotSent) and answer.trouble == "cut", answer
-        assert [one.text for one in world.platform.shown()] == ["once"]
+        assert [one.text for one in world.platform.visible_messages()] == ["once"]
         await world.restart()  # nobody remembers
         await world.ready()
         found = await world.channel.find(reply)
         if found is not None:
-            assert found.message_id == world.platform.shown()[0].message_id
+            assert found.message_id == world.platform.visible_messages()[0].message_id
         elif world.channel.dedupes:
             assert isinstance(await world.channel.send(reply), Sent)
-            assert [one.text for one in world.platform.shown()] == ["once"]
+            assert [one.text for one in world.platform.visible_messages()] == ["once"]
         assert await world.channel.find(Reply(target, "once", "c-other")) is None
 
     async def test_acts(self, world: World) -> None:
@@ -240,10 +240,10 @@ class ChannelSuite:
         if "edit" in acts:
             done = await world.channel.act(target, Edit(sent.message_id, "**better**"))
             assert isinstance(done, Sent), done
-            assert [one.text for one in world.platform.shown()] == ["better"]
+            assert [one.text for one in world.platform.visible_messages()] == ["better"]
         if "delete" in acts:
             assert isinstance(await world.channel.act(target, Delete(sent.message_id)), Sent)
-            assert world.platform.shown() == []
+            assert world.platform.visible_messages() == []
 
     async def test_a_button_is_a_message_of_who_presses_it(self, world: World) -> None:
         if not world.channel.abilities.buttons:
@@ -253,7 +253,7 @@ class ChannelSuite:
         buttons = (Button("Once", "/approve 1 allow-once", "good"), Button("Always", long), Button("No", "/no", "bad"))
         sent = await world.channel.send(Reply(target, "May I?", "c1", "notice", buttons=buttons))
         assert isinstance(sent, Sent), sent
-        assert world.platform.shown()[-1].buttons == ("Once", "Always", "No")
+        assert world.platform.visible_messages()[-1].buttons == ("Once", "Always", "No")
         await world.restart()  # what is behind a button is not lost with the program
         await world.ready()
         count = len(world.heard)
@@ -270,8 +270,8 @@ class ChannelSuite:
         path.write_bytes(PNG)
         sent = await world.channel.send(Reply(await world.target(), "look", "c1", media=(str(path),)))
         assert isinstance(sent, Sent), sent
-        assert "picture.png" in [name for one in world.platform.shown() for name in one.media]
-        assert "look" in " ".join(one.text for one in world.platform.shown())
+        assert "picture.png" in [name for one in world.platform.visible_messages() for name in one.media]
+        assert "look" in " ".join(one.text for one in world.platform.visible_messages())
 
     async def test_nothing_raises_when_the_platform_is_gone(self, world: World) -> None:
         target = await world.target()

@@ -69,7 +69,7 @@ class InboxSuite:
         yield store
         await store.close()
 
-    async def again(self, store: Store, tmp_path: Path, clock: FakeClock) -> Store:
+    async def reopen(self, store: Store, tmp_path: Path, clock: FakeClock) -> Store:
         """Close and open anew."""
         await store.close()
         return await self.open(str(tmp_path / "home"), clock)
@@ -122,7 +122,7 @@ class InboxSuite:
         assert held is not None
         await store.settle(held, Settlement("answered"))
         clock.jump(7 * 86_400)
-        store = await self.again(store, tmp_path, clock)
+        store = await self.reopen(store, tmp_path, clock)
         assert await store.accept(item("m2", dedupe="tg:1"), claim=True) == Accepted("m1", True, "done")
         await store.close()
 
@@ -159,8 +159,8 @@ class InboxSuite:
     async def test_waiting_lists_the_queue(self, store: Store) -> None:
         for n in range(3):
             await store.accept(item(f"m{n}"), claim=n == 0)
-        assert [row.id for row in await store.waiting("agent:main:a")] == ["m1", "m2"]
-        assert await store.waiting("agent:main:other") == []
+        assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m1", "m2"]
+        assert await store.list_waiting("agent:main:other") == []
 
     async def test_yield_back_keeps_the_place(self, store: Store) -> None:
         for n in range(2):
@@ -182,7 +182,7 @@ class InboxSuite:
     # --- append and absorb -------------------------------------------------------------------------------------
 
     async def test_append_reaches_the_file(self, store: Store, tmp_path: Path) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         await store.append(held, [line("e1"), line("e2")])
         await store.append(held, [line("e3"), line("x1", "agents/main/sessions/other.jsonl")])
         home = tmp_path / "home"
@@ -191,12 +191,12 @@ class InboxSuite:
 
     @pytest.mark.parametrize("path", ["../out.jsonl", "/etc/x", "a//b", "state.db", "gateway.lock", "a/../../b", ""])
     async def test_lines_stay_inside(self, store: Store, path: str) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         with pytest.raises(StateError):
             await store.append(held, [line("e1", path)])
 
     async def test_absorbed_with_the_line_or_not_at_all(self, store: Store, tmp_path: Path) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         await store.accept(item("m2"), claim=False)
         await store.append(held, [line("e1")], absorb=["m2"])
         row = await store.item("m2")
@@ -206,7 +206,7 @@ class InboxSuite:
         await store.accept(item("m3"), claim=False)
         with pytest.raises(StaleClaim):
             await store.append(held, [line("e2")], absorb=["m3", "m2"])
-        assert [row.id for row in await store.waiting("agent:main:a")] == ["m3"]
+        assert [row.id for row in await store.list_waiting("agent:main:a")] == ["m3"]
         assert b"e2" not in (tmp_path / "home" / FILE).read_bytes()
         await store.settle(held, Settlement("answered"))
         after = await store.claim("main")
@@ -216,7 +216,7 @@ class InboxSuite:
     # --- settle ------------------------------------------------------------------------------------------------
 
     async def test_settle_is_all_of_it(self, store: Store, tmp_path: Path) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         row = SessionRow("agent:main:a", "main", "s", 5, b"{}")
         await store.settle(
             held, Settlement("answered", "hi", (line("e1"),), (part("r1"), part("r2")), row, spent=(call("m1", 5),))
@@ -225,12 +225,12 @@ class InboxSuite:
         assert done is not None
         assert (done.state, done.outcome, done.note) == ("done", "answered", "hi")
         assert (tmp_path / "home" / FILE).read_bytes() == line("e1").data + b"\n"
-        assert [p.id for p in await store.outgoing("fake", 9999)] == ["r1"]
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1"]
         assert await store.session("agent:main:a") == row
-        assert await store.spent(0) == [call("m1", 5)]
+        assert await store.list_usage(0) == [call("m1", 5)]
 
     async def test_touch_leaves_what_others_changed(self, store: Store) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         old = SessionRow("agent:main:a", "main", "s", 5, b'{"sessionId":"s","level":"high","label":"x"}')
         await store.save_session(old)
         seen = SessionRow("agent:main:a", "main", "s", 9, b'{"sessionId":"s","tokens":7,"label":null}')
@@ -240,7 +240,7 @@ class InboxSuite:
         assert json.loads(row.data) == {"sessionId": "s", "level": "high", "tokens": 7}
 
     async def test_touch_of_a_session_that_is_over_changes_nothing(self, store: Store) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         new = SessionRow("agent:main:a", "main", "new", 6, b'{"sessionId":"new"}')
         await store.save_session(new)
         await store.settle(held, Settlement("answered", touch=SessionRow("agent:main:a", "main", "old", 9, b'{"x":1}')))
@@ -249,35 +249,35 @@ class InboxSuite:
     async def test_say_queues_while_the_run_goes_on_and_never_twice(self, store: Store) -> None:
         claim = (await store.accept(item("m1"), claim=True)).claim
         assert claim is not None
-        await store.say(claim, [part("m1.t1")])
-        await store.say(claim, [part("m1.t1"), part("m1.t2")])  # a resumed run says it again
+        await store.queue_replies(claim, [part("m1.t1")])
+        await store.queue_replies(claim, [part("m1.t1"), part("m1.t2")])  # a resumed run says it again
         await store.settle(claim, Settlement("answered", replies=(part("m1.t2"), part("m1.0"))))
         seen = []
-        while rows := await store.outgoing("fake", 5000):
+        while rows := await store.list_due_replies("fake", 5000):
             (row,) = rows
             seen.append(row.id)
-            await store.sending(row.id, 5000)
-            await store.delivered(row.id, "r", 5000)
+            await store.mark_sending(row.id, 5000)
+            await store.mark_delivered(row.id, "r", 5000)
         assert seen == ["m1.t1", "m1.t2", "m1.0"]
         with pytest.raises(StateError):
-            await store.say(claim, [part("m1.t3")])
+            await store.queue_replies(claim, [part("m1.t3")])
 
     async def test_post_queues_what_no_run_says_and_never_twice(self, store: Store) -> None:
-        await store.post([part("p1", of="p1"), part("p2", of="p2")])
-        await store.post([part("p1", of="p1")])
+        await store.post_replies([part("p1", of="p1"), part("p2", of="p2")])
+        await store.post_replies([part("p1", of="p1")])
         seen = []
-        while rows := await store.outgoing("fake", 5000):
+        while rows := await store.list_due_replies("fake", 5000):
             seen += [row.id for row in rows]
             for row in rows:
-                await store.sending(row.id, 5000)
-                await store.delivered(row.id, "r", 5000)
-            await store.post([part("p1", of="p1")])
+                await store.mark_sending(row.id, 5000)
+                await store.mark_delivered(row.id, "r", 5000)
+            await store.post_replies([part("p1", of="p1")])
         assert seen == ["p1", "p2"] and await store.reply("p3") is None
         sent = await store.reply("p1")
         assert sent is not None and (sent.state, sent.receipt) == ("sent", "r")
 
     async def test_settle_happens_once(self, store: Store) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         await store.settle(held, Settlement("answered", "first"))
         with pytest.raises(StaleClaim):
             await store.settle(held, Settlement("failed", "second", replies=(part("r1"),)))
@@ -286,10 +286,10 @@ class InboxSuite:
         row = await store.item("m1")
         assert row is not None
         assert (row.outcome, row.note) == ("answered", "first")
-        assert await store.outgoing("fake", 9999) == []
+        assert await store.list_due_replies("fake", 9999) == []
 
     async def test_a_settlement_that_fails_leaves_nothing(self, store: Store, tmp_path: Path) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         broken = msgspec.structs.replace(part("r2"), channel=None)  # no store takes a reply to nowhere
         twice = Settlement("answered", "hi", (line("e1"),), (part("r1"), broken), spent=(call("m1", 5),))
         other = store.accept(item("m9", "agent:main:z"), claim=True)
@@ -299,8 +299,8 @@ class InboxSuite:
         row = await store.item("m1")
         assert row is not None
         assert row.state == "running"
-        assert await store.outgoing("fake", 9999) == []
-        assert await store.spent(0) == []
+        assert await store.list_due_replies("fake", 9999) == []
+        assert await store.list_usage(0) == []
         assert not (tmp_path / "home" / FILE).exists()
         await store.settle(held, Settlement("failed"))
 
@@ -318,7 +318,7 @@ class InboxSuite:
     async def test_recover_queues_what_was_running(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
         for n in range(4):
             await store.accept(item(f"m{n}", f"s{n % 2}"), claim=True)
-        store = await self.again(store, tmp_path, clock)
+        store = await self.reopen(store, tmp_path, clock)
         found = await store.recover()
         assert [(row.id, row.attempts) for row in found] == [("m0", 1), ("m1", 1), ("m2", 0), ("m3", 0)]
         assert {row.state for row in found} == {"queued"}
@@ -342,12 +342,12 @@ class InboxSuite:
 
     # --- helpers -----------------------------------------------------------------------------------------------
 
-    async def held(self, store: Store, ident: str = "m1") -> Claim:
+    async def accept_and_claim(self, store: Store, ident: str = "m1") -> Claim:
         """A message accepted and claimed."""
         claim = (await store.accept(item(ident), claim=True)).claim
         assert claim is not None
         return claim
 
-    async def replied(self, store: Store, *parts: Outgoing) -> None:
+    async def answer_with(self, store: Store, *parts: Outgoing) -> None:
         """A message answered with these parts."""
-        await store.settle(await self.held(store), Settlement("answered", replies=parts))
+        await store.settle(await self.accept_and_claim(store), Settlement("answered", replies=parts))

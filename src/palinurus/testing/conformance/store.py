@@ -22,35 +22,38 @@ class StoreSuite(InboxSuite):
     """The whole port. Subclass it, name it Test…, give it `open`."""
 
     async def test_parts_of_a_target_keep_their_order(self, store: Store) -> None:
-        await self.replied(store, part("r1"), part("r2"), part("r3", target="other"), part("r4", channel="else"))
-        assert [p.id for p in await store.outgoing("fake", 9999)] == ["r1", "r3"]
-        sent = await store.sending("r1", 2000)
+        await self.answer_with(store, part("r1"), part("r2"), part("r3", target="other"), part("r4", channel="else"))
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r1", "r3"]
+        sent = await store.mark_sending("r1", 2000)
         assert (sent.state, sent.attempts, sent.data) == ("sending", 1, b"reply r1")
-        assert [(p.id, p.state) for p in await store.outgoing("fake", 9999)] == [("r1", "sending"), ("r3", "pending")]
-        await store.delivered("r1", "55", 2001)
-        assert [p.id for p in await store.outgoing("fake", 9999)] == ["r2", "r3"]
-        assert [p.id for p in await store.outgoing("else", 9999)] == ["r4"]
+        assert [(p.id, p.state) for p in await store.list_due_replies("fake", 9999)] == [
+            ("r1", "sending"),
+            ("r3", "pending"),
+        ]
+        await store.mark_delivered("r1", "55", 2001)
+        assert [p.id for p in await store.list_due_replies("fake", 9999)] == ["r2", "r3"]
+        assert [p.id for p in await store.list_due_replies("else", 9999)] == ["r4"]
 
     async def test_a_failed_part_holds_the_later_ones_until_it_is_given_up(self, store: Store) -> None:
-        await self.replied(store, part("r1"), part("r2"))
-        await store.sending("r1", 2000)
-        await store.undelivered("r1", "429", due=5000)
-        assert await store.outgoing("fake", 4999) == []
-        first = (await store.outgoing("fake", 5000))[0]
+        await self.answer_with(store, part("r1"), part("r2"))
+        await store.mark_sending("r1", 2000)
+        await store.mark_undelivered("r1", "429", due=5000)
+        assert await store.list_due_replies("fake", 4999) == []
+        first = (await store.list_due_replies("fake", 5000))[0]
         assert (first.id, first.state, first.attempts, first.error) == ("r1", "pending", 1, "429")
-        assert (await store.sending("r1", 5000)).attempts == 2
-        await store.undelivered("r1", "blocked", due=None)
-        assert [p.id for p in await store.outgoing("fake", 5000)] == ["r2"]
+        assert (await store.mark_sending("r1", 5000)).attempts == 2
+        await store.mark_undelivered("r1", "blocked", due=None)
+        assert [p.id for p in await store.list_due_replies("fake", 5000)] == ["r2"]
 
     async def test_a_part_is_sent_once(self, store: Store) -> None:
-        await self.replied(store, part("r1"))
-        await store.sending("r1", 2000)
-        await store.delivered("r1", "55", 2001)
+        await self.answer_with(store, part("r1"))
+        await store.mark_sending("r1", 2000)
+        await store.mark_delivered("r1", "55", 2001)
         for late in (
-            store.sending("r1", 1),
-            store.delivered("r1", "56", 1),
-            store.undelivered("r1", "x", 1),
-            store.sending("no such", 1),
+            store.mark_sending("r1", 1),
+            store.mark_delivered("r1", "56", 1),
+            store.mark_undelivered("r1", "x", 1),
+            store.mark_sending("no such", 1),
         ):
             with pytest.raises(StaleClaim):
                 await late
@@ -58,29 +61,31 @@ class StoreSuite(InboxSuite):
     async def test_small_records_are_replaced_only_by_who_knows_them(
         self, store: Store, tmp_path: Path, clock: FakeClock
     ) -> None:
-        assert await store.keep("job", "b", b"1", expect=None)
-        assert await store.keep("job", "a", b"2")
-        assert await store.keep("other", "b", b"9")
-        assert not await store.keep("job", "b", b"3", expect=None)
-        won = await asyncio.gather(*(store.keep("job", "b", b"new%d" % n, expect=b"1") for n in range(5)))
+        assert await store.put_record("job", "b", b"1", expect=None)
+        assert await store.put_record("job", "a", b"2")
+        assert await store.put_record("other", "b", b"9")
+        assert not await store.put_record("job", "b", b"3", expect=None)
+        won = await asyncio.gather(*(store.put_record("job", "b", b"new%d" % n, expect=b"1") for n in range(5)))
         assert won.count(True) == 1
-        assert [(k.key, k.data) for k in await store.all_kept("job")] == [("a", b"2"), ("b", b"new0")]
-        assert await store.keep("job", "b", None, expect=b"new0")
-        assert await store.kept("job", "b") is None
-        assert not await store.keep("job", "b", b"x", expect=b"new0")
-        again = await self.again(store, tmp_path, clock)
-        found = await again.kept("job", "a")
+        assert [(k.key, k.data) for k in await store.list_records("job")] == [("a", b"2"), ("b", b"new0")]
+        assert await store.put_record("job", "b", None, expect=b"new0")
+        assert await store.get_record("job", "b") is None
+        assert not await store.put_record("job", "b", b"x", expect=b"new0")
+        again = await self.reopen(store, tmp_path, clock)
+        found = await again.get_record("job", "a")
         assert found is not None and found.data == b"2"
         await again.close()
 
     async def test_what_was_being_sent_is_uncertain_after_a_restart(
         self, store: Store, tmp_path: Path, clock: FakeClock
     ) -> None:
-        await self.replied(store, part("r1"), part("r2"))
-        await store.sending("r1", 2000)
-        store = await self.again(store, tmp_path, clock)
+        await self.answer_with(store, part("r1"), part("r2"))
+        await store.mark_sending("r1", 2000)
+        store = await self.reopen(store, tmp_path, clock)
         await store.recover()
-        assert [(p.id, p.state, p.attempts) for p in await store.outgoing("fake", 9999)] == [("r1", "sending", 1)]
+        assert [(p.id, p.state, p.attempts) for p in await store.list_due_replies("fake", 9999)] == [
+            ("r1", "sending", 1)
+        ]
         await store.close()
 
     async def test_sessions(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
@@ -92,36 +97,36 @@ class StoreSuite(InboxSuite):
         newer = SessionRow(rows[0].key, "x", "other", 9, b'{"a":1}')
         await store.save_session(newer)
         await store.drop_session(rows[2].key)
-        store = await self.again(store, tmp_path, clock)
+        store = await self.reopen(store, tmp_path, clock)
         assert await store.sessions("x") == [newer]
         assert await store.session(rows[2].key) is None
         await store.close()
 
     async def test_a_slot_fires_once(self, store: Store, tmp_path: Path, clock: FakeClock) -> None:
-        got = await asyncio.gather(*(store.slot("job", 1000) for _ in range(5)))
+        got = await asyncio.gather(*(store.claim_slot("job", 1000) for _ in range(5)))
         assert sorted(got) == [False] * 4 + [True]
-        assert await store.slot("job", 2000)
-        assert await store.slot("other", 1000)
-        store = await self.again(store, tmp_path, clock)
-        assert not await store.slot("job", 1000)
+        assert await store.claim_slot("job", 2000)
+        assert await store.claim_slot("other", 1000)
+        store = await self.reopen(store, tmp_path, clock)
+        assert not await store.claim_slot("job", 1000)
         await store.close()
 
     async def test_the_ledger(self, store: Store) -> None:
         calls = (call("m1", 30), call("m1", 10, cost=None), call("m1", 20, "agent:main:b"))
-        await store.settle(await self.held(store), Settlement("answered", spent=calls))
-        assert [line.at for line in await store.spent(0)] == [10, 20, 30]
-        assert await store.spent(20, "agent:main:a") == [calls[0]]
-        assert (await store.spent(0))[0].cost is None
+        await store.settle(await self.accept_and_claim(store), Settlement("answered", spent=calls))
+        assert [line.at for line in await store.list_usage(0)] == [10, 20, 30]
+        assert await store.list_usage(20, "agent:main:a") == [calls[0]]
+        assert (await store.list_usage(0))[0].cost is None
 
     async def test_the_trace_tells_it_all(self, store: Store, clock: FakeClock) -> None:
-        held = await self.held(store)
+        held = await self.accept_and_claim(store)
         await store.accept(item("m2"), claim=False)
         now = clock.now()
         await store.append(held, [line("e1")], absorb=["m2"], steps=[Step("m1", now, "tool", "read a.txt")])
         await store.settle(held, Settlement("answered", replies=(part("r1"), part("r2")), spent=(call("m1", now),)))
-        await store.sending("r1", clock.now())
-        await store.delivered("r1", "receipt-55", clock.now())
-        await store.sending("r2", clock.now())
+        await store.mark_sending("r1", clock.now())
+        await store.mark_delivered("r1", "receipt-55", clock.now())
+        await store.mark_sending("r2", clock.now())
         steps = await store.trace("m1")
         told = [step.what for step in steps if step.what != "model"]
         assert told[:4] == ["accepted", "claimed", "tool", "settled"]

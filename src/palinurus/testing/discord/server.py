@@ -108,7 +108,7 @@ class FakeDiscord:
             await self.sessions.tell("MESSAGE_CREATE", told)
         return str(made["id"])
 
-    def shown(self, chat: str = "") -> list[Shown]:
+    def visible_messages(self, chat: str = "") -> list[Shown]:
         return self.world.shown(chat)
 
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:

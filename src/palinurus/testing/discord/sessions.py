@@ -59,7 +59,7 @@ class Session:
             if self.line is not None:
                 await self._say(self.line, len(self.told))
 
-    async def go_on(self, line: Line, after: int) -> None:
+    async def resume(self, line: Line, after: int) -> None:
         """What was not told yet, and from now on everything."""
         async with self._turn:
             if after:
@@ -120,7 +120,7 @@ class Sessions:
                 await line.send(INVALID, False)
                 return
             self.resumed += 1
-            await session.go_on(line, data["seq"])
+            await session.resume(line, data["seq"])
 
     async def _identify(self, line: Line, data: dict[str, Any]) -> None:
         self.identified.append(data)
@@ -142,7 +142,7 @@ class Sessions:
         }
         session.told = [("READY", ready), ("GUILD_CREATE", self._world.guild())]
         self.all[session.ident] = session
-        await session.go_on(line, 0)
+        await session.resume(line, 0)
 
     async def tell(self, event: str, data: dict[str, Any]) -> None:
         """Something happens. Without the intent a message in the server is empty, unless it names us."""

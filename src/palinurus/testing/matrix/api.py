@@ -105,7 +105,7 @@ class Held:
     def event(self, ident: str) -> Event | None:
         return next((e for e in self.stream if e["event_id"] == ident), None)
 
-    def redacted(self) -> set[str]:
+    def redacted_ids(self) -> set[str]:
         return {e["redacts"] for e in self.stream if e["type"] == "m.room.redaction"}
 
     def edits(self) -> dict[str, Event]:

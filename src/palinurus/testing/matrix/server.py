@@ -120,8 +120,8 @@ class FakeMatrix(Held):
         self.member(room, ME, "invite", who, **({"is_direct": True} if direct else {}))
         self.wake()
 
-    def shown(self, chat: str = "") -> list[Shown]:
-        gone, edits = self.redacted(), self.edits()
+    def visible_messages(self, chat: str = "") -> list[Shown]:
+        gone, edits = self.redacted_ids(), self.edits()
         ours = [e for e in self.stream if e["room_id"] == place(chat) and e["sender"] == ME]
         return [
             _shown(e["event_id"], edits.get(e["event_id"]) or e["content"], e["content"])
@@ -245,7 +245,7 @@ class FakeMatrix(Held):
         return web.json_response(found) if found else _no(404, "M_NOT_FOUND")
 
     async def _relations(self, request: web.Request, room: str, ident: str) -> web.StreamResponse:
-        gone = self.redacted()
+        gone = self.redacted_ids()
         found = [
             e
             for e in self.stream

@@ -25,7 +25,7 @@ class Held:
         self.names = {"UALICE": "alice", "UBOB": "bob"}
         self._stamps = 1_767_225_600_000_000
 
-    def place(self, chat: str, who: str) -> str:
+    def resolve_channel(self, chat: str, who: str) -> str:
         """The channel's id: "group" is one, "" the direct chat with `who`."""
         return GROUP if chat == "group" else chat or f"D{who[1:]}"
 
@@ -37,7 +37,7 @@ class Held:
         self._stamps += 1_000_001
         return f"{self._stamps // 1_000_000}.{self._stamps % 1_000_000:06}"
 
-    def found(self, channel: str, ts: str) -> dict[str, Any]:
+    def find_message(self, channel: str, ts: str) -> dict[str, Any]:
         return next((m for m in self.chats.get(channel, ()) if m["ts"] == ts), {})
 
     def _auth(self, form: Form) -> Form | str:
@@ -60,21 +60,21 @@ class Held:
         return {"ts": message["ts"], "channel": form["channel"]}
 
     def _update(self, form: Form) -> Form | str:
-        message = self.found(form["channel"], form["ts"])
+        message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         message.update(text=form["text"], blocks=json.loads(form.get("blocks") or "[]"))
         return {"ts": form["ts"]}
 
     def _delete(self, form: Form) -> Form | str:
-        message = self.found(form["channel"], form["ts"])
+        message = self.find_message(form["channel"], form["ts"])
         if not message:
             return "message_not_found"
         self.chats[form["channel"]].remove(message)
         return {"ts": form["ts"]}
 
     def _react(self, form: Form) -> Form | str:
-        message = self.found(form["channel"], form["timestamp"])
+        message = self.find_message(form["channel"], form["timestamp"])
         if not message:
             return "message_not_found"
         names = message.setdefault("reactions", [])
@@ -84,14 +84,14 @@ class Held:
         return {}
 
     def _unreact(self, form: Form) -> Form | str:
-        names = self.found(form["channel"], form["timestamp"]).get("reactions", [])
+        names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         if form["name"] not in names:
             return "no_reaction"
         names.remove(form["name"])
         return {}
 
     def _reactions(self, form: Form) -> Form | str:
-        names = self.found(form["channel"], form["timestamp"]).get("reactions", [])
+        names = self.find_message(form["channel"], form["timestamp"]).get("reactions", [])
         return {"message": {"reactions": [{"name": name, "users": [ME]} for name in names]}}
 
     def _history(self, form: Form) -> Form | str:
@@ -107,7 +107,7 @@ class Held:
         return {"channel": {"id": form["channel"], "name": "harbour", "is_mpim": form["channel"].startswith("G")}}
 
     def _direct(self, form: Form) -> Form | str:
-        return {"channel": {"id": self.place("", form["users"])}}
+        return {"channel": {"id": self.resolve_channel("", form["users"])}}
 
     def _user(self, form: Form) -> Form | str:
         name = self.names.get(form["user"])
@@ -135,7 +135,7 @@ class Held:
     def _file(self, form: Form) -> Form | str:
         return {"file": {"id": form["file"], "shares": self.files[form["file"]].get("shares", {})}}
 
-    def kept(self, name: str, mime: str, data: bytes) -> dict[str, Any]:
+    def keep_file(self, name: str, mime: str, data: bytes) -> dict[str, Any]:
         ident = f"F{len(self.files) + 1}"
         self.files[ident] = {"id": ident, "name": name, "data": data}
         return {"id": ident, "name": name, "mimetype": mime, "url_private_download": f"{self.url}/files/{ident}"}

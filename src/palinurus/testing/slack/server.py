@@ -92,7 +92,7 @@ class FakeSlack(Held):
         **more: Any,
     ) -> str:
         """`more` are further fields of the message event; `files` as (name, mime, data)."""
-        made = self.written(text, chat=chat, sender=sender, mention=mention, **more)
+        made = self.add_message(text, chat=chat, sender=sender, mention=mention, **more)
         if event:
             made["ts"] = event
         callback = {"type": "event_callback", "team_id": TEAM, "event_id": f"Ev{made['ts']}", "event": made}
@@ -100,12 +100,12 @@ class FakeSlack(Held):
             await self.tell("events_api", callback)
         return str(made["ts"])
 
-    def written(
+    def add_message(
         self, text: str, *, chat: str = "", sender: str = "", mention: bool = False, **more: Any
     ) -> dict[str, Any]:
         """The event of a message, which then is in the chat."""
         who = sender or "UALICE"
-        channel = self.place(chat, who)
+        channel = self.resolve_channel(chat, who)
         escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         made = {
             "type": "message", "channel": channel, "user": who, "ts": self.stamp(),
@@ -114,7 +114,7 @@ class FakeSlack(Held):
         }  # fmt: skip
         if "files" in more:
             made["subtype"] = "file_share"
-            made["files"] = [self.kept(*file) for file in more["files"]]
+            made["files"] = [self.keep_file(*file) for file in more["files"]]
         self.chats.setdefault(channel, []).append(made)
         return made
 
@@ -123,18 +123,18 @@ class FakeSlack(Held):
         who = sender or "UALICE"
         payload = {
             "command": f"/{name}", "text": text, "user_id": who, "user_name": self.names.get(who, who),
-            "channel_id": self.place(chat, who), "team_id": TEAM, "trigger_id": self.stamp(),
+            "channel_id": self.resolve_channel(chat, who), "team_id": TEAM, "trigger_id": self.stamp(),
         }  # fmt: skip
         await self.tell("slash_commands", payload)
 
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
-        await self.tell("interactive", self.pressed(message_id, label, chat=chat, sender=sender))
+        await self.tell("interactive", self.make_press(message_id, label, chat=chat, sender=sender))
 
-    def pressed(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> dict[str, Any]:
+    def make_press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> dict[str, Any]:
         """The payload of a pressed button."""
         who = sender or "UALICE"
-        channel = self.place(chat, who)
-        message = self.found(channel, message_id)
+        channel = self.resolve_channel(chat, who)
+        message = self.find_message(channel, message_id)
         elements = [e for block in message.get("blocks") or () for e in block.get("elements", ())]
         (button,) = (e for e in elements if e["text"]["text"] == label)
         return {
@@ -144,8 +144,12 @@ class FakeSlack(Held):
             "actions": [{**button, "action_ts": self.stamp()}],
         }  # fmt: skip
 
-    def shown(self, chat: str = "") -> list[Shown]:
-        return [_shown(one) for one in self.chats.get(self.place(chat, "UALICE"), ()) if one.get("bot_id") == MY_BOT]
+    def visible_messages(self, chat: str = "") -> list[Shown]:
+        return [
+            _shown(one)
+            for one in self.chats.get(self.resolve_channel(chat, "UALICE"), ())
+            if one.get("bot_id") == MY_BOT
+        ]
 
     def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self._faults += [(trouble, retry_after)] * times
@@ -166,7 +170,9 @@ class FakeSlack(Held):
         for socket in self._sockets:
             await socket.send_json({"type": "disconnect", "reason": "refresh_requested"})
 
-    def signed(self, body: bytes, kind: str = "application/json", *, secret: str = SIGNING, late: int = 0) -> Hook:
+    def sign_request(
+        self, body: bytes, kind: str = "application/json", *, secret: str = SIGNING, late: int = 0
+    ) -> Hook:
         """A request as Slack makes it in mode http; `late` seconds old."""
         at = str(self._clock.now() // 1000 - late)
         signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()

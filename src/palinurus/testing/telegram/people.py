@@ -81,7 +81,7 @@ class FakeTelegram(Server):
         kept = Kept(ident, where, who, str(fields.get("text") or fields.get("caption") or ""))
         self.messages.append(kept)
         message = {
-            "message_id": ident, "date": AT, "chat": self.described(where), "from": self.user(who), **fields
+            "message_id": ident, "date": AT, "chat": self.describe_chat(where), "from": self.user(who), **fields
         }  # fmt: skip
         for _ in range(times):
             self.add(message=message)
@@ -91,7 +91,7 @@ class FakeTelegram(Server):
         """Somebody, as Telegram describes people."""
         return {"id": ident, "is_bot": False, "first_name": self.chats[ident]["first_name"]}
 
-    def described(self, chat: int) -> dict[str, Any]:
+    def describe_chat(self, chat: int) -> dict[str, Any]:
         return {"id": chat, **{key: value for key, value in self.chats[chat].items() if key != "topics"}}
 
     def keep(self, path: str, data: bytes) -> dict[str, Any]:
@@ -110,7 +110,7 @@ class FakeTelegram(Server):
         kept = next(one for one in self.messages if (one.chat, one.id) == (where, int(message_id)))
         data = dict(kept.buttons)[label]
         who = CHATS[sender] if sender else where if where > 0 else ANN
-        message = {"message_id": kept.id, "date": AT, "chat": self.described(where), "from": ME, "text": kept.text}
+        message = {"message_id": kept.id, "date": AT, "chat": self.describe_chat(where), "from": ME, "text": kept.text}
         if kept.thread:
             message |= {"message_thread_id": kept.thread, "is_topic_message": True}
         query = {"id": f"{self.number()}9", "from": self.user(who), "message": message, "chat_instance": "1"}
@@ -118,7 +118,7 @@ class FakeTelegram(Server):
 
     # what people see
 
-    def shown(self, chat: str = "", thread: int = 0) -> list[Shown]:
+    def visible_messages(self, chat: str = "", thread: int = 0) -> list[Shown]:
         return [
             Shown(str(one.id), one.text, one.media, tuple(label for label, _ in one.buttons), _id(one.reply_to))
             for one in self.messages
@@ -127,9 +127,9 @@ class FakeTelegram(Server):
 
     def read(self, chat: str = "", thread: int = 0) -> list[str]:
         """The texts of `shown`."""
-        return [one.text for one in self.shown(chat, thread)]
+        return [one.text for one in self.visible_messages(chat, thread)]
 
-    def called(self, method: str) -> list[dict[str, Any]]:
+    def calls_of(self, method: str) -> list[dict[str, Any]]:
         """The parameters of every call of a method."""
         return [params for name, params in self.calls if name == method]
 
@@ -153,7 +153,7 @@ class FakeTelegram(Server):
         """The group becomes a supergroup with another id; both chats say so."""
         self.chats[new] = dict(self.chats[GROUP])
         self.moved[GROUP] = new
-        old = self.described(GROUP)
+        old = self.describe_chat(GROUP)
         self.add(message={"message_id": self.number(), "date": AT, "chat": old, "migrate_to_chat_id": new})
 
 

@@ -84,7 +84,7 @@ async def _in(reader: asyncio.StreamReader, incoming: Any, watch: Watch) -> None
             try:
                 message = mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
-                watch.heard(line[:400].decode("utf-8", "replace"))  # some print for people here, too
+                watch.add_noise(line[:400].decode("utf-8", "replace"))  # some print for people here, too
                 continue
             await incoming.send(SessionMessage(message))
     except ValueError:
@@ -106,7 +106,7 @@ async def _out(outgoing: Any, writer: asyncio.StreamWriter) -> None:
 async def _noise(errors: asyncio.StreamReader, watch: Watch) -> None:
     with contextlib.suppress(OSError):
         while chunk := await errors.read(4096):
-            watch.heard(chunk.decode("utf-8", "replace"))
+            watch.add_noise(chunk.decode("utf-8", "replace"))
 
 
 async def _ended(process: subprocess.Popen[bytes], mark: str, since: int) -> None:

@@ -74,7 +74,7 @@ class Watch:
         self.noise = ""
         self.why = ""  # what refused the connection, in our words
 
-    def heard(self, text: str) -> None:
+    def add_noise(self, text: str) -> None:
         """Keeps the end of it."""
         self.noise = (self.noise + text)[-4000:]
 

@@ -63,7 +63,7 @@ class Server:
         self._settled, self._over = asyncio.Event(), asyncio.Event()
         self._task = asyncio.create_task(self._run())
 
-    async def settled(self) -> None:
+    async def wait_settled(self) -> None:
         """Returns when the attempt that is under way has come to something."""
         if self.starting:
             await self._settled.wait()
@@ -129,7 +129,7 @@ class Server:
         if self._link is None and self._task is not None and self._settled.is_set():
             await asyncio.wait({self._task})  # the old one is being taken down
         self.wake()
-        await self.settled()
+        await self.wait_settled()
         if self._link is None:
             why = f": {self.problem}" if self.problem else ""
             rest = max(self._next - self._clock.monotonic(), 0)

@@ -59,7 +59,7 @@ class Servers:
             if server.starting and not server.listed and rest > 0:
                 try:
                     async with asyncio.timeout(rest):
-                        await server.settled()
+                        await server.wait_settled()
                 except TimeoutError:
                     pass
 

@@ -143,7 +143,7 @@ class Held:
                 await self.ended.wait()
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """While somebody waits who will be told of the end."""
         self._watching += 1
         self.alone.clear()
@@ -172,7 +172,7 @@ class Held:
             if not child.exited.done():
                 reason, grace = self._order.result() if self._order.done() else ("timeout", GRACE)
                 await child.end(grace)
-            held = not await child.quiet(DRAIN)
+            held = not await child.wait_drained(DRAIN)
         finally:
             code = child.code
             child.close()

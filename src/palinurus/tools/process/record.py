@@ -40,9 +40,9 @@ class Record(msgspec.Struct, frozen=True):
 class Shelf(Protocol):
     """The part of the store that is used."""
 
-    async def keep(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
+    async def put_record(self, kind: str, key: str, data: bytes | None, *, expect: bytes | None = ANY) -> bool: ...
 
-    async def all_kept(self, kind: str) -> list[Row]: ...
+    async def list_records(self, kind: str) -> list[Row]: ...
 
 
 class Records:
@@ -53,16 +53,16 @@ class Records:
 
     async def put(self, record: Record) -> None:
         if self._shelf is not None:
-            await self._shelf.keep(KIND, record.mark, msgspec.json.encode(record))
+            await self._shelf.put_record(KIND, record.mark, msgspec.json.encode(record))
 
     async def drop(self, mark: str) -> None:
         if self._shelf is not None:
-            await self._shelf.keep(KIND, mark, None)
+            await self._shelf.put_record(KIND, mark, None)
 
     async def all(self) -> list[Record]:
         """Those that can be read; the others are dropped with a line in the log."""
         found = []
-        for row in await self._shelf.all_kept(KIND) if self._shelf is not None else ():
+        for row in await self._shelf.list_records(KIND) if self._shelf is not None else ():
             try:
                 found.append(msgspec.json.decode(row.data, type=Record))
             except msgspec.DecodeError as exc:

@@ -125,7 +125,7 @@ class Processes:
         held = self._held.get(ident.strip())
         return held if held is not None and held.background and held.job.session == session else None
 
-    def of(self, session: str) -> list[Held]:
+    def list_of_session(self, session: str) -> list[Held]:
         """All of the session's own, oldest first."""
         self._sweep()
         return [h for h in self._held.values() if h.background and h.job.session == session]

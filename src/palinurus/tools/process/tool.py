@@ -70,7 +70,7 @@ async def _typing(ctx: ToolContext, held: Held, args: dict[str, Any]) -> None:
 
 
 def _list(processes: Processes, ctx: ToolContext) -> Output:
-    rows = processes.of(ctx.session)
+    rows = processes.list_of_session(ctx.session)
     lines = [f"{h.id}  {h.status:<9}  {_span(h.ms)}  {_label(h.job.command)}{_waits(h)}" for h in rows]
     return said("\n".join(lines) or "No running or recent sessions.", {"sessions": [_facts(h) for h in rows]})
 
@@ -98,7 +98,7 @@ def _facts(held: Held) -> dict[str, Any]:
 
 async def _poll(processes: Processes, held: Held, asked: Asked) -> Output:
     if asked.timeout > 0 and held.running:
-        with held.watched():
+        with held.watch():
             await _news(held, min(asked.timeout, MAX_WAIT) / 1000)
     text = held.pending.take(last=not held.running).rstrip()
     body = [text or "(no new output)", _state(held)]
@@ -164,7 +164,7 @@ async def _write(processes: Processes, held: Held, asked: Asked) -> Output:
     data = asked.data.encode("utf-8", "replace")
     out = _sent(held, data, f"Wrote {len(data)} bytes to session {held.id}{' and closed its input' * asked.eof}.")
     if asked.eof:
-        held.child.eof()
+        held.child.close_input()
     return out
 
 

@@ -92,7 +92,7 @@ class Door:
         except TimeoutError:
             raise Shut(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
 
-    async def judged(self, url: str, rules: Rules) -> list[str]:
+    async def resolve_open(self, url: str, rules: Rules) -> list[str]:
         """The addresses `url` leads to, all of them open under `rules`: for who must connect himself. Raises Shut."""
         return await self._addresses(self._allowed(url, rules, []), rules, [])
 

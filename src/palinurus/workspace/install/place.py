@@ -66,7 +66,7 @@ class Place:
                 found[name] = exc.message
         return found
 
-    def installed(self, name: str) -> Parcel | None:
+    def read_package(self, name: str) -> Parcel | None:
         """The skill of that name as it lies there; None if there is none that can be read."""
         try:
             parts = tuple(folder(os.path.join(self.root, checked(name)), _WIDE))

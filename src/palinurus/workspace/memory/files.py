@@ -58,7 +58,7 @@ class Roots:
             return None
         return found if found.endswith(".md") and self._root(found) else None
 
-    def shown(self, real: str) -> str:
+    def display_path(self, real: str) -> str:
         """Relative to the workspace where it is below it."""
         return real[len(self.workspace) + 1 :] if real.startswith(f"{self.workspace}/") else real
 
@@ -72,7 +72,7 @@ class Roots:
                 seen.add(entry[0])
                 if len(seen) > FILES:
                     return
-                yield Entry(self.shown(entry[0]), entry[0], entry[1], entry[2])
+                yield Entry(self.display_path(entry[0]), entry[0], entry[1], entry[2])
 
     def read(self, real: str) -> bytes | None:
         """At most BYTES; None if there is no such file. Raises OSError."""
@@ -83,7 +83,7 @@ class Roots:
             return None
         with os.fdopen(handle, "rb") as file:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise IsADirectoryError(f"{self.shown(real)} is not a file")
+                raise IsADirectoryError(f"{self.display_path(real)} is not a file")
             return file.read(BYTES)
 
     def replace(self, real: str, data: bytes) -> None:

@@ -82,7 +82,7 @@ class History:
             self._conn.close()
             self._conn = None
 
-    def begun(self, now: int) -> bool:
+    def has_begun(self, now: int) -> bool:
         """Whether all files were looked at once: what is new afterwards is new."""
         if not self._begun:
             self._begun = self.open(now).execute("SELECT 1 FROM meta WHERE key = 'begun'").fetchone() is not None

@@ -198,7 +198,7 @@ class Index:
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
-    def bare(self, limit: int) -> list[Piece]:
+    def pieces_without_vector(self, limit: int) -> list[Piece]:
         """Pieces without a vector, each text once. When there are none, vectors of pieces that are gone go too."""
         found = self.conn.execute(
             "SELECT hash, title, text FROM chunks WHERE hash NOT IN (SELECT hash FROM vectors) GROUP BY hash LIMIT ?",
@@ -209,7 +209,7 @@ class Index:
             self.behind = False
         return [Piece(digest, f"{title}\n{text}") for digest, title, text in found]
 
-    def give(self, vectors: Iterable[tuple[str, bytes]]) -> None:
+    def keep_vectors(self, vectors: Iterable[tuple[str, bytes]]) -> None:
         """Keep vectors, by hash. One transaction."""
         with self.conn as conn:
             conn.execute("BEGIN IMMEDIATE")

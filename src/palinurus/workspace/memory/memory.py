@@ -136,12 +136,12 @@ class Memory:
         if embedder is None or not self.options.enabled or embedder.why():
             return 0
         with self._lock:
-            pieces = self._index.bare(BATCH) if self._index.behind and self._index.file else []
+            pieces = self._index.pieces_without_vector(BATCH) if self._index.behind and self._index.file else []
         made = embedder.embed([piece.text for piece in pieces]) if pieces else None
         if not made:
             return 0
         with self._lock:
-            self._index.give(zip((piece.hash for piece in pieces), made, strict=True))
+            self._index.keep_vectors(zip((piece.hash for piece in pieces), made, strict=True))
         return len(made)
 
     def vectors(self) -> tuple[int, str]:
@@ -155,7 +155,7 @@ class Memory:
         real = self.roots.real(path)
         if real is None:
             return Refused("only MEMORY.md, memory/**/*.md and configured extra paths are memory; use read for others")
-        shown = self.roots.shown(real)
+        shown = self.roots.display_path(real)
         try:
             data = self.roots.read(real)
         except OSError as exc:
@@ -183,7 +183,7 @@ class Memory:
             entries = list(self.roots.scan())
             gone = known.keys() - {entry.path for entry in entries}
             if change is not None and change.path:
-                only = self.roots.shown(change.path)
+                only = self.roots.display_path(change.path)
                 entries, gone = [entry for entry in entries if entry.path == only], gone & {only}
             stale = [e for e in entries if e.path not in known or known[e.path][:2] != (e.size, e.mtime)]
             try:
@@ -204,7 +204,7 @@ class Memory:
         a crash leaves out of the index is looked at again."""
         read: dict[str, bytes | None] = {}
         now = self._clock.now()
-        begun = self._history.begun(now)
+        begun = self._history.has_begun(now)
         if begun and not stale and not gone and change is None:
             return read
         heads = self._history.heads(now)
@@ -276,7 +276,7 @@ class Memory:
             raise NotFound(f"nothing is known about {path}", fix="`pal memory status` lists the files")
         return found
 
-    def traced(self, path: str) -> list[Traced]:
+    def trace_lines(self, path: str) -> list[Traced]:
         """Every line of the file as it stands, with the version it came with. Raises as `versions`."""
         found = self.versions(path)
         lines = (found[-1].text or "").splitlines()
@@ -288,7 +288,7 @@ class Memory:
         version number `to`. Undoing again goes further back. Raises BadRequest, NotFound, StateUnwritable."""
         with self._lock:
             found = self.versions(path or self._latest())
-            real, shown, head = found[0].path, self.roots.shown(found[0].path), found[-1]
+            real, shown, head = found[0].path, self.roots.display_path(found[0].path), found[-1]
             target = _target(found, to, shown)
             if target is not None and target.hash and target.data is None:
                 raise BadRequest(f"version {target.n} of {shown} was too large to keep")

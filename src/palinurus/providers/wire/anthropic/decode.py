@@ -223,7 +223,7 @@ class AnthropicDecoder:
         self._end()
 
     def _error(self, event: Event) -> None:
-        self._builder.failed(in_stream(event.error or event.message))
+        self._builder.fail_with(in_stream(event.error or event.message))
 
     def _usage(self, used: Any) -> None:
         """Counts are cumulative: the last one that was given holds. Unreadable ones cost us the counts only."""
@@ -252,7 +252,7 @@ class AnthropicDecoder:
             self._input(index)
         if self._stop == "refusal":
             return self._builder.fail("refused", "the model declined to answer")
-        return self._builder.done(STOPS.get(self._stop or "end_turn", "stop"))
+        return self._builder.finish(STOPS.get(self._stop or "end_turn", "stop"))
 
 
 def _foreign(payload: bytes) -> bool:

@@ -90,7 +90,7 @@ class BedrockDecoder:
         kind: FailureKind | None = next((k for start, k in EXCEPTIONS if low.startswith(start)), None)
         failure = in_stream({"message": message or name, "code": "invalid_argument" if kind == "format" else ""})
         if kind is None or kind == "format":
-            self._last = self._builder.failed(failure)  # the words decide, such as a prompt that is too long
+            self._last = self._builder.fail_with(failure)  # the words decide, such as a prompt that is too long
         else:
             self._last = self._builder.fail(kind, clip(message or name))
 
@@ -146,7 +146,7 @@ class BedrockDecoder:
         if self._stop in REFUSED:
             self._last = self._builder.fail("refused", f"the provider stopped the answer ({self._stop})")
         else:
-            self._last = self._builder.done(STOPS.get(self._stop, "stop"))
+            self._last = self._builder.finish(STOPS.get(self._stop, "stop"))
 
     _RULES: ClassVar[dict[str, Callable[[BedrockDecoder, dict[str, Any]], None]]] = {
         "contentBlockStart": _start,

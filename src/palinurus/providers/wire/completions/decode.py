@@ -150,7 +150,7 @@ class CompletionsDecoder:
     def _chunk(self, chunk: Chunk) -> None:
         self._seen = True
         if chunk.error:
-            self._builder.failed(in_stream(chunk.error))
+            self._builder.fail_with(in_stream(chunk.error))
             return
         if chunk.usage:
             self._usage(chunk.usage)
@@ -237,7 +237,7 @@ class CompletionsDecoder:
             return builder.fail("refused", "the provider's content filter stopped the answer")
         if finish in ("error", "network_error"):
             return builder.fail("server", "the provider reported an error in the middle of the answer")
-        return builder.done(STOPS.get(finish or "stop", "stop"))
+        return builder.finish(STOPS.get(finish or "stop", "stop"))
 
 
 def tokens(used: Tokens) -> Usage:

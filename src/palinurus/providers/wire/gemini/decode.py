@@ -86,7 +86,7 @@ class GeminiDecoder:
             return
         self._seen = True
         if chunk.get("error"):
-            self._last = self._builder.failed(in_stream(chunk["error"]))
+            self._last = self._builder.fail_with(in_stream(chunk["error"]))
             return
         if chunk.get("usageMetadata") is not None:
             self._builder.usage = usage(pick.item(chunk, "usageMetadata"))
@@ -130,7 +130,7 @@ class GeminiDecoder:
 
     def _end(self) -> list[ModelEvent]:
         if self._finish in STOPS:
-            return [self._signed(event) for event in self._builder.done(STOPS[self._finish])]
+            return [self._signed(event) for event in self._builder.finish(STOPS[self._finish])]
         kind = FAILS.get(self._finish, "server")
         detail = f": {clip(self._why)}" if self._why else ""
         return self._builder.fail(kind, f"the provider stopped the answer ({clip(self._finish)}){detail}")

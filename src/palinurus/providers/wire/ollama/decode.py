@@ -55,7 +55,7 @@ class OllamaDecoder:
             self._last = self._builder.fail("malformed", f"the stream holds a line that is no JSON object: {shown}")
             return
         if chunk.get("error"):
-            self._last = self._builder.failed(in_stream(chunk["error"]))
+            self._last = self._builder.fail_with(in_stream(chunk["error"]))
             return
         message = pick.item(chunk, "message")
         if piece := pick.text(message, "thinking"):
@@ -66,7 +66,7 @@ class OllamaDecoder:
             self._call(call)
         if chunk.get("done") is True:
             self._builder.usage = usage(chunk)
-            self._last = self._builder.done(STOPS.get(pick.text(chunk, "done_reason"), "stop"))
+            self._last = self._builder.finish(STOPS.get(pick.text(chunk, "done_reason"), "stop"))
 
     def _call(self, call: dict[str, Any]) -> None:
         function = pick.item(call, "function")

@@ -185,7 +185,7 @@ class ResponsesDecoder:
             self._last = self._builder.fail("server", "the provider cancelled the answer")
         else:
             short = bool(cause) or pick.text(response, "status") == "incomplete"
-            self._last = self._builder.done("length" if short else "stop")
+            self._last = self._builder.finish("length" if short else "stop")
 
     def _failed(self, event: dict[str, Any]) -> None:
         response = pick.item(event, "response")
@@ -200,7 +200,7 @@ class ResponsesDecoder:
         if isinstance(error, dict) and error.get("type") == "error":
             error = {key: value for key, value in error.items() if key != "type"}
         failure: Failure = in_stream(error)
-        self._last = self._builder.failed(failure)
+        self._last = self._builder.fail_with(failure)
 
     _RULES: ClassVar[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
         "response.output_item.added": _added,
