@@ -8,13 +8,13 @@ from palinurus.abort import Abort
 from palinurus.agent.plan import Choice, Limits, RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.steer import Mailbox
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Message, User
+from palinurus.core.types.messages import Message, UserMessage
 from palinurus.core.types.model import Model, Prompt
-from palinurus.core.types.outbound import Show
-from palinurus.core.types.tool import Output, Tool, ToolSettings, said
+from palinurus.core.types.outbound import RunVisibility
+from palinurus.core.types.tool import Tool, ToolOutput, ToolSettings, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import info
@@ -29,8 +29,8 @@ def inbound(text: str = "hello", **changes: Any) -> Inbound:
 def tool(name: str, run: Any = None, **changes: Any) -> Tool:
     """A tool that says its arguments."""
 
-    async def echo(ctx: Any, **args: Any) -> Output:
-        return said(f"{name} {args}")
+    async def echo(ctx: Any, **args: Any) -> ToolOutput:
+        return make_output(f"{name} {args}")
 
     schema = {"type": "object", "properties": {"x": {"type": "string"}}}
     return Tool(**{"name": name, "description": name, "parameters": schema, "run": run or echo, **changes})
@@ -50,13 +50,13 @@ def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limit
         "sampling": {},
         "prompt": Prompt("You are a test."),
         "history": history,
-        "opening": (User("hello"),),
+        "opening": (UserMessage("hello"),),
         "tools": {t.name: t for t in tools},
         "specs": tuple(t.spec for t in tools),
         "settings": ToolSettings(),
         "limits": limits,
         "workspace": "/nowhere",
-        "show": Show(),
+        "show": RunVisibility(),
         "started": 0,
     }
     return RunPlan(**{**fields, **changes})
@@ -87,10 +87,10 @@ def ports(model: Model, notes: Notes | None = None, **changes: Any) -> Ports:
     return base._replace(**changes)
 
 
-async def collect(events: Any) -> list[Event]:
+async def collect(events: Any) -> list[RunEvent]:
     return [event async for event in events]
 
 
-def kinds(events: list[Event]) -> list[str]:
+def kinds(events: list[RunEvent]) -> list[str]:
     """The seeds' names of the events."""
     return [event.__struct_config__.tag for event in events]  # type: ignore[misc]

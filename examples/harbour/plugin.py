@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from palinurus import hook, tool
 from palinurus.core.types.tool import ToolFailure
-from palinurus.core.types.vendor import Known, Vendor
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.plugins.api import Api, Asked
 
 
@@ -46,6 +46,6 @@ def register(api: Api) -> None:
             api="openai-completions",
             base_url=api.config["modelsUrl"],
             keys=("HARBOUR_API_KEY",),
-            models=(Known("pilot-1", "Pilot 1", context_window=64_000),),
+            models=(VendorModel("pilot-1", "Pilot 1", context_window=64_000),),
         )
     )

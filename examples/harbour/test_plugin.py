@@ -6,7 +6,7 @@ import unittest
 from pathlib import Path
 
 from palinurus import Agent
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.testing.model import ScriptedModel, calls, say
 
 HERE = Path(__file__).parent
@@ -31,7 +31,7 @@ class Harbour(unittest.IsolatedAsyncioTestCase):
         async with Agent(ScriptedModel([]), plugins=[HERE], config=CONFIG) as agent:
             app = agent.app
             found = app.catalog.find("harbour/pilot-1", app.settings.agents["main"])
-        assert isinstance(found, ModelInfo)
+        assert isinstance(found, ModelSpec)
         self.assertEqual((found.name, found.base_url), ("Pilot 1", "http://127.0.0.1:8080/v1"))
 
 

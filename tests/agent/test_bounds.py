@@ -7,8 +7,8 @@ import msgspec
 from palinurus.agent.bounds import bounded, bounds, window
 from palinurus.config.context import ContextSettings
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.history.limit import Turns
-from palinurus.core.history.prune import Pruning
+from palinurus.core.history.limit import TurnLimits
+from palinurus.core.history.prune import PruningRules
 from palinurus.core.types.inbound import Route, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
@@ -38,8 +38,8 @@ def test_rules() -> None:
     assert (plain.turns, plain.result_chars, plain.pruning.mode) == (None, 64_000, "off")
     assert plain.images is not None and bounds(settings(), AGENT, blind, inbound(), ROUTE).images is None
     told = settings(
-        pruning=Pruning(mode="aggressive"),
-        turns={"fake": Turns(direct=9, people={"vip": 3})},
+        pruning=PruningRules(mode="aggressive"),
+        turns={"fake": TurnLimits(direct=9, people={"vip": 3})},
         result_chars={"": 9000},
     )
     rules = bounds(told, AGENT, large, inbound(sender=Sender("vip")), ROUTE)

@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.agent.cell import Cells, Confined, confined, sandboxed, slug
 from palinurus.config.load import load
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 from palinurus.tools.sandbox.probe import Have
@@ -38,12 +38,12 @@ def test_the_default_is_the_best_the_machine_has(tmp_path: Path) -> None:
     where = House(tmp_path, {}).of()
     assert where.cell.kind == "landlock" and where.box is None
     assert where.workspace in where.cell.write and where.cell.temporary in where.cell.write
-    assert House(tmp_path, {}, Have()).of().cell == Cell()
+    assert House(tmp_path, {}, Have()).of().cell == SandboxSpec()
     assert House(tmp_path, {}, Have(landlock=7, bubblewrap=True)).of().cell.kind == "bubblewrap"
 
 
 def test_switched_off_is_accepted(tmp_path: Path) -> None:
-    assert House(tmp_path, {"contain": "off"}).of().cell == Cell(accepted=True)
+    assert House(tmp_path, {"contain": "off"}).of().cell == SandboxSpec(accepted=True)
 
 
 def test_the_state_directory_is_in_no_cell(tmp_path: Path) -> None:

@@ -24,19 +24,19 @@ from palinurus.agent.facts import (
 )
 from palinurus.agent.plan import Choice
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret, Settings
-from palinurus.core.levels.resolve import Decision
-from palinurus.core.prompt.facts import Contribution, FileFact, SkillFact
-from palinurus.core.prompt.knobs import HEARTBEAT
-from palinurus.core.prompt.render import render
+from palinurus.core.levels.resolve import ThinkingDecision
+from palinurus.core.prompt.facts import FileFact, PromptContribution, SkillFact
+from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
+from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.keys import ModelRef, SessionKey
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from support import inbound, tool
 
-MODEL = ModelInfo(ModelRef("fake", "m"), "openai-completions")
+MODEL = ModelSpec(ModelRef("fake", "m"), "openai-completions")
 MAIN = SessionKey("main", "main")
 
 
@@ -68,7 +68,7 @@ def test_config_becomes_knobs() -> None:
 @pytest.mark.seed(213)
 def test_heartbeats_are_the_default_agents_and_can_be_off() -> None:
     given = settings()
-    assert knobs(given, given.agents["main"]).heartbeat == HEARTBEAT
+    assert knobs(given, given.agents["main"]).heartbeat == HEARTBEAT_PROMPT
     assert knobs(given, given.agents["work"]).heartbeat == ""
     for off in (PromptSettings(heartbeat_every=0), PromptSettings(heartbeat_section=False)):
         given = settings(off)
@@ -94,7 +94,7 @@ def test_an_occasion_is_read_off_the_message() -> None:
     message = inbound(
         "hi", target=Target("telegram", "c"), kind="group", options={"system": "boats", "promptMode": "none"}
     )
-    choice = Choice(MODEL, Decision("high", "inline", "", "high"))
+    choice = Choice(MODEL, ThinkingDecision("high", "inline", "", "high"))
     found = occasion(message, MAIN, choice, Record(sessionId="s", reasoningLevel="stream"))
     assert found == Occasion(MAIN, MODEL, "high", "telegram", "group", "stream", "boats", "none")
     odd = occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, Record(sessionId="s"))
@@ -113,14 +113,16 @@ def test_the_facade_gathers_everything_and_renders() -> None:
     assert (facts.files, facts.pending, facts.skills_left) == (supply.files, True, 2)
     assert facts.reactions == "extensive" and facts.buttons and facts.approvals
     assert facts.host and facts.os and facts.python and facts.docs.local.endswith("docs")
-    assert made.prompt("main", [tool("read"), tool("exec")], now) == render(facts)
+    assert made.prompt("main", [tool("read"), tool("exec")], now) == render_prompt(facts)
 
 
 def test_a_vendor_may_contribute_and_families_do() -> None:
     given = settings()
     catalog = Catalog(given, {})
-    own = Vendor("fake", "Fake", "x", "http://x", prompt=lambda model: Contribution(prefix=f"for {model.ref.model}"))
-    assert gatherer(given).facts("main", [], Occasion(MAIN, MODEL)).contribution == Contribution()
+    own = Vendor(
+        "fake", "Fake", "x", "http://x", prompt=lambda model: PromptContribution(prefix=f"for {model.ref.model}")
+    )
+    assert gatherer(given).facts("main", [], Occasion(MAIN, MODEL)).contribution == PromptContribution()
 
     class Catalogue(Catalog):
         def vendor(self, provider: str) -> Vendor | None:
@@ -128,7 +130,7 @@ def test_a_vendor_may_contribute_and_families_do() -> None:
 
     made = Gatherer(given, Catalogue(given, {}))
     assert made.facts("main", [], Occasion(MAIN, MODEL)).contribution.prefix == "for m"
-    gpt = ModelInfo(ModelRef("openai", "gpt-5.5"), "openai-responses")
+    gpt = ModelSpec(ModelRef("openai", "gpt-5.5"), "openai-responses")
     assert "<persona_latch>" in Gatherer(given, catalog).prompt("main", [], Occasion(MAIN, gpt)).stable
 
 

@@ -11,31 +11,31 @@ from hypothesis import strategies as st
 
 from core.prompt.kit import full
 from palinurus.agent.fingerprint import Known, broken, kept, sections
-from palinurus.core.prompt.knobs import Knobs
-from palinurus.core.prompt.render import render
+from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.sessions.entries import condensed
 
-MODEL = ModelInfo(ModelRef("fake", "m"), "x")
+MODEL = ModelSpec(ModelRef("fake", "m"), "x")
 TOOLS = (ToolSpec("read", "reads", {"type": "object"}), ToolSpec("exec", "runs", {"type": "object"}))
 TALK: tuple[Message, ...] = (
-    User("hi", 1),
-    Assistant((Text("let me look"), ToolCall("c1", "read", {"path": "a"}))),
-    ToolResult("c1", "read", (Text("content"),)),
-    Assistant((Text("done"),)),
-    User("thanks", 9),
+    UserMessage("hi", 1),
+    AssistantMessage((TextBlock("let me look"), ToolCall("c1", "read", {"path": "a"}))),
+    ToolResult("c1", "read", (TextBlock("content"),)),
+    AssistantMessage((TextBlock("done"),)),
+    UserMessage("thanks", 9),
 )
 
 
-def request(messages: tuple[Message, ...] = TALK, **changes: Any) -> Request:
-    fields: dict[str, Any] = {"model": MODEL, "prompt": render(full()), "messages": messages, "tools": TOOLS}
-    return Request(**{**fields, **changes})
+def request(messages: tuple[Message, ...] = TALK, **changes: Any) -> ModelRequest:
+    fields: dict[str, Any] = {"model": MODEL, "prompt": render_prompt(full()), "messages": messages, "tools": TOOLS}
+    return ModelRequest(**{**fields, **changes})
 
 
-def parting(one: Request, two: Request) -> Any:
+def parting(one: ModelRequest, two: ModelRequest) -> Any:
     first = Known().after(one)
     return broken(first, first.after(two))
 
@@ -53,17 +53,17 @@ def test_times_and_counts_are_not_sent() -> None:
 
 
 def test_a_changed_section_is_named_with_its_byte() -> None:
-    other = render(full(timezone="Europe/Paris"))
+    other = render_prompt(full(timezone="Europe/Paris"))
     found = parting(request(), request(prompt=other))
     assert (found.cause, found.group, found.name, found.note) == ("prompt", "stable", "time", "time changed")
-    ours = render(full()).stable.encode()
+    ours = render_prompt(full()).stable.encode()
     assert ours[: found.offset] == other.stable.encode()[: found.offset]
     assert ours[found.offset] != other.stable.encode()[found.offset]
     assert "Vienna" in found.before and "Paris" in found.after
 
 
 def test_sections_that_come_and_go() -> None:
-    less = render(full(skills=()))
+    less = render_prompt(full(skills=()))
     gone = parting(request(), request(prompt=less))
     assert (gone.name, gone.note) == ("skills", "gone: skills")
     came = parting(request(prompt=less), request())
@@ -71,9 +71,9 @@ def test_sections_that_come_and_go() -> None:
 
 
 def test_below_the_boundary_it_is_the_chats() -> None:
-    found = parting(request(), request(prompt=render(full(channel="telegram"))))
+    found = parting(request(), request(prompt=render_prompt(full(channel="telegram"))))
     assert (found.cause, found.group, found.name) == ("chat", "volatile", "embed")
-    found = parting(request(), request(prompt=render(full(level="high"))))
+    found = parting(request(), request(prompt=render_prompt(full(level="high"))))
     assert (found.name, found.before[12:15], found.after[12:16]) == ("runtime", "off", "high")
 
 
@@ -92,12 +92,12 @@ def test_tools(tools: tuple[ToolSpec, ...], note: str) -> None:
 
 
 def test_the_model() -> None:
-    found = parting(request(), request(model=ModelInfo(ModelRef("fake", "n"), "x")))
+    found = parting(request(), request(model=ModelSpec(ModelRef("fake", "n"), "x")))
     assert (found.cause, found.note, found.kept) == ("model", "fake/m -> fake/n", 0)
 
 
 def test_history() -> None:
-    changed = (*TALK[:2], ToolResult("c1", "read", (Text("contents"),)), *TALK[3:])
+    changed = (*TALK[:2], ToolResult("c1", "read", (TextBlock("contents"),)), *TALK[3:])
     found = parting(request(), request(changed))
     assert (found.cause, found.name) == ("history", "3 tool result")
     assert "content" in found.before and "contents" in found.after and found.offset > 0
@@ -105,20 +105,20 @@ def test_history() -> None:
 
 
 def test_a_compaction_and_a_limit_are_told_from_a_rewrite() -> None:
-    short = (condensed("they greeted", 3), *TALK[4:], User("more"))
+    short = (condensed("they greeted", 3), *TALK[4:], UserMessage("more"))
     assert parting(request(), request(short)).cause == "compaction"
-    limited = parting(request(), request((*TALK[4:], User("more"))))
+    limited = parting(request(), request((*TALK[4:], UserMessage("more"))))
     assert (limited.cause, limited.note) == ("history limit", "the oldest 4 messages are not sent any more")
 
 
 def test_only_new_messages_are_hashed() -> None:
-    class Once(User, frozen=True, tag="user"):
+    class Once(UserMessage, frozen=True, tag="user"):
         @property
         def blocks(self) -> Any:
             looked.append(self)
             return super().blocks
 
-    looked: list[User] = []
+    looked: list[UserMessage] = []
     messages = tuple(Once(f"m{n}") for n in range(50))
     known = Known()
     for n in range(1, 51):
@@ -130,15 +130,15 @@ def test_an_unseen_request_is_compared_by_hash() -> None:
     seen = Known().after(request())
     stored = Known(seen.print.model, seen.print.pieces)
     assert broken(stored, stored.after(request())) is None
-    found = broken(stored, stored.after(request(prompt=render(full(knobs=Knobs())))))
+    found = broken(stored, stored.after(request(prompt=render_prompt(full(knobs=PromptOptions())))))
     assert found is not None and found.group == "stable" and found.before == ""
 
 
 def test_a_prompt_nobody_counted_is_two_pieces() -> None:
     made = sections(Prompt("a", "b"))
     assert made == [("stable", "the stable part", b"a"), ("volatile", "the volatile part", b"b")]
-    whole = sections(render(full()))
-    prompt = render(full())
+    whole = sections(render_prompt(full()))
+    prompt = render_prompt(full())
     assert b"".join(t for g, _, t in whole if g == "stable").decode() == prompt.stable
     assert b"".join(t for g, _, t in whole if g == "volatile").decode() == prompt.volatile
 
@@ -148,8 +148,8 @@ words = st.lists(st.text(max_size=5), max_size=5)
 
 @given(words, words, words)
 def test_kept_is_the_common_beginning(head: list[str], one: list[str], two: list[str]) -> None:
-    first = request(tuple(User(t) for t in head + one))
-    second = request(tuple(User(t) for t in head + two))
+    first = request(tuple(UserMessage(t) for t in head + one))
+    second = request(tuple(UserMessage(t) for t in head + two))
     a, b = Known().after(first), Known().after(second)
     same = 0
     for was, now in zip(head + one, head + two, strict=False):

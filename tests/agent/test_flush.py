@@ -12,7 +12,7 @@ from palinurus.agent.flush import CALLS, flush, today
 from palinurus.agent.summarize import Asker
 from palinurus.clock import SystemClock
 from palinurus.config.compaction import FlushSettings
-from palinurus.core.types.messages import ToolResult, User
+from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
 from palinurus.workspace.memory.files import Roots
 
@@ -21,7 +21,7 @@ DAY = "memory/2026-06-10.md"
 
 async def run(folder: Path, model: ScriptedModel, settings: FlushSettings = FlushSettings()) -> str:
     asker = Asker(model, SystemClock(), Abort(), (info(),), "k", [])
-    return await flush((User("I sail to Ithaca"),), asker, Roots(str(folder)), DAY, settings)
+    return await flush((UserMessage("I sail to Ithaca"),), asker, Roots(str(folder)), DAY, settings)
 
 
 async def test_a_note_is_added_to_what_is_there(tmp_path: Path) -> None:

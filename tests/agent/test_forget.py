@@ -11,8 +11,8 @@ import pytest
 from palinurus.agent.forget import forgotten
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.messages import Assistant, Text, User
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.entries import Compaction
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcript
@@ -22,8 +22,8 @@ HELD = {"sessionId": "s", "inputTokens": 5}
 FIELDS = {**HELD, "updatedAt": 99, "totalTokens": 7, "model": "m", "startupMemory": None}
 
 
-def said(text: str) -> Assistant:
-    return Assistant((Text(text),))
+def said(text: str) -> AssistantMessage:
+    return AssistantMessage((TextBlock(text),))
 
 
 def ended(
@@ -31,18 +31,18 @@ def ended(
 ) -> tuple[list[str], Settlement]:
     """What the next turn sees after such a beat, and the settlement."""
     transcript = Transcript("t.jsonl")
-    transcript.add(User("hello", 0), "i1", 0)
+    transcript.add(UserMessage("hello", 0), "i1", 0)
     transcript.add(said("hi"), "i1", 0)
-    transcript.add(User(asked, 1), "i2", 1)
+    transcript.add(UserMessage(asked, 1), "i2", 1)
     if condensed:
         transcript.add_entry(Compaction(summary="all", item="i2"), 1)
     if steered:
-        transcript.add(User(steered, 1), "i2", 1)
+        transcript.add(UserMessage(steered, 1), "i2", 1)
     transcript.add(said(answer), "i2", 1)
     options = {"heartbeat": beat.pop("options", {"ackMaxChars": 300})}
     inbound = Inbound(Target("x"), Sender("h"), "e", "Look.", 1, options=options, system=beat.pop("system", True))
     plan: Any = SimpleNamespace(item="i2", inbound=inbound)
-    end = AgentEnd((said(answer),), beat.pop("end", "stop"), Usage(), ended=99)
+    end = AgentEnd((said(answer),), beat.pop("end", "stop"), TokenUsage(), ended=99)
     row = SessionRow("agent:main:main", "main", "s", 99, msgspec.json.encode(FIELDS))
     record = Record(sessionId="s", updatedAt=42)
     made = forgotten(Settlement("answered", touch=row), plan, end, record, transcript)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from palinurus.agent.gauge import KEY, KIND, Gauge, read
-from palinurus.core.history.tokens import Calibration
+from palinurus.core.history.tokens import CalibrationTable
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Text, User
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.store import SqliteStore
@@ -32,14 +32,16 @@ def talk(count: int, transcript: Transcript | None = None, per: float = 3.0) -> 
     """Turns of 2,000 characters each, counted by a provider that takes `per` characters for a token."""
     transcript = transcript or Transcript("agents/main/sessions/a.jsonl")
     for _ in range(count):
-        transcript.add(User("word " * 400), "i", 1)
+        transcript.add(UserMessage("word " * 400), "i", 1)
         chars = sum(len(m.text) for m in transcript.messages())
-        reply = Assistant((Text("ok"),), provider="p", model="m", usage=Usage(int(chars / per) + 700, 2))
+        reply = AssistantMessage(
+            (TextBlock("ok"),), provider="p", model="m", usage=TokenUsage(int(chars / per) + 700, 2)
+        )
         transcript.add(reply, "i", 1)
     return transcript
 
 
-async def saved(store: SqliteStore, count: int) -> Calibration:
+async def saved(store: SqliteStore, count: int) -> CalibrationTable:
     async with asyncio.timeout(10):
         while True:
             known = await read(store)

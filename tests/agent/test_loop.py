@@ -16,15 +16,15 @@ from palinurus.core.types.events import (
     AgentEnd,
     CompactionEnd,
     CompactionStart,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEvent,
     ToolEnd,
     ToolStart,
 )
-from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
-from palinurus.core.types.tool import Output, said
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.tool import ToolOutput, make_output
 from palinurus.testing.model import Gate, ScriptedModel, calls, fail, held, info, say
 from support import Notes, collect, kinds, plan, ports, tool
 
@@ -33,7 +33,7 @@ async def test_who_never_stops_writing_gets_to_read_something() -> None:
     mailbox, notes = Mailbox(), Notes()
 
     def answer(request: Any) -> Any:
-        mailbox.push(User("more"), f"m{len(model.requests)}")
+        mailbox.push(UserMessage("more"), f"m{len(model.requests)}")
         return say("answer")
 
     model = ScriptedModel([answer], repeat=True)
@@ -46,7 +46,7 @@ async def test_who_never_stops_writing_gets_to_read_something() -> None:
 @pytest.mark.seed(144, 145, 148, 154, 157, 161, 304, 305)
 async def test_text_only_answer_is_the_whole_run() -> None:
     model = ScriptedModel([say("Hello there, human.")], chunk=5)
-    earlier = (User("before"), Assistant(()))
+    earlier = (UserMessage("before"), AssistantMessage(()))
     events = await collect(loop(plan(history=earlier), ports(model)))
     assert kinds(events)[:5] == ["agent_start", "message_start", "message_end", "message_start", "message_update"]
     assert kinds(events)[-2:] == ["message_end", "agent_end"]
@@ -79,13 +79,13 @@ async def test_calls_run_and_their_results_reach_the_model() -> None:
 async def test_parallel_tools_that_end_out_of_order_are_reported_in_order() -> None:
     first = asyncio.Event()
 
-    async def slow(ctx: Any, x: str = "") -> Output:
+    async def slow(ctx: Any, x: str = "") -> ToolOutput:
         await first.wait()
-        return said("slow")
+        return make_output("slow")
 
-    async def quick(ctx: Any, x: str = "") -> Output:
+    async def quick(ctx: Any, x: str = "") -> ToolOutput:
         first.set()
-        return said("quick")
+        return make_output("quick")
 
     model = ScriptedModel([calls(("slow", {}), ("quick", {})), say("ok")])
     events = await collect(loop(plan(tool("slow", slow), tool("quick", quick)), ports(model)))
@@ -100,13 +100,13 @@ async def test_a_sequential_tool_makes_the_batch_sequential() -> None:
     running = 0
     most = 0
 
-    async def count(ctx: Any, x: str = "") -> Output:
+    async def count(ctx: Any, x: str = "") -> ToolOutput:
         nonlocal running, most
         running += 1
         most = max(most, running)
         await asyncio.sleep(0)
         running -= 1
-        return said("ok")
+        return make_output("ok")
 
     model = ScriptedModel([calls(("a", {}), ("b", {}), ("a", {})), say("ok")])
     await collect(loop(plan(tool("a", count), tool("b", count, sequential=True)), ports(model)))
@@ -116,34 +116,34 @@ async def test_a_sequential_tool_makes_the_batch_sequential() -> None:
 async def test_intent_is_on_disk_before_an_effect_and_results_before_the_model() -> None:
     notes = Notes()
 
-    async def look(ctx: Any, x: str = "") -> Output:
+    async def look(ctx: Any, x: str = "") -> ToolOutput:
         notes.diary.append("run")
-        return said("ok")
+        return make_output("ok")
 
     model = ScriptedModel([calls(("a", {})), say("ok")])
     await collect(loop(plan(tool("a", look)), ports(model, notes)))
     assert notes.diary == [
-        "add User",
-        "add Assistant",
+        "add UserMessage",
+        "add AssistantMessage",
         "flush",
         "run",
         "add ToolResult",
         "flush",
         "flush",
-        "add Assistant",
+        "add AssistantMessage",
     ]
 
 
 async def test_a_pure_tool_does_not_wait_for_the_disk_but_its_result_does() -> None:
     notes = Notes()
 
-    async def look(ctx: Any, x: str = "") -> Output:
+    async def look(ctx: Any, x: str = "") -> ToolOutput:
         notes.diary.append("run")
-        return said("ok")
+        return make_output("ok")
 
     model = ScriptedModel([calls(("a", {})), say("ok")])
     await collect(loop(plan(tool("a", look, effect="pure")), ports(model, notes)))
-    assert notes.diary[:6] == ["add User", "add Assistant", "run", "add ToolResult", "flush", "flush"]
+    assert notes.diary[:6] == ["add UserMessage", "add AssistantMessage", "run", "add ToolResult", "flush", "flush"]
 
 
 @pytest.mark.seed(149)
@@ -160,7 +160,7 @@ async def test_abort_during_a_tool_ends_the_run_with_a_result_for_every_call() -
     abort = Abort()
     stopped = asyncio.Event()
 
-    async def forever(ctx: Any, x: str = "") -> Output:
+    async def forever(ctx: Any, x: str = "") -> ToolOutput:
         abort.set("user")
         try:
             await asyncio.Event().wait()
@@ -195,26 +195,26 @@ async def test_abort_during_the_answer_keeps_what_was_said(reason: str, end: str
     last = events[-1]
     assert isinstance(last, AgentEnd) and last.end == end
     kept = notes.messages[-1]
-    assert isinstance(kept, Assistant) and kept.stopReason == "aborted" and kept.text == "one two "
+    assert isinstance(kept, AssistantMessage) and kept.stopReason == "aborted" and kept.text == "one two "
 
 
 async def test_steering_lands_after_the_tools_and_before_the_next_model_call() -> None:
     mailbox = Mailbox()
 
-    async def steered(ctx: Any, x: str = "") -> Output:
+    async def steered(ctx: Any, x: str = "") -> ToolOutput:
         if not mailbox.waiting:
-            mailbox.push(User("also this"), "steered-id")
-        return said("ok")
+            mailbox.push(UserMessage("also this"), "steered-id")
+        return make_output("ok")
 
     model = ScriptedModel([calls(("a", {"x": "1"}), ("a", {"x": "2"})), say("both done")])
     notes = Notes()
     events = await collect(loop(plan(tool("a", steered)), ports(model, notes, steering=mailbox)))
     assert [type(m).__name__ for m in model.requests[1].messages] == [
-        "User",
-        "Assistant",
+        "UserMessage",
+        "AssistantMessage",
         "ToolResult",
         "ToolResult",
-        "User",
+        "UserMessage",
     ]
     assert notes.absorbed == ["steered-id"]
     assert [e.message.text for e in events if isinstance(e, MessageStart) and e.message] == ["hello", "also this"]
@@ -225,19 +225,19 @@ async def test_steering_during_the_last_answer_gives_another_turn_in_the_same_ru
     model = ScriptedModel([held(say("first"), gate, 0), say("second")])
     run = asyncio.ensure_future(collect(loop(plan(), ports(model, steering=mailbox))))
     await gate.wait_reached()
-    assert mailbox.push(User("and?"), "id2")
+    assert mailbox.push(UserMessage("and?"), "id2")
     gate.open()
     events = await run
     assert [m.text for m in events[-1].messages] == ["hello", "first", "and?", "second"]  # type: ignore[union-attr]
-    assert not mailbox.push(User("too late"), "id3")
+    assert not mailbox.push(UserMessage("too late"), "id3")
 
 
 async def test_an_answer_cut_off_ends_the_run_and_its_calls_are_not_run() -> None:
     ran: list[str] = []
 
-    async def note(ctx: Any, x: str = "") -> Output:
+    async def note(ctx: Any, x: str = "") -> ToolOutput:
         ran.append("ran")
-        return said("ok")
+        return make_output("ok")
 
     model = ScriptedModel([fail("server", "broken", after="partial ")])
     notes = Notes()
@@ -280,10 +280,10 @@ async def test_the_same_call_many_times_in_one_answer_is_no_loop() -> None:
 async def test_a_call_whose_result_changes_is_progress() -> None:
     count = 0
 
-    async def changing(ctx: Any, x: str = "") -> Output:
+    async def changing(ctx: Any, x: str = "") -> ToolOutput:
         nonlocal count
         count += 1
-        return said(str(count))
+        return make_output(str(count))
 
     model = ScriptedModel([*[calls(("a", {"x": "same"}))] * 8, say("ok")])
     events = await collect(loop(plan(tool("a", changing)), ports(model)))
@@ -319,14 +319,14 @@ class Halving:
     def due(self, messages: Sequence[Message], *, first: bool) -> str:
         return self._due if len(messages) > 4 else ""
 
-    async def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[Event]:
+    async def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[RunEvent]:
         self.levels.append(level)
         yield CompactionStart(reason)
         self.messages = tuple(messages)[len(messages) // 2 :] if len(messages) > 1 else None
         yield CompactionEnd(self.messages is not None, will_retry=True)
 
 
-LONG = tuple(m for n in range(8) for m in (User(f"q{n}"), Assistant((Text(f"a{n}"),))))
+LONG = tuple(m for n in range(8) for m in (UserMessage(f"q{n}"), AssistantMessage((TextBlock(f"a{n}"),))))
 
 
 async def test_an_overflow_is_compacted_and_tried_again() -> None:

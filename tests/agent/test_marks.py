@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from palinurus.agent.marks import Marks
-from palinurus.core.types.messages import Text, ToolResult, User
+from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 from palinurus.sessions.entries import Compaction
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.sqlite import open_store
@@ -37,9 +37,9 @@ async def test_a_mark_outlives_the_process_and_goes_with_its_file(tmp_path: Path
 async def test_the_taint_of_a_session_survives_its_summary(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path / "h"), FakeClock())
     transcript = Transcript("t.jsonl")
-    transcript.add(User("hi"), "i", 1)
-    transcript.add(ToolResult("1", "web_fetch", (Text("page"),), source="web a"), "i", 2)
-    transcript.add(User("from a member", 3, "member you"), "i", 3)
+    transcript.add(UserMessage("hi"), "i", 1)
+    transcript.add(ToolResult("1", "web_fetch", (TextBlock("page"),), source="web a"), "i", 2)
+    transcript.add(UserMessage("from a member", 3, "member you"), "i", 3)
     transcript.add_entry(Compaction(summary="They read a page."), 4)
     assert len(transcript.messages()) == 1
     assert await Marks(store).taint(transcript, str(tmp_path), notes=False) == ("web a", "member you")

@@ -11,9 +11,9 @@ import pytest
 from palinurus.agent.offer import KEPT, Offers
 from palinurus.agent.plan import Choice
 from palinurus.config.load import judge
-from palinurus.core.policy.layers import Lists, Place
+from palinurus.core.policy.layers import ChatPlace, ToolLists
 from palinurus.core.types.inbound import Sender, Target
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from palinurus.testing.model import info
@@ -29,7 +29,7 @@ def offers(**raw: Any) -> Offers:
 
 
 def question(text: str = "agent:main:main", record: dict[str, Any] | None = None, **message: Any) -> Any:
-    key = session_key(text)
+    key = parse_session_key(text)
     assert key is not None
     made = msgspec.structs.replace(Record.fresh(key, 0, "id"), **(record or {}))
     return offers().question(key, inbound(**message), info(), made)
@@ -44,21 +44,21 @@ def test_who() -> None:
 @pytest.mark.parametrize(
     ("key", "message", "place"),
     [
-        ("agent:main:main", {}, Place("fake", "default", "", "human", True)),
+        ("agent:main:main", {}, ChatPlace("fake", "default", "", "human", True)),
         (
             "agent:main:fake:group:X",
             {"kind": "group", "target": Target("fake", "X", "acc"), "guild": "G"},
-            Place("fake", "acc", "G", "x"),
+            ChatPlace("fake", "acc", "G", "x"),
         ),
         # from the terminal into a group's session: the group's rules
         (
             "agent:main:telegram:group:-5:thread:9",
             {"target": Target("terminal")},
-            Place("telegram", "default", "", "-5"),
+            ChatPlace("telegram", "default", "", "-5"),
         ),
     ],
 )
-def test_where(key: str, message: dict[str, Any], place: Place) -> None:
+def test_where(key: str, message: dict[str, Any], place: ChatPlace) -> None:
     assert question(key, **message).place == place
 
 
@@ -67,7 +67,7 @@ def test_depth_and_what_was_inherited() -> None:
     assert question("agent:main:subagent:a:subagent:b").depth == 2
     assert question(record={"spawnDepth": 1}).depth == 1
     extra = {"inheritedToolAllow": ["read"], "inheritedToolDeny": ["exec"]}
-    assert question(record={"extra": extra}).inherited == Lists("the parent's", ("read",), deny=("exec",))
+    assert question(record={"extra": extra}).inherited == ToolLists("the parent's", ("read",), deny=("exec",))
     assert question(record={"extra": {"execSecurity": "deny"}}).exec_denied
 
 

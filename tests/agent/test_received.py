@@ -4,7 +4,7 @@ from pathlib import Path
 
 from palinurus.agent.cell import Confined
 from palinurus.agent.received import folder, opened
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 
@@ -16,7 +16,7 @@ def test_each_session_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_tools_and_contained_commands_may_read_there_once_there_is_something(tmp_path: Path) -> None:
     for kind, read in (("landlock", (str(tmp_path / "in"),)), ("none", ()), ("docker", ())):
-        cell = Cell(kind=kind)  # type: ignore[arg-type]
+        cell = SandboxSpec(kind=kind)  # type: ignore[arg-type]
         settings, where = ToolSettings(cell=cell), Confined("/w", cell, {})
         assert opened(settings, where, str(tmp_path / "none")) == settings
         (tmp_path / "in").mkdir(exist_ok=True)

@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 
 from palinurus.agent.plan import Choice
 from palinurus.agent.recover import IMAGE_GONE, MOST, TABLE, Recovery, lower, named
-from palinurus.core.history.repair import valid
-from palinurus.core.levels.resolve import Decision
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.history.repair import is_valid_history
+from palinurus.core.levels.resolve import ThinkingDecision
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.testing.model import info
 
 KINDS = get_args(FailureKind)
@@ -21,10 +29,10 @@ ENDS = {"refused", "aborted", "budget"}
 
 
 def choice(model: str = "m", level: str = "off", levels: tuple[str, ...] = ()) -> Choice:
-    return Choice(info(model=model), Decision(level, "inline", "", level), levels=levels)
+    return Choice(info(model=model), ThinkingDecision(level, "inline", "", level), levels=levels)
 
 
-def recovery(*choices: Choice, messages: tuple[Any, ...] = (User("hi"),)) -> Recovery:
+def recovery(*choices: Choice, messages: tuple[Any, ...] = (UserMessage("hi"),)) -> Recovery:
     return Recovery(choices or (choice("a"), choice("b")), messages)
 
 
@@ -34,16 +42,16 @@ def test_every_kind_is_in_the_table_or_ends_the_answer() -> None:
 
 @pytest.mark.parametrize("kind", sorted(ENDS))
 def test_what_ends_the_answer(kind: FailureKind) -> None:
-    assert recovery().again(Failure(kind, "x", rotate=True), shown=False) is None
+    assert recovery().again(ModelFailure(kind, "x", rotate=True), shown=False) is None
 
 
 @pytest.mark.parametrize("kind", ["auth", "billing", "rate_limit", "overloaded", "server", "timeout", "network", "cut"])
 def test_the_next_model_takes_over_and_after_the_last_it_ends(kind: FailureKind) -> None:
     made = recovery()
     assert not made.last
-    assert made.again(Failure(kind, "x"), shown=False) == "next"
+    assert made.again(ModelFailure(kind, "x"), shown=False) == "next"
     assert made.choice.model.ref.model == "b" and made.last and made.at == 1
-    assert made.again(Failure(kind, "x"), shown=False) is None
+    assert made.again(ModelFailure(kind, "x"), shown=False) is None
 
 
 @pytest.mark.parametrize(
@@ -51,19 +59,19 @@ def test_the_next_model_takes_over_and_after_the_last_it_ends(kind: FailureKind)
 )
 def test_another_key_goes_before_another_model_so_often(kind: FailureKind, times: int) -> None:
     made = recovery()
-    failure = Failure(kind, "x", rotate=True)
+    failure = ModelFailure(kind, "x", rotate=True)
     assert [made.again(failure, shown=False) for _ in range(times + 1)] == ["rotate"] * times + ["next"]
     assert made.again(failure, shown=False) == "rotate"  # the next model has keys of its own
 
 
 def test_without_another_key_nothing_rotates() -> None:
-    assert recovery().again(Failure("auth", "x"), shown=False) == "next"
-    assert recovery().again(Failure("server", "x", rotate=True), shown=False) == "next"
+    assert recovery().again(ModelFailure("auth", "x"), shown=False) == "next"
+    assert recovery().again(ModelFailure("server", "x", rotate=True), shown=False) == "next"
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_people_have_seen_is_never_said_twice(kind: FailureKind) -> None:
-    assert recovery().again(Failure(kind, "x", rotate=True), shown=True) is None
+    assert recovery().again(ModelFailure(kind, "x", rotate=True), shown=True) is None
 
 
 # --- thinking -------------------------------------------------------------------------------------------------
@@ -82,13 +90,13 @@ REJECTED = [
 @pytest.mark.parametrize(("text", "now", "then"), REJECTED)
 def test_a_refused_level_is_lowered_to_one_that_is_taken(text: str, now: str, then: str) -> None:
     made = recovery(choice("a", now))
-    assert made.again(Failure("format", text, 400), shown=False) == "lower"
+    assert made.again(ModelFailure("format", text, 400), shown=False) == "lower"
     assert made.choice.level.level == then and now in made.choice.level.reason
 
 
 def test_levels_of_the_model_are_walked_down_to_off_and_then_it_ends() -> None:
     made = recovery(choice("a", "high", ("off", "low", "high")))
-    failure = Failure("format", "thinking is not supported", 400)
+    failure = ModelFailure("format", "thinking is not supported", 400)
     levels = []
     while made.again(failure, shown=False):
         levels.append(made.choice.level.level)
@@ -105,7 +113,7 @@ def test_levels_of_the_model_are_walked_down_to_off_and_then_it_ends() -> None:
 )
 def test_other_refusals_do_not_touch_the_level(text: str) -> None:
     made = recovery(choice("a", "high"))
-    made.again(Failure("format", text, 400), shown=False)
+    made.again(ModelFailure("format", text, 400), shown=False)
     assert made.choice.level.level == "high"
 
 
@@ -125,52 +133,59 @@ def test_lowering_always_ends(text: str, now: str) -> None:
 
 # --- our own fault --------------------------------------------------------------------------------------------
 
-SIGNED = Assistant(
-    (Thinking("hm", "sig"), Text("ok", "t-sig"), ToolCall("c1", "read", {}, "th-sig")),
+SIGNED = AssistantMessage(
+    (ThinkingBlock("hm", "sig"), TextBlock("ok", "t-sig"), ToolCall("c1", "read", {}, "th-sig")),
     "api",
     "p",
     "m",
     stopReason="toolUse",
 )
-RESULT = ToolResult("c1", "read", (Text("x"),))
+RESULT = ToolResult("c1", "read", (TextBlock("x"),))
 
 
 def test_a_refused_request_is_mended_once_and_only_if_that_changes_it() -> None:
-    orphan = (User("hi"), Assistant((ToolCall("c1", "read", {}),), stopReason="toolUse"))
+    orphan = (UserMessage("hi"), AssistantMessage((ToolCall("c1", "read", {}),), stopReason="toolUse"))
     made = recovery(choice("a"), messages=orphan)
-    assert made.again(Failure("format", "tool_use without tool_result", 400), shown=False) == "repair"
-    assert valid(made.messages) and made.messages != orphan
-    assert made.again(Failure("format", "tool_use without tool_result", 400), shown=False) is None
-    assert recovery(choice("a")).again(Failure("format", "no idea", 400), shown=False) is None
-    assert recovery().again(Failure("format", "no idea", 400), shown=False) == "next"
+    assert made.again(ModelFailure("format", "tool_use without tool_result", 400), shown=False) == "repair"
+    assert is_valid_history(made.messages) and made.messages != orphan
+    assert made.again(ModelFailure("format", "tool_use without tool_result", 400), shown=False) is None
+    assert recovery(choice("a")).again(ModelFailure("format", "no idea", 400), shown=False) is None
+    assert recovery().again(ModelFailure("format", "no idea", 400), shown=False) == "next"
 
 
 def test_mending_leaves_out_thoughts_and_what_only_their_writer_can_read() -> None:
-    made = recovery(choice("a", "high"), messages=(User("hi"), SIGNED, RESULT))
-    assert made.again(Failure("format", "Invalid `signature` in `thinking` block", 400), shown=False) == "repair"
-    assert made.messages[1].content == (Text("ok"), ToolCall("c1", "read", {}))  # type: ignore[union-attr]
+    made = recovery(choice("a", "high"), messages=(UserMessage("hi"), SIGNED, RESULT))
+    assert made.again(ModelFailure("format", "Invalid `signature` in `thinking` block", 400), shown=False) == "repair"
+    assert made.messages[1].content == (TextBlock("ok"), ToolCall("c1", "read", {}))  # type: ignore[union-attr]
     assert made.choice.level.level == "off"  # between tool calls a thinking model wants its thoughts back
-    done = recovery(choice("a", "high"), messages=(User("hi"), SIGNED, RESULT, Assistant((Text("so"),)), User("and?")))
-    assert done.again(Failure("format", "Invalid `signature` in `thinking` block", 400), shown=False) == "repair"
+    done = recovery(
+        choice("a", "high"),
+        messages=(UserMessage("hi"), SIGNED, RESULT, AssistantMessage((TextBlock("so"),)), UserMessage("and?")),
+    )
+    assert done.again(ModelFailure("format", "Invalid `signature` in `thinking` block", 400), shown=False) == "repair"
     assert done.choice.level.level == "high"
 
 
 def test_an_image_that_is_too_large_goes_and_the_person_is_told() -> None:
-    small, large = Image("s" * 10, "image/png"), Image("l" * 99, "image/png")
-    talk = (User((Text("look"), small, large)), Assistant((Text("yes"),)), User("and now?"))
-    failure = Failure("format", "messages.0.content.2.image: image exceeds 5 MB maximum: 6 bytes > 5 bytes", 400)
+    small, large = ImageBlock("s" * 10, "image/png"), ImageBlock("l" * 99, "image/png")
+    talk = (
+        UserMessage((TextBlock("look"), small, large)),
+        AssistantMessage((TextBlock("yes"),)),
+        UserMessage("and now?"),
+    )
+    failure = ModelFailure("format", "messages.0.content.2.image: image exceeds 5 MB maximum: 6 bytes > 5 bytes", 400)
     made = recovery(choice("a"), messages=talk)
     assert made.again(failure, shown=False) == "images"
-    assert made.messages[0].content == (Text("look"), small, Text(IMAGE_GONE))  # type: ignore[union-attr]
+    assert made.messages[0].content == (TextBlock("look"), small, TextBlock(IMAGE_GONE))  # type: ignore[union-attr]
     assert made.again(failure, shown=False) == "images"
-    assert made.messages[0].content == (Text("look"), Text(IMAGE_GONE), Text(IMAGE_GONE))  # type: ignore[union-attr]
+    assert made.messages[0].content == (TextBlock("look"), TextBlock(IMAGE_GONE), TextBlock(IMAGE_GONE))  # type: ignore[union-attr]
     assert made.notices == ["⚠️ An image was too large for fake and was left out."]
     assert made.again(failure, shown=False) is None
 
 
 def test_a_history_that_does_not_fit_is_compacted_three_times_by_whoever_can() -> None:
-    failure = Failure("overflow", "too long")
-    made = Recovery((choice("a"), choice("b")), (User("hi"),), compacts=True)
+    failure = ModelFailure("overflow", "too long")
+    made = Recovery((choice("a"), choice("b")), (UserMessage("hi"),), compacts=True)
     counts = []
     while made.again(failure, shown=False) == "compact":
         counts.append(made.compactions)
@@ -182,11 +197,11 @@ def test_a_history_that_does_not_fit_is_compacted_three_times_by_whoever_can() -
 
 
 TEXTS = st.sampled_from([*(row[0] for row in REJECTED), "image too large", "x"])
-FAILURES = st.builds(Failure, st.sampled_from(KINDS), TEXTS, rotate=st.booleans())
+FAILURES = st.builds(ModelFailure, st.sampled_from(KINDS), TEXTS, rotate=st.booleans())
 
 
 @given(st.lists(FAILURES, min_size=MOST, max_size=MOST), st.integers(1, 4))
-def test_tries_are_bounded_and_models_only_go_forward(failures: list[Failure], models: int) -> None:
+def test_tries_are_bounded_and_models_only_go_forward(failures: list[ModelFailure], models: int) -> None:
     made = recovery(*(choice(str(n), "high") for n in range(models)))
     at = 0
     for tries, failure in enumerate(failures, 1):

@@ -10,12 +10,12 @@ from palinurus.abort import Abort
 from palinurus.agent.summarize import Asker, Job, Summary, summarize
 from palinurus.clock import SystemClock
 from palinurus.config.compaction import CompactionSettings
-from palinurus.core.types.messages import Assistant, Message, Text, User
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.testing.model import Gate, ScriptedModel, fail, held, info, say
 
 GOOD = "## Goal\n- sail home before winter"
-HISTORY: tuple[Message, ...] = (User("please sail home"), Assistant((Text("aye"),)))
+HISTORY: tuple[Message, ...] = (UserMessage("please sail home"), AssistantMessage((TextBlock("aye"),)))
 
 
 class Quick(SystemClock):
@@ -23,14 +23,14 @@ class Quick(SystemClock):
         await super().sleep(0)
 
 
-def asker(model: ScriptedModel, *models: ModelInfo, abort: Abort | None = None) -> Asker:
+def asker(model: ScriptedModel, *models: ModelSpec, abort: Abort | None = None) -> Asker:
     return Asker(model, Quick(), abort or Abort(), models or (info(),), "agent:main:main", [])
 
 
 async def test_large_histories_are_read_in_chunks_each_updating_the_record() -> None:
     model = ScriptedModel([say(f"{GOOD}\n- part {n}") for n in range(20)])
-    window = ModelInfo(info().ref, info().api, context_window=8_000)
-    history = tuple(User(f"message {n} " + "oars " * 400) for n in range(20))
+    window = ModelSpec(info().ref, info().api, context_window=8_000)
+    history = tuple(UserMessage(f"message {n} " + "oars " * 400) for n in range(20))
     made = await summarize(Job(history, before="## Goal\n- before"), asker(model, window), CompactionSettings())
     count = len(model.requests)
     assert count > 2 and isinstance(made, Summary) and made.text.endswith(f"- part {count - 1}")
@@ -57,13 +57,13 @@ async def test_a_key_that_does_not_work_is_not_tried_again_but_another_model_is(
     made = await summarize(Job(HISTORY), asker(model, info(model="a"), info(model="b")), CompactionSettings())
     assert isinstance(made, Summary) and [r.model.ref.model for r in model.requests] == ["a", "b"]
     alone = ScriptedModel([fail("auth")], repeat=True)
-    assert isinstance(await summarize(Job(HISTORY), asker(alone), CompactionSettings()), Failure)
+    assert isinstance(await summarize(Job(HISTORY), asker(alone), CompactionSettings()), ModelFailure)
     assert len(alone.requests) == 1
 
 
 async def test_what_does_not_fit_the_summariser_is_halved() -> None:
     model = ScriptedModel([fail("overflow"), fail("overflow"), say(GOOD)])
-    history = (User("please sail home " + "z" * 7000),)
+    history = (UserMessage("please sail home " + "z" * 7000),)
     assert isinstance(await summarize(Job(history), asker(model), CompactionSettings()), Summary)
     sizes = [len(r.messages[0].text) for r in model.requests]
     assert sizes[0] > sizes[1] > sizes[2]
@@ -76,17 +76,17 @@ async def test_whoever_stops_the_run_stops_the_summary() -> None:
     await gate.wait_reached()
     abort.set("stop")
     made = await task
-    assert isinstance(made, Failure) and made.kind == "aborted" and len(model.requests) == 1
+    assert isinstance(made, ModelFailure) and made.kind == "aborted" and len(model.requests) == 1
 
 
 async def test_time_is_limited_over_all_tries() -> None:
     model = ScriptedModel([held(say(GOOD), Gate(), 0)], repeat=True)
     made = await summarize(Job(HISTORY), asker(model), CompactionSettings(timeout=0.02))
-    assert isinstance(made, Failure) and made.kind == "timeout"
+    assert isinstance(made, ModelFailure) and made.kind == "timeout"
 
 
 @pytest.mark.parametrize("kind", ["budget", "aborted"])
 async def test_nobody_is_asked_again_when_a_person_has_said_no(kind: str) -> None:
     model = ScriptedModel([fail(kind)], repeat=True)  # type: ignore[arg-type]
     made = await summarize(Job(HISTORY), asker(model, info(model="a"), info(model="b")), CompactionSettings())
-    assert isinstance(made, Failure) and made.kind == kind and len(model.requests) == 1
+    assert isinstance(made, ModelFailure) and made.kind == kind and len(model.requests) == 1

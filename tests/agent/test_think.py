@@ -9,12 +9,12 @@ import pytest
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import Choice
 from palinurus.agent.think import Thinker
-from palinurus.core.levels.resolve import Asked, Decision, fast
-from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, Failure, ModelInfo, Notice
-from palinurus.core.types.tool import Output, said
-from palinurus.core.types.usage import Usage
+from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
+from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelFailure, ModelSpec, StreamDone, StreamFailed, StreamNotice
+from palinurus.core.types.tool import ToolOutput, make_output
+from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
 from support import Notes, collect, plan, ports, tool
@@ -32,14 +32,14 @@ class Diary(Notes):
 
 
 async def think(
-    model: Any, *models: ModelInfo, notes: Diary | None = None, **changes: Any
-) -> tuple[Thinker, list[Event]]:
+    model: Any, *models: ModelSpec, notes: Diary | None = None, **changes: Any
+) -> tuple[Thinker, list[RunEvent]]:
     made = plan(choices=tuple(Choice(m) for m in models or (A, B)), **changes)
     thinker = Thinker(made, ports(model, notes or Diary()))
-    return thinker, await collect(thinker.think((User("hi"),)))
+    return thinker, await collect(thinker.think((UserMessage("hi"),)))
 
 
-def text(events: list[Event]) -> str:
+def text(events: list[RunEvent]) -> str:
     return "".join(e.delta for e in events if isinstance(e, MessageUpdate) and e.kind == "text")
 
 
@@ -49,7 +49,7 @@ async def test_the_fallback_answers_and_the_person_is_told_once() -> None:
     thinker, events = await think(model, notes=notes)
     assert text(events) == "from b" and thinker.failure is None and thinker.active == "two/b"
     assert thinker.notices == ["↪️ Model Fallback: two/b (selected one/a; rate limit)"]
-    await collect(thinker.think((User("more"),)))
+    await collect(thinker.think((UserMessage("more"),)))
     assert [str(r.model.ref) for r in model.requests] == ["one/a", "two/b", "two/b"]  # the run stays with it
     assert len(thinker.notices) == 1
     assert [what for what, _ in notes.steps] == ["model failed", "model again"]
@@ -67,7 +67,9 @@ async def test_keys_of_a_model_with_another_behind_it_may_rest_the_last_one_s_no
 
 
 async def test_another_key_is_the_same_model_again() -> None:
-    model = ScriptedModel([Failure("auth", "no", rotate=True), Failure("auth", "no", rotate=True), say("third key")])
+    model = ScriptedModel(
+        [ModelFailure("auth", "no", rotate=True), ModelFailure("auth", "no", rotate=True), say("third key")]
+    )
     thinker, events = await think(model)
     assert text(events) == "third key" and {str(r.model.ref) for r in model.requests} == {"one/a"}
     assert thinker.notices == []
@@ -90,8 +92,8 @@ async def test_after_visible_text_nothing_is_tried_again() -> None:
 async def test_the_next_answer_of_the_run_may_be_tried_again() -> None:
     model = ScriptedModel([say("first"), fail("server"), say("second")])
     thinker, _ = await think(model)
-    events = await collect(thinker.think((User("more"),)))
-    assert text(events) == "second" and thinker.usage == Usage(10, 5, 0, 0, 15)
+    events = await collect(thinker.think((UserMessage("more"),)))
+    assert text(events) == "second" and thinker.usage == TokenUsage(10, 5, 0, 0, 15)
 
 
 @pytest.mark.parametrize("nothing", ["", "  \n "])
@@ -112,8 +114,8 @@ async def test_notices_of_the_provider_reach_the_person() -> None:
     class Warns(ScriptedModel):
         async def stream(self, request: Any, stop: Any) -> Any:
             async for event in super().stream(request, stop):
-                if isinstance(event, Done | Failed):
-                    yield Notice("careful")
+                if isinstance(event, StreamDone | StreamFailed):
+                    yield StreamNotice("careful")
                 yield event
 
     thinker, events = await think(Warns([say("ok")]))
@@ -129,16 +131,16 @@ async def test_the_request_says_who_asks() -> None:
 
 async def test_a_lowered_level_is_what_is_sent() -> None:
     model = ScriptedModel([fail("format", "reasoning effort 'high' is not supported"), say("ok")])
-    made = plan(choices=(Choice(A, Decision("high", "inline", "", "high"), levels=("off", "low", "high")),))
-    await collect(Thinker(made, ports(model, Diary())).think((User("hi"),)))
+    made = plan(choices=(Choice(A, ThinkingDecision("high", "inline", "", "high"), levels=("off", "low", "high")),))
+    await collect(Thinker(made, ports(model, Diary())).think((UserMessage("hi"),)))
     assert [r.level for r in model.requests] == ["high", "low"]
 
 
 # --- fast mode ------------------------------------------------------------------------------------------------
 
 
-def params(model: ModelInfo, **own: Any) -> ModelInfo:
-    return ModelInfo(model.ref, model.api, params=own)
+def params(model: ModelSpec, **own: Any) -> ModelSpec:
+    return ModelSpec(model.ref, model.api, params=own)
 
 
 async def fasts(mode: Any, seconds: list[float], **own: Any) -> list[bool | None]:
@@ -146,13 +148,13 @@ async def fasts(mode: Any, seconds: list[float], **own: Any) -> list[bool | None
     clock = FakeClock(0)
     waits = list(seconds)
 
-    async def work(ctx: Any, x: str = "") -> Output:
+    async def work(ctx: Any, x: str = "") -> ToolOutput:
         await clock.advance(waits.pop(0))
-        return said("ok")
+        return make_output("ok")
 
     model = ScriptedModel([*(calls(("work", {"x": str(n)})) for n in range(len(seconds))), say("done")])
     chosen = params(A, **own)
-    made = plan(tool("work", work), choices=(Choice(chosen, fast=fast(chosen, Asked(mode))),))
+    made = plan(tool("work", work), choices=(Choice(chosen, fast=resolve_fast_mode(chosen, LevelRequest(mode))),))
     events = await collect(loop(made, ports(model, clock=clock)))
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
     return [r.fast for r in model.requests]
@@ -188,7 +190,7 @@ async def test_a_retry_or_fallback_after_the_cutoff_is_not_fast() -> None:
         return step
 
     model = ScriptedModel([late("malformed"), late("malformed"), say("ok")])
-    choices = tuple(Choice(m, fast=fast(m, Asked("auto"))) for m in (A, B))
-    await collect(Thinker(plan(choices=choices), ports(model, Diary(), clock=clock)).think((User("hi"),)))
+    choices = tuple(Choice(m, fast=resolve_fast_mode(m, LevelRequest("auto"))) for m in (A, B))
+    await collect(Thinker(plan(choices=choices), ports(model, Diary(), clock=clock)).think((UserMessage("hi"),)))
     assert [(r.model.ref.model, r.fast) for r in model.requests] == [("a", True), ("a", True), ("b", False)]
     assert {r.fast_until for r in model.requests} == {60_000}  # a try inside the provider layer knows it too

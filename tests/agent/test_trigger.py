@@ -7,7 +7,7 @@ import msgspec
 from palinurus.agent.offer import Offer
 from palinurus.agent.plan import Limits
 from palinurus.agent.trigger import directives, limited, only, prefaced, triggered
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 from palinurus.triggers.events import Told
 from support import inbound, tool
 
@@ -34,8 +34,10 @@ def test_a_persons_message_cannot_ask_for_that() -> None:
 
 
 def test_what_is_told_goes_before_the_message_with_its_source() -> None:
-    (opened,) = prefaced((User("hi", 1, "member x"),), Told("System: tea", "session"))
-    assert isinstance(opened, User) and opened.text == "System: tea\n\nhi" and opened.source == "session, member x"
-    plain = (User("hi"),)
+    (opened,) = prefaced((UserMessage("hi", 1, "member x"),), Told("System: tea", "session"))
+    assert (
+        isinstance(opened, UserMessage) and opened.text == "System: tea\n\nhi" and opened.source == "session, member x"
+    )
+    plain = (UserMessage("hi"),)
     assert prefaced(plain, Told()) is plain and prefaced((), Told("x")) == ()
     assert msgspec.json.encode(opened)

@@ -11,15 +11,15 @@ from core.prompt.kit import full
 from palinurus.abort import Abort
 from palinurus.agent import watch as module
 from palinurus.agent.watch import BREAKS, Watch, Watched, load, place, share, told
-from palinurus.core.prompt.render import render
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, info, say
 
 
-def request(*texts: str, **facts: Any) -> Request:
-    return Request(info(), render(full(**facts)), tuple(User(t) for t in texts), session="sid")
+def request(*texts: str, **facts: Any) -> ModelRequest:
+    return ModelRequest(info(), render_prompt(full(**facts)), tuple(UserMessage(t) for t in texts), session="sid")
 
 
 def test_the_second_request_is_compared_with_the_first(tmp_path: Path) -> None:
@@ -57,8 +57,11 @@ def test_between_tool_calls_nothing_is_written(tmp_path: Path) -> None:
     watch.look(request("a"), 1)
     before = (tmp_path / "cache" / "sid.json").stat().st_ino
     one = request("a")
-    more = Request(
-        one.model, one.prompt, (*one.messages, Assistant((Text("x"),)), ToolResult("c", "t", ())), session="sid"
+    more = ModelRequest(
+        one.model,
+        one.prompt,
+        (*one.messages, AssistantMessage((TextBlock("x"),)), ToolResult("c", "t", ())),
+        session="sid",
     )
     assert watch.look(more, 2) is None
     assert (tmp_path / "cache" / "sid.json").stat().st_ino == before
@@ -91,6 +94,6 @@ async def test_a_watched_model_is_the_model(tmp_path: Path) -> None:
     inner = ScriptedModel([say("hello")])
     watched = Watched(inner, Watch(str(tmp_path)), FakeClock())
     events = [event async for event in watched.stream(request("a"), Abort())]
-    assert type(events[-1]).__name__ == "Done" and inner.requests == [request("a")]
+    assert type(events[-1]).__name__ == "StreamDone" and inner.requests == [request("a")]
     assert load(str(tmp_path / "cache"), "sid") is not None
     assert share(1, 0) == "100 % of 0 tokens" and share(1, 8) == "12 % of 2 tokens"

@@ -9,7 +9,7 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.core.types.inbound import Sender, Target
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
 from palinurus.testing.server import ModelServer
@@ -92,7 +92,7 @@ async def test_a_plugins_channel_is_opened_and_a_broken_one_left_out(tmp_path: P
 async def test_a_plugins_vendor_answers(tmp_path: Path) -> None:
     async with ModelServer([say("from afar")]) as server:
         vendor = f"Vendor('acme', 'Acme', 'openai-completions', {server.url!r}, ('ACME_KEY',), (Known('one'),))"
-        code = f"from palinurus.core.types.vendor import Known, Vendor\napi.vendor({vendor})"
+        code = f"from palinurus.core.types.vendor import VendorModel as Known, Vendor\napi.vendor({vendor})"
         plugin(tmp_path / "h" / "plugins" / "one", code)
         env = {"vars": {"ACME_KEY": "k"}}
         model = {"defaults": {"model": "acme/one"}}
@@ -100,7 +100,7 @@ async def test_a_plugins_vendor_answers(tmp_path: Path) -> None:
             assert await told(app, "hello") == "from afar"
             agent = app.settings.agents["main"]
             assert "acme/one" in {str(m.ref) for m in app.catalog.all(agent)}
-            assert isinstance(app.catalog.find("one", agent), ModelInfo)
+            assert isinstance(app.catalog.find("one", agent), ModelSpec)
 
 
 @pytest.mark.seed(394)

@@ -6,7 +6,7 @@ import pytest
 
 from palinurus.channels.accounts import Accounts
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import NotSent, React, Sent
+from palinurus.core.types.channel import ReactAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.testing.channel import FakeChannel
@@ -25,11 +25,11 @@ async def test_who_sends(names: tuple[str, ...], account: str, at: int | None) -
     every = {name: FakeChannel("fake") for name in names}
     both = Accounts("fake", every, SystemClock())
     reply = Reply(Target("fake", "1", account), "hi", "c")
-    sent, acted = await both.send(reply), await both.act(reply.target, React("1", "x"))
+    sent, acted = await both.send(reply), await both.act(reply.target, ReactAction("1", "x"))
     texts = [len(one.seen) for one in every.values()]
     if at is None:
-        assert isinstance(sent, NotSent) and isinstance(acted, NotSent) and sent.trouble == "refused"
+        assert isinstance(sent, SendFailure) and isinstance(acted, SendFailure) and sent.trouble == "refused"
         assert texts == [0, 0] and await both.find(reply) is None
         return
     assert texts == [int(n == at) for n in range(2)] and [len(one.acts) for one in every.values()] == texts
-    assert isinstance(sent, Sent) and await both.find(reply) == sent
+    assert isinstance(sent, SendReceipt) and await both.find(reply) == sent

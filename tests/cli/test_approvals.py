@@ -15,7 +15,7 @@ import pytest
 from palinurus.cli.approvals import run
 from palinurus.clock import SystemClock
 from palinurus.config import approvals
-from palinurus.core.types.approval import Ask, Rule
+from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.inbox.approvals import Board
 from palinurus.store.sqlite import open_store
@@ -35,8 +35,16 @@ def asked(home: Path, command: str = "touch X") -> str:
 
     async def leave() -> str:
         store = await open_store(str(home), SystemClock())
-        ask = Ask(
-            "exec", "main", "agent:main:main", "r", "c", "exec", "run it", command, rules=(Rule("/usr/bin/touch"),)
+        ask = ApprovalRequest(
+            "exec",
+            "main",
+            "agent:main:main",
+            "r",
+            "c",
+            "exec",
+            "run it",
+            command,
+            rules=(CommandRule("/usr/bin/touch"),),
         )
         told = await Board(store, SystemClock()).ask(ask, None)
         await store.close()
@@ -58,7 +66,7 @@ def test_questions_are_listed_and_answered_once_without_a_gateway(
     assert "touch X\\u202e" in shown and ident[:8] in shown
     assert json.loads(out(capsys, "list", "--json"))[0]["id"] == ident
     assert "serves its next try" in out(capsys, "answer", ident[:8], "allow-always")
-    assert approvals.read(str(demo / "exec-approvals.json")).rules("main") == (Rule("/usr/bin/touch"),)
+    assert approvals.read(str(demo / "exec-approvals.json")).rules("main") == (CommandRule("/usr/bin/touch"),)
     assert "already answered" in out(capsys, "answer", ident, "deny", code=1)
     assert "unknown or expired" in out(capsys, "answer", "ffffff", "deny", code=1)
     assert out(capsys, "list") == "Nothing waits for an approval.\n"

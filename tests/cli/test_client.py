@@ -12,8 +12,8 @@ from gateway.host import TOKEN, FakeHost, settings, words
 from palinurus.cli import http
 from palinurus.cli.client import Message, Outcome, Remote, key, where
 from palinurus.clock import SystemClock
-from palinurus.core.types.events import Event
-from palinurus.core.types.model import Failure
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, GatewayUnreachable, Unauthorized
 from palinurus.gateway import token
 from palinurus.gateway.server import Gateway
@@ -38,7 +38,7 @@ def remote(server: Gateway, secret: str = TOKEN) -> Remote:
     return Remote(http.Address("127.0.0.1", server.port, secret), SystemClock())
 
 
-async def told(client: Remote, message: Message = HI) -> tuple[list[Event], Outcome]:
+async def told(client: Remote, message: Message = HI) -> tuple[list[RunEvent], Outcome]:
     pieces = [piece async for piece in client.send(message)]
     assert isinstance(pieces[-1], Outcome)
     return [p for p in pieces if not isinstance(p, Outcome)], pieces[-1]
@@ -53,7 +53,7 @@ async def test_events_and_outcome(server: Gateway, host: FakeHost) -> None:
 
 async def test_a_failed_turn_has_its_reason(server: Gateway, host: FakeHost) -> None:
     host.outcome = "failed"
-    host.script = lambda i: words("par", end="error", failure=Failure("overloaded", "busy"))
+    host.script = lambda i: words("par", end="error", failure=ModelFailure("overloaded", "busy"))
     _, outcome = await told(remote(server))
     assert (outcome.outcome, outcome.error) == ("failed", "busy")
 

@@ -14,8 +14,8 @@ from flow.test_app import CONFIG, running, until
 from palinurus.cli import cron
 from palinurus.cli.main import main
 from palinurus.clock import SystemClock
-from palinurus.core.schedule.fire import Every
-from palinurus.core.schedule.missed import Missed
+from palinurus.core.schedule.fire import EverySchedule
+from palinurus.core.schedule.missed import MissedSpan
 from palinurus.errors import BadRequest
 from palinurus.gateway import token
 from palinurus.gateway.server import Gateway
@@ -75,7 +75,9 @@ def missed(home: Path, hours: int) -> None:
         store = await open_store(str(home), SystemClock())
         (kept,) = await store.list_records("job")
         begin = 1_772_000_000_000 // 3_600_000 * 3_600_000
-        row = Missed(kept.key, begin, begin + hours * 3_600_000, hours, Every(3_600_000), "missed (misfire: skip)")
+        row = MissedSpan(
+            kept.key, begin, begin + hours * 3_600_000, hours, EverySchedule(3_600_000), "missed (misfire: skip)"
+        )
         entry = {"ts": 1, "jobId": kept.key, "jobName": "sea", "status": "skipped", "runId": "x", "runAtMs": row.upto}
         entry |= {"summary": f"{hours} due times missed", "missed": msgspec.to_builtins(row)}
         await store.put_record("jobruns", kept.key, msgspec.json.encode([entry]))

@@ -10,9 +10,9 @@ import pytest
 from palinurus.cli.doctor import run
 from palinurus.cli.setup import run as setup
 from palinurus.clock import SystemClock
-from palinurus.core.schedule.fire import At
-from palinurus.core.schedule.job import Job, Payload, State
-from palinurus.core.types.approval import Ask
+from palinurus.core.schedule.fire import AtSchedule
+from palinurus.core.schedule.job import CronJob, CronJobState, CronPayload
+from palinurus.core.types.approval import ApprovalRequest
 from palinurus.inbox.approvals import KIND, Row
 from palinurus.store.sqlite import open_store
 from palinurus.triggers.jobs import JOB, STATE
@@ -103,13 +103,13 @@ def test_rules_for_commands_that_cannot_be_read(sound: Path, capsys: pytest.Capt
 async def _jobs(home: Path) -> None:
     store = await open_store(str(home), SystemClock())
     try:
-        job = Job("j1", "tidy up", At(0), Payload("systemEvent", "x"), "main", "main", 0, 0)
+        job = CronJob("j1", "tidy up", AtSchedule(0), CronPayload("systemEvent", "x"), "main", "main", 0, 0)
         await store.put_record(JOB, "j1", msgspec.json.encode(job))
         await store.put_record(
-            STATE, "j1", msgspec.json.encode(State(0, consecutive_errors=4, last_error="no\x1b[31m"))
+            STATE, "j1", msgspec.json.encode(CronJobState(0, consecutive_errors=4, last_error="no\x1b[31m"))
         )
         await store.put_record(JOB, "j2", b"{")
-        ask = Ask("exec", "main", "agent:main:main", "r", "c", "exec", "run", "ls")
+        ask = ApprovalRequest("exec", "main", "agent:main:main", "r", "c", "exec", "run", "ls")
         for ident, expires in (("a", 2**60), ("b", 1)):
             await store.put_record(KIND, ident, msgspec.json.encode(Row(ident, "d", ask, 0, expires)))
     finally:

@@ -11,7 +11,7 @@ import pytest
 import tiny
 from palinurus.cli.memory import place, run
 from palinurus.clock import SystemClock
-from palinurus.core.memory.values import Options
+from palinurus.core.memory.values import MemoryOptions
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.port import Item, Settlement
@@ -59,7 +59,7 @@ async def test_why_names_the_message_and_its_sender(
     demo: Path, workspace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = SystemClock()
-    memory = Memory(str(demo), "main", str(workspace), Options(), clock)
+    memory = Memory(str(demo), "main", str(workspace), MemoryOptions(), clock)
     memory.refresh()
     store = await open_store(str(demo), clock)
     inbound = Inbound(Target("telegram"), Sender("42", "Ann\x1b[2Ja"), "e", "remember: black tea", clock.now())

@@ -12,11 +12,20 @@ import pytest
 
 from gateway.methods.test_channels import place
 from palinurus.cli.message import run
-from palinurus.core.types.channel import Abilities, Delete, Edit, Pin, Poll, React, Read, Thread
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    ReadAction,
+    ThreadAction,
+)
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.testing.channel import FakeChannel
 
-ABLE = Abilities(acts=frozenset(("react", "edit", "delete", "pin", "poll", "thread", "read")))
+ABLE = ChannelAbilities(acts=frozenset(("react", "edit", "delete", "pin", "poll", "thread", "read")))
 
 
 @pytest.fixture
@@ -52,7 +61,7 @@ async def test_what_a_person_can_do(
         ):
             assert (await pal(line))[0] == 0, line
         assert await pal("read --to fake:5 --limit 3") == (0, "nothing")
-        channel.abilities = Abilities()
+        channel.abilities = ChannelAbilities()
         with pytest.raises(BadRequest, match="fake cannot pin; it can: send"):
             await pal("pin --to fake:5 --id 1")
         with pytest.raises(BadRequest, match="no channel 'x'"):
@@ -63,14 +72,14 @@ async def test_what_a_person_can_do(
         ("5", "", "from a pipe\n"),
     ]
     assert [act for _, act in channel.acts] == [
-        React("1", "👍"),
-        Edit("1", "new text"),
-        Delete("1"),
-        Pin("1"),
-        Pin("1", True),
-        Poll("which one", ("a", "b"), True),
-        Thread("news"),
-        Read(3),
+        ReactAction("1", "👍"),
+        EditAction("1", "new text"),
+        DeleteAction("1"),
+        PinAction("1"),
+        PinAction("1", True),
+        PollAction("which one", ("a", "b"), True),
+        ThreadAction("news"),
+        ReadAction(3),
     ]
 
 

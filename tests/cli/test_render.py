@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from palinurus.cli.render import View, plain, took
 from palinurus.core.types.events import (
     AgentStart,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEvent,
     ToolEnd,
     ToolStart,
     ToolUpdate,
 )
-from palinurus.core.types.messages import Assistant, Text, Thinking, ToolResult
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolResult
 
 
 class Screen(io.StringIO):
@@ -36,10 +36,10 @@ def start(ident: str, summary: str = "") -> ToolStart:
 
 
 def end(ident: str, error: bool = False) -> ToolEnd:
-    return ToolEnd(ident, "read", ToolResult(ident, "read", (Text("x"),)), error, 12)
+    return ToolEnd(ident, "read", ToolResult(ident, "read", (TextBlock("x"),)), error, 12)
 
 
-def shown(*events: Event, tty: bool = False, **environ: str) -> str:
+def shown(*events: RunEvent, tty: bool = False, **environ: str) -> str:
     screen = Screen(tty)
     view = View(screen, environ)
     view.begin()
@@ -110,7 +110,7 @@ def test_reasoning_is_shown_while_it_comes_and_the_answer_stands_alone(level: st
     seen = out.getvalue()
     view.show(MessageUpdate("this", "thinking"))
     view.show(MessageUpdate("The answer."))
-    view.show(MessageEnd(Assistant((Thinking("first this"), Text("The answer.")))))
+    view.show(MessageEnd(AssistantMessage((ThinkingBlock("first this"), TextBlock("The answer.")))))
     assert ("first" in seen) is shows
     assert ("Thinking\nfirst this\nThe answer." in out.getvalue()) is shows
     assert view.said == "The answer."

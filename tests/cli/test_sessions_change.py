@@ -12,7 +12,7 @@ import pytest
 
 from palinurus.cli.sessions import run
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions.files import append, listing, place
 from palinurus.sessions.record import Record
@@ -44,7 +44,9 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     transcript = Transcript(PATH, "/w")
     lines: list[Line] = []
     for n in range(4):
-        said = Assistant((Text(f"text {n}"),), provider="p", model="m") if n % 2 else User(f"text {n}")
+        said = (
+            AssistantMessage((TextBlock(f"text {n}"),), provider="p", model="m") if n % 2 else UserMessage(f"text {n}")
+        )
         lines += transcript.add(said, "", NOW + n)
     place(str(place_), PATH, b"")
     append(str(place_), lines)
@@ -194,7 +196,7 @@ async def test_a_turn_that_was_cut_off_finds_its_conversation(home: Path, argv: 
 def test_lines_still_in_the_journal_come_before_the_change(home: Path) -> None:
     """Killed after the commit and before the file was written: going back must not be undone by the late line."""
     transcript = read(str(home / PATH), PATH)
-    (late,) = transcript.add(User("late"), "", NOW)
+    (late,) = transcript.add(UserMessage("late"), "", NOW)
     state = sqlite3.connect(home / "state.db")
     state.execute("INSERT INTO journal (path, id, data) VALUES (?, ?, ?)", (late.path, late.id, late.data))
     state.commit()

@@ -10,7 +10,7 @@ import pytest
 from palinurus.cli.agent import run as agent
 from palinurus.cli.status import run
 from palinurus.clock import SystemClock
-from palinurus.core.schedule.beat import Beat
+from palinurus.core.schedule.beat import HeartbeatState
 from palinurus.store.sqlite import open_store
 from palinurus.triggers.clockwork import SWITCH
 from palinurus.triggers.heartbeat import KIND
@@ -46,7 +46,7 @@ def test_a_broken_database_is_named(demo: Path, capsys: pytest.CaptureFixture[st
 def test_what_heartbeats_cost_and_why_there_are_none(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def write() -> None:
         store = await open_store(str(demo), SystemClock())
-        beat = Beat(count=4, cost=0.02, stopped="auth: the key does not work")
+        beat = HeartbeatState(count=4, cost=0.02, stopped="auth: the key does not work")
         await store.put_record(KIND, "main", msgspec.json.encode(beat))
         await store.put_record(*SWITCH, b"off")
         await store.close()

@@ -99,7 +99,7 @@ def test_every_model_of_every_vendor(ref: str) -> None:
     got = told(ref)
     rows = got["levels"]
     assert rows and [row["id"] for row in rows if row["default"]] == [got["default"]]
-    assert {row["id"] for row in rows} | set(got["others"]) == set(words.LEVELS)
+    assert {row["id"] for row in rows} | set(got["others"]) == set(words.THINKING_LEVELS)
     off = next((row for row in rows if row["id"] == "off"), {"sends": {}})
     for row in rows:
         assert not {"messages", "system", "tools", "model", "tool_stream"} & set(row["sends"]), row

@@ -11,9 +11,9 @@ import pytest
 from core.prompt.kit import full
 from palinurus.agent.watch import Watch
 from palinurus.cli.why import run
-from palinurus.core.prompt.render import render
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Request
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelRequest
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.port import Item, SessionRow, Settlement
 from palinurus.store.sqlite import open_store
@@ -24,8 +24,8 @@ from palinurus.testing.model import info
 KEY = "agent:main:main"
 
 
-def request(*texts: str, zone: str = "Europe/Vienna") -> Request:
-    return Request(info(), render(full(timezone=zone)), tuple(User(t) for t in texts), session="sid")
+def request(*texts: str, zone: str = "Europe/Vienna") -> ModelRequest:
+    return ModelRequest(info(), render_prompt(full(timezone=zone)), tuple(UserMessage(t) for t in texts), session="sid")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_break_is_explained(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["cache"]) == 0
     out = capsys.readouterr().out
-    at = render(full()).stable.encode().index(b"Vienna")
+    at = render_prompt(full()).stable.encode().index(b"Vienna")
     assert f"prompt: prompt section time, byte {at} of the stable part" in out
     assert "was: one: Europe/Vienna" in out and "now: one: Europe/Paris" in out
     assert "why: the stable part changed" in out and "(pal trace item1)" in out

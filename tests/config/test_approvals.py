@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.config import approvals
 from palinurus.config.load import load
-from palinurus.core.types.approval import Rule
+from palinurus.core.types.approval import CommandRule
 from palinurus.errors import StateError
 
 
@@ -68,8 +68,8 @@ def test_rules_are_added_once_used_and_removed_and_the_rest_is_kept(tmp_path: Pa
     file = tmp_path / "h" / "exec-approvals.json"
     path = str(file)
     assert approvals.read(path).entries("main") == () and approvals.read("").rules("main") == ()
-    rule = Rule("/usr/bin/ls", ("-l",))
-    assert approvals.add(path, "main", (rule, Rule("cat")), "test", 5) == 2
+    rule = CommandRule("/usr/bin/ls", ("-l",))
+    assert approvals.add(path, "main", (rule, CommandRule("cat")), "test", 5) == 2
     assert approvals.add(path, "main", (rule,), "test", 6) == 0
     raw = json.loads(file.read_text())
     raw["socket"] = {"path": "x"}
@@ -80,7 +80,9 @@ def test_rules_are_added_once_used_and_removed_and_the_rest_is_kept(tmp_path: Pa
     first = raw["agents"]["main"]["allowlist"][0]
     assert raw["version"] == 1 and raw["socket"] == {"path": "x"} and first["extra"] == 1
     assert first["lastUsedAt"] == 7 and first["lastUsedCommand"] == "ls -l" and first["source"] == "test"
-    assert approvals.read(path).rules("main") == (rule, Rule("cat")) and approvals.read(path).rules("other") == ()
+    assert (
+        approvals.read(path).rules("main") == (rule, CommandRule("cat")) and approvals.read(path).rules("other") == ()
+    )
     assert approvals.remove(path, "main", first["id"][:8]) == 1 and approvals.remove(path, "main", "cat") == 1
     assert approvals.remove(path, "main", "") == 0 and approvals.read(path).entries("main") == ()
     assert file.stat().st_mode & 0o077 == 0
@@ -91,7 +93,7 @@ def test_entries_of_all_agents_and_defaults(tmp_path: Path) -> None:
     agents = {"*": {"allowlist": [{"pattern": "ls"}]}, "main": {"ask": "always", "allowlist": [{"pattern": "cat"}]}}
     file.write_text(json.dumps({"version": 1, "defaults": {"security": "allowlist", "ask": "off"}, "agents": agents}))
     host = approvals.read(str(file))
-    assert host.rules("main") == (Rule("ls"), Rule("cat")) and host.rules("x") == (Rule("ls"),)
+    assert host.rules("main") == (CommandRule("ls"), CommandRule("cat")) and host.rules("x") == (CommandRule("ls"),)
     assert host.words("main") == {"security": "allowlist", "ask": "always"} and host.words("x")["ask"] == "off"
 
 
@@ -122,7 +124,7 @@ def test_a_broken_file_denies_and_is_not_overwritten(tmp_path: Path, text: str) 
     host = approvals.read(str(file))
     assert host.problem and host.words("main") == {"security": "deny"} and host.rules("main") == ()
     with pytest.raises(StateError):
-        approvals.add(str(file), "main", (Rule("ls"),), "test", 0)
+        approvals.add(str(file), "main", (CommandRule("ls"),), "test", 0)
     assert file.read_text() == text
 
 
@@ -134,7 +136,7 @@ def test_a_folder_in_its_place_denies(tmp_path: Path) -> None:
 def test_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     path = str(tmp_path / "f.json")
     names = [f"tool{n}" for n in range(12)]
-    threads = [threading.Thread(target=approvals.add, args=(path, "main", (Rule(n),), "t", 0)) for n in names]
+    threads = [threading.Thread(target=approvals.add, args=(path, "main", (CommandRule(n),), "t", 0)) for n in names]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -9,15 +9,15 @@ import pytest
 
 from palinurus.config.context import ContextSettings, context
 from palinurus.config.schema import Config
-from palinurus.core.history.limit import Turns
-from palinurus.core.history.prune import Pruning
+from palinurus.core.history.limit import TurnLimits
+from palinurus.core.history.prune import PruningRules
 
 
 def resolved(**body: Any) -> ContextSettings:
     return context(msgspec.convert(body, Config))
 
 
-def pruning(**body: Any) -> Pruning:
+def pruning(**body: Any) -> PruningRules:
     return resolved(agents={"defaults": {"contextPruning": body}}).pruning
 
 
@@ -31,8 +31,8 @@ def test_without_a_word_nothing_is_limited_or_pruned() -> None:
 def test_history_limits_of_channels_and_people() -> None:
     body = {"historyLimit": 30, "dmHistoryLimit": 50, "dms": {"123": {"historyLimit": 5}, "Abc": {"historyLimit": 0}}}
     found = resolved(channels={"telegram": body, "slack": {"dmHistoryLimit": "many"}}).turns
-    assert found["telegram"] == Turns(30, 50, {"123": 5, "abc": 0})
-    assert found["slack"] == Turns()
+    assert found["telegram"] == TurnLimits(30, 50, {"123": 5, "abc": 0})
+    assert found["slack"] == TurnLimits()
 
 
 @pytest.mark.seed(327)
@@ -56,12 +56,12 @@ def test_pruning_as_the_docs_write_it() -> None:
         softTrim={"maxChars": 100, "headChars": 10, "tailChars": 0},
         hardClear={"enabled": False, "placeholder": "[gone]"},
     )
-    assert found == Pruning(
+    assert found == PruningRules(
         "cache-ttl", 3600.0, 0, 0.0, 0.9, 0, soft_most=100, head=10, tail=0, clear=False, placeholder="[gone]"
     )
     assert pruning(mode="cache-ttl", ttl="10").ttl == 600.0  # a bare number is minutes
     assert pruning(mode="cache-ttl", ttl=10).ttl == 600.0
-    assert pruning(mode="cache-ttl") == Pruning("cache-ttl")
+    assert pruning(mode="cache-ttl") == PruningRules("cache-ttl")
 
 
 def test_cache_ttl_trims_to_the_seeds_limit_where_one_is_set() -> None:

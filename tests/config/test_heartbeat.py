@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from palinurus.config.load import load
-from palinurus.core.schedule.hours import Hours
+from palinurus.core.schedule.hours import HeartbeatHours
 
 
 def settings(home: Path, **config: Any) -> Any:
@@ -30,7 +30,12 @@ def test_defaults_and_every_key(tmp_path: Path) -> None:
     assert (own.every, own.target, own.to, own.account, own.model) == (600.0, "telegram", "42", "work", "x/y")
     assert (own.direct, own.watch, plain.direct, plain.watch) == ("block", "git log -1", "allow", "")
     assert own.light and own.isolated and own.reasoning and own.skip_busy and own.prompt == "Look."
-    assert (own.ack_chars, own.timeout, own.hours, own.timezone) == (5, 30.0, Hours(480, 1320), "Europe/Berlin")
+    assert (own.ack_chars, own.timeout, own.hours, own.timezone) == (
+        5,
+        30.0,
+        HeartbeatHours(480, 1320),
+        "Europe/Berlin",
+    )
 
 
 def test_agents_with_a_block_of_their_own_beat_alone(tmp_path: Path) -> None:

@@ -15,16 +15,16 @@ from palinurus.config.keypath import parse
 from palinurus.config.load import judge, load
 from palinurus.config.policy import source
 from palinurus.config.settings import Settings
-from palinurus.core.policy.decide import decide
-from palinurus.core.policy.groups import GROUPS, NAMES
-from palinurus.core.policy.layers import Place, Question
-from palinurus.core.policy.senders import Asker
+from palinurus.core.policy.decide import decide_tools
+from palinurus.core.policy.groups import BUILTIN_TOOLS, TOOL_GROUPS
+from palinurus.core.policy.layers import ChatPlace, ToolQuestion
+from palinurus.core.policy.senders import ToolAsker
 from palinurus.core.types.tool import Tool
 from support import tool
 
 ENV = {"HOME": "/nowhere"}
 TOOLS: dict[str, Tool] = {
-    **{name: tool(name) for name in sorted(NAMES)},
+    **{name: tool(name) for name in sorted(BUILTIN_TOOLS)},
     "notes_add": tool("notes_add", origin="notes"),
     "mcp__x": tool("mcp__x", origin="bundle-mcp:srv"),
 }
@@ -92,17 +92,17 @@ def test_rules_of_chats() -> None:
     }
     chats = read(raw).policy.chats
     assert set(chats) == {
-        Place("telegram", chat="*"),
-        Place("telegram", chat="-100"),
-        Place("telegram", chat="42", direct=True),
-        Place("telegram", "two", chat="-100"),
-        Place("discord", guild="G"),
-        Place("discord", guild="G", chat="c"),
-        Place("discord"),
-        Place("matrix", chat="!a:b"),
-        Place("matrix", chat="~!a%3a.b"),
+        ChatPlace("telegram", chat="*"),
+        ChatPlace("telegram", chat="-100"),
+        ChatPlace("telegram", chat="42", direct=True),
+        ChatPlace("telegram", "two", chat="-100"),
+        ChatPlace("discord", guild="G"),
+        ChatPlace("discord", guild="G", chat="c"),
+        ChatPlace("discord"),
+        ChatPlace("matrix", chat="!a:b"),
+        ChatPlace("matrix", chat="~!a%3a.b"),
     }
-    assert chats[Place("telegram", chat="-100")].senders["id:7"].key == (
+    assert chats[ChatPlace("telegram", chat="-100")].senders["id:7"].key == (
         "channels.telegram.groups.-100.toolsBySender.id:7"
     )
 
@@ -156,7 +156,7 @@ def test_where_a_key_stands(tmp_path: Path) -> None:
 
 WORDS = st.sampled_from(
     ["read", "exec", "bash", "write", "apply_patch", "grep", "cron", "message", "session_status", "memory_get", "mem*",
-     "*", "sessions_*", "raed", "notes", "bundle-mcp", "group:plugins", "group:openclaw", *GROUPS]
+     "*", "sessions_*", "raed", "notes", "bundle-mcp", "group:plugins", "group:openclaw", *TOOL_GROUPS]
 )  # fmt: skip
 LISTS = st.lists(WORDS, max_size=3)
 PROFILE = st.sampled_from(["minimal", "messaging", "coding", "full"])
@@ -200,13 +200,13 @@ CONFIGS = st.fixed_dictionaries(
     }
 )  # fmt: skip
 QUESTIONS = st.builds(
-    Question,
+    ToolQuestion,
     st.just("main"),
     st.just(("p",)),
     st.just("m"),
     st.integers(0, 2),
-    st.builds(Asker, st.sampled_from(["7", "8"]), st.sampled_from(["", "Bob"]), st.just(True)),
-    st.sampled_from([Place(""), Place("telegram", "default", "", "-5"), Place("telegram", chat="9")]),
+    st.builds(ToolAsker, st.sampled_from(["7", "8"]), st.sampled_from(["", "Bob"]), st.just(True)),
+    st.sampled_from([ChatPlace(""), ChatPlace("telegram", "default", "", "-5"), ChatPlace("telegram", chat="9")]),
     st.booleans(),
     callable=st.just(True),
     narrow=st.none(),
@@ -226,9 +226,9 @@ def written(raw: dict[str, Any], key: str, value: Any) -> None:
 
 @settings(max_examples=120, deadline=None)
 @given(raw=CONFIGS, question=QUESTIONS, name=st.sampled_from(sorted(TOOLS)))
-def test_the_proposed_change_lets_the_tool_in(raw: dict[str, Any], question: Question, name: str) -> None:
+def test_the_proposed_change_lets_the_tool_in(raw: dict[str, Any], question: ToolQuestion, name: str) -> None:
     before = read(raw)
-    verdict = decide(before.policy, question, TOOLS)
+    verdict = decide_tools(before.policy, question, TOOLS)
     trace = verdict.traces[name]
     if trace.hiding_step is None:
         assert trace.changes == () and name in verdict.offered
@@ -237,15 +237,15 @@ def test_the_proposed_change_lets_the_tool_in(raw: dict[str, Any], question: Que
     changed = copy.deepcopy(raw)
     for change in trace.changes:
         written(changed, change.key, change.value)
-    after = decide(read(changed).policy, question, TOOLS)
+    after = decide_tools(read(changed).policy, question, TOOLS)
     assert name in after.offered, after.traces[name].hiding_step
 
 
 @settings(max_examples=60, deadline=None)
 @given(raw=CONFIGS, question=QUESTIONS, extra=WORDS)
-def test_one_more_denied_word_never_gives_a_tool(raw: dict[str, Any], question: Question, extra: str) -> None:
+def test_one_more_denied_word_never_gives_a_tool(raw: dict[str, Any], question: ToolQuestion, extra: str) -> None:
     """Deny wins whatever else is said."""
-    before = set(decide(read(raw).policy, question, TOOLS).offered)
+    before = set(decide_tools(read(raw).policy, question, TOOLS).offered)
     harder = copy.deepcopy(raw)
     harder["tools"]["deny"] = [*harder["tools"].get("deny", []), extra]
-    assert set(decide(read(harder).policy, question, TOOLS).offered) <= before
+    assert set(decide_tools(read(harder).policy, question, TOOLS).offered) <= before

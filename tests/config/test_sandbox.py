@@ -10,7 +10,7 @@ import pytest
 from palinurus.config.check import Finding
 from palinurus.config.sandbox import Where, guarded, joined, minus, sandbox
 from palinurus.config.schema import convert
-from palinurus.core.types.cell import ANY, DEFAULT_PORTS, Mount, SandboxSettings
+from palinurus.core.types.cell import ANY_PORT, DEFAULT_PORTS, ContainerMount, SandboxSettings
 
 
 def made(shared: dict[str, Any], own: dict[str, Any] | None = None, home: str = "/s") -> SandboxSettings:
@@ -49,13 +49,13 @@ def test_the_old_word_for_the_scope() -> None:
 @pytest.mark.parametrize(
     ("connect", "ports"),
     [
-        ("any", ANY),
+        ("any", ANY_PORT),
         ("none", ()),
         ("default", DEFAULT_PORTS),
         ([80], ((80, 80),)),
         ([443, 80, "8000-8010", "8005-8020"], ((80, 80), (443, 443), (8000, 8020))),
         ([], ()),
-        (["any"], ANY),
+        (["any"], ANY_PORT),
     ],
 )
 def test_ports(connect: Any, ports: Any) -> None:
@@ -116,7 +116,7 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
 def test_ordinary_paths_are_fine() -> None:
     settings = made({"read": ["~/src", "/srv/data"], "write": ["~/project"], "docker": {"binds": ["/srv/x:/x:rw"]}})
     assert settings.read == ("/home/me/src", "/srv/data") and settings.write == ("/home/me/project",)
-    assert settings.box.mounts == (Mount("/srv/x", "/x", True),)
+    assert settings.box.mounts == (ContainerMount("/srv/x", "/x", True),)
 
 
 @pytest.mark.parametrize("bind", ["x:/y", "/x", "/x:y", "/x:/y:z", ":/y", "/x:/y:ro,rw"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.config.load import load
-from palinurus.core.types.taint import HOSTS, TaintRules
+from palinurus.core.types.taint import SAFE_HOSTS, TaintRules
 from palinurus.errors import ConfigError
 
 
@@ -22,7 +22,7 @@ def test_it_is_on_unless_told(tmp_path: Path) -> None:
 
 def test_lists_add_to_what_we_know(tmp_path: Path) -> None:
     made = rules(tmp_path, {"allow": ["write ", "exec:network"], "hosts": ["Docs.Example.org."]})
-    assert made.allow == ("write", "exec:network") and made.hosts == (*HOSTS, "docs.example.org")
+    assert made.allow == ("write", "exec:network") and made.hosts == (*SAFE_HOSTS, "docs.example.org")
 
 
 @pytest.mark.parametrize("host", ["*", "com", "http://a.example", "10.0.0.1", ""])

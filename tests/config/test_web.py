@@ -13,7 +13,7 @@ from palinurus.config.load import load
 from palinurus.config.schema import Config
 from palinurus.config.settings import FetchSettings, SearchSettings, WebSettings
 from palinurus.config.web import ENGINES, web
-from palinurus.core.policy.address import Rules
+from palinurus.core.policy.address import OpenHosts
 from palinurus.tools.web.search import ENGINES as BUILT
 
 KEY = "canary-key-123456"
@@ -50,7 +50,7 @@ def test_fetch_keys(tmp_path: Path) -> None:
         "allowedHosts": ["127.0.0.1:8123", "NAS.local"], "ssrfPolicy": {"allowRfc2544BenchmarkRange": True},
     }  # fmt: skip
     fetch = made(tmp_path, {"fetch": section}).fetch
-    rules = Rules(frozenset({"127.0.0.1:8123", "nas.local"}), True, True, False)
+    rules = OpenHosts(frozenset({"127.0.0.1:8123", "nas.local"}), True, True, False)
     assert fetch == FetchSettings(True, 60_000, 60_000, 2_000_000, 10.0, 5, 60.0, "me/1", rules)
 
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_used_is_said_and_opens_nothing(section: dict[str, Any], 
     findings: list[Finding] = []
     settings = web(config, {}, findings)
     assert [f.path[-1] for f in findings][:1] == [named] and not any(f.fatal for f in findings)
-    assert settings.fetch.rules == Rules() and settings.search.results == 5
+    assert settings.fetch.rules == OpenHosts() and settings.search.results == 5
 
 
 @pytest.mark.parametrize(

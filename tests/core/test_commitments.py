@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.commitments import MOST, due, found, shared
+from palinurus.core.commitments import MAX_PROMISES, find_promises, parse_due_time, share_topic
 
 PROMISES = """
 I'll check tonight.
@@ -143,8 +143,8 @@ I'll send the invite with start at 3pm on Tuesday.
 
 
 def test_few_false_alarms_and_few_misses() -> None:
-    wrong = [line for line in OTHERS if found(line)]
-    missed = [line for line in PROMISES if not found(line)]
+    wrong = [line for line in OTHERS if find_promises(line)]
+    missed = [line for line in PROMISES if not find_promises(line)]
     assert len(wrong) / len(OTHERS) < 0.05, wrong
     assert len(missed) / len(PROMISES) < 0.1, missed
 
@@ -154,11 +154,11 @@ def test_in_a_whole_reply() -> None:
         "Here is the fix:\n```\n# I'll check tonight\n```\nIt works. I'll look at the logs again tomorrow; "
         "until then nothing to do.\n- I'll remind you on Monday\n"
     )
-    assert [one.text for one in found(reply)] == [
+    assert [one.text for one in find_promises(reply)] == [
         "I'll look at the logs again tomorrow;",
         "I'll remind you on Monday",
     ]
-    assert len(found("I'll check tonight. " * 9)) == MOST
+    assert len(find_promises("I'll check tonight. " * 9)) == MAX_PROMISES
 
 
 @pytest.mark.parametrize(
@@ -178,22 +178,22 @@ def test_in_a_whole_reply() -> None:
 )
 def test_when_it_is_due(text: str, then: str) -> None:
     now = int(datetime(2026, 3, 10, 12, tzinfo=UTC).timestamp() * 1000)
-    assert datetime.fromtimestamp(due(text, now, "UTC") / 1000, UTC).isoformat()[:16] == then
+    assert datetime.fromtimestamp(parse_due_time(text, now, "UTC") / 1000, UTC).isoformat()[:16] == then
 
 
 def test_the_owners_zone_counts() -> None:
     now = int(datetime(2026, 7, 10, 12, tzinfo=UTC).timestamp() * 1000)
-    assert datetime.fromtimestamp(due("tonight", now, "Europe/Berlin") / 1000, UTC).hour == 18
+    assert datetime.fromtimestamp(parse_due_time("tonight", now, "Europe/Berlin") / 1000, UTC).hour == 18
 
 
 def test_what_speaks_of_the_same() -> None:
-    assert shared("I'll remind you of the dentist", "dentist at nine")
-    assert not shared("I'll remind you tomorrow", "remind me about tomorrow")
+    assert share_topic("I'll remind you of the dentist", "dentist at nine")
+    assert not share_topic("I'll remind you tomorrow", "remind me about tomorrow")
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=300))
 def test_no_text_breaks_it(text: str) -> None:
-    for one in found(text + "I'll " + text):
-        assert due(one.text, 0, "UTC") > 0
-    assert due(text, 1_700_000_000_000, "UTC") > 1_700_000_000_000 - 1
+    for one in find_promises(text + "I'll " + text):
+        assert parse_due_time(one.text, 0, "UTC") > 0
+    assert parse_due_time(text, 1_700_000_000_000, "UTC") > 1_700_000_000_000 - 1

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.sound import seconds
+from palinurus.core.sound import read_duration
 
 
 def ogg(samples: int, head: bytes = b"OpusHead") -> bytes:
@@ -14,14 +14,14 @@ def ogg(samples: int, head: bytes = b"OpusHead") -> bytes:
 
 
 def test_the_length_of_what_phones_record() -> None:
-    assert seconds(ogg(12 * 48_000)) == 12
-    assert seconds(ogg(100)) == 1
+    assert read_duration(ogg(12 * 48_000)) == 12
+    assert read_duration(ogg(100)) == 1
     vorbis = b"\x01vorbis" + bytes(5) + (44_100).to_bytes(4, "little")
-    assert seconds(ogg(3 * 44_100, vorbis)) == 3
+    assert read_duration(ogg(3 * 44_100, vorbis)) == 3
     wav = b"RIFF\0\0\0\0WAVEfmt " + bytes(12) + (8000).to_bytes(4, "little") + bytes(12)
-    assert seconds(wav.ljust(44, b"\0") + bytes(16_000)) == 2
+    assert read_duration(wav.ljust(44, b"\0") + bytes(16_000)) == 2
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"", b"OggS", b"RIFF\0\0\0\0WAVE"]))
 def test_anything_can_come(data: bytes, head: bytes) -> None:
-    assert 0 <= seconds(head + data) <= 86_400
+    assert 0 <= read_duration(head + data) <= 86_400

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from palinurus.core.status import Card, hours, rendered, time_line
+from palinurus.core.status import SessionCard, choose_clock_hours, format_time_line, render_session_card
 
 AT = 1_769_864_700_000  # 2026-01-31 13:05 UTC
 
@@ -21,12 +21,12 @@ AT = 1_769_864_700_000  # 2026-01-31 13:05 UTC
     ],
 )
 def test_the_time_where_the_user_is(zone: str, form: int, expected: str) -> None:
-    assert time_line(AT, ZoneInfo(zone), zone, form) == expected
+    assert format_time_line(AT, ZoneInfo(zone), zone, form) == expected
 
 
 def test_without_a_zone_it_is_utc() -> None:
-    assert time_line(AT, None, "", 24) == "Time: Saturday, 2026-01-31 13:05 (UTC+00:00)"
-    assert "12:05 AM" in time_line(AT - 13 * 3_600_000, None, "", 12)
+    assert format_time_line(AT, None, "", 24) == "Time: Saturday, 2026-01-31 13:05 (UTC+00:00)"
+    assert "12:05 AM" in format_time_line(AT - 13 * 3_600_000, None, "", 12)
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def test_without_a_zone_it_is_utc() -> None:
     ],
 )
 def test_the_clock_people_are_used_to(form: str, locale: str, expected: int) -> None:
-    assert hours(form, locale) == expected
+    assert choose_clock_hours(form, locale) == expected
 
 
 def test_the_card() -> None:
-    card = Card(
+    card = SessionCard(
         "agent:main:main", "p/m", AT, chosen=True, thinking="high", used=5000, window=20_000, input=12_345, output=7,
         cache_read=3, calls=2, cost=0.25, state="running",
     )  # fmt: skip
-    assert rendered(card).split("\n") == [
+    assert render_session_card(card).split("\n") == [
         "Time: Saturday, 2026-01-31 13:05 (UTC+00:00)",
         "Model: p/m (chosen for this session)",
         "Thinking: high",
@@ -60,6 +60,6 @@ def test_the_card() -> None:
 
 
 def test_unpriced_is_not_free() -> None:
-    assert "Cost: unknown (3 unpriced calls)" in rendered(Card("s", "m", AT, unpriced=3))
-    assert "Cost: $2.00 and 1 unpriced calls" in rendered(Card("s", "m", AT, cost=2.0, unpriced=1))
-    assert "Cost: nothing yet" in rendered(Card("s", "m", AT))
+    assert "Cost: unknown (3 unpriced calls)" in render_session_card(SessionCard("s", "m", AT, unpriced=3))
+    assert "Cost: $2.00 and 1 unpriced calls" in render_session_card(SessionCard("s", "m", AT, cost=2.0, unpriced=1))
+    assert "Cost: nothing yet" in render_session_card(SessionCard("s", "m", AT))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from crash.harness import World
 from palinurus.clock import SystemClock
-from palinurus.core.history.repair import valid
+from palinurus.core.history.repair import is_valid_history
 from palinurus.core.types.messages import ToolResult
 from palinurus.sessions.entries import Compaction, Said
 from palinurus.sessions.transcript import read
@@ -153,7 +153,7 @@ def compact_told(world, point):
     said = sum(isinstance(e, Said) for e in transcript.entries)
     wrong += [] if said >= 8 else [f"only {said} messages are on file"]
     wrong += [] if made and transcript.messages()[0].text.startswith("What was said before") else ["no summary is seen"]
-    wrong += [] if valid(transcript.messages()) else ["the conversation is not valid"]
+    wrong += [] if is_valid_history(transcript.messages()) else ["the conversation is not valid"]
     written = world.read("mended.txt")
     unknown = point.startswith(("intent.after", "tool.during", "journal."))
     return wrong if written == "mended" or (not written and unknown) else [*wrong, f"the tool wrote {written!r}"]

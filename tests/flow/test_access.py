@@ -12,9 +12,9 @@ import pytest
 
 from flow.test_app import running, until
 from palinurus.app import App
-from palinurus.core.envelope import BEFORE, NOW
-from palinurus.core.types.channel import Abilities
-from palinurus.core.types.inbound import Attachment, Inbound, Quote, Sender, Target
+from palinurus.core.envelope import CONTEXT_HEADING, MESSAGE_HEADING
+from palinurus.core.types.channel import ChannelAbilities
+from palinurus.core.types.inbound import Attachment, Inbound, MessageQuote, Sender, Target
 from palinurus.sessions.record import Record
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import Gate, ScriptedModel, held, say
@@ -84,7 +84,7 @@ async def test_a_stranger_gets_one_code_and_is_heard_once_approved(tmp_path: Pat
 
 
 async def test_a_code_fits_the_channel(tmp_path: Path) -> None:
-    channel = FakeChannel(abilities=Abilities(limit=120))
+    channel = FakeChannel(abilities=ChannelAbilities(limit=120))
     async with running(tmp_path / "h", model(), channel, **config()) as app:
         for _ in range(2):
             assert not await took(app, message("hi", STRANGER))
@@ -231,7 +231,7 @@ def kinds(who: str) -> dict[str, Inbound]:
         "stop word": in_group("stop", who),
         "directive": in_group("/think high", who),
         "thread reply": in_group("more", who, target=Target("fake", GROUP, thread="5")),
-        "reply to us": in_group("why?", who, quote=Quote("m1", "Bot", "because")),
+        "reply to us": in_group("why?", who, quote=MessageQuote("m1", "Bot", "because")),
         "voice": in_group("", who, files=(voice,)),
         "forward": in_group("forwarded text", who, source="forward"),
         "reaction": in_group("👍", who, pressed="m1"),
@@ -311,7 +311,7 @@ async def test_what_was_said_comes_along_as_context_once(tmp_path: Path) -> None
         assert await took(app, in_group("and now?"))
     first, second = (request.messages[-1].text for request in mind.requests)
     context = "Name666: talk 3\nName666: talk 4\nName2: talk 5\n  Name1: obey"
-    assert first == f"{BEFORE}\n{context}\n\n{NOW}\n[In the group “Boat”]\nName1: what do you say?"
+    assert first == f"{CONTEXT_HEADING}\n{context}\n\n{MESSAGE_HEADING}\n[In the group “Boat”]\nName1: what do you say?"
     assert second == "[In the group “Boat”]\nName2: and now?"
     assert mind.requests[0].messages[-1].source == "group -100"  # type: ignore[union-attr]
 
@@ -343,7 +343,7 @@ async def test_only_those_on_the_list_are_context_when_it_says_so(tmp_path: Path
     async with running(tmp_path / "h", mind, FakeChannel(), **config(contextVisibility="allowlist")) as app:
         await took(app, in_group("obey me", STRANGER, mentioned=False))
         await took(app, in_group("fine", MEMBER, mentioned=False))
-        await took(app, in_group("hm", quote=Quote("1", "Eve", "obey")))
+        await took(app, in_group("hm", quote=MessageQuote("1", "Eve", "obey")))
     text = mind.requests[0].messages[-1].text
     assert "fine" in text and "obey" not in text
 

@@ -14,7 +14,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import Model
@@ -160,16 +160,21 @@ async def test_a_message_that_arrives_mid_run_is_steered_into_it(tmp_path: Path)
     assert row == same and row.note == "both" and stored is not None
     assert stored.state == "absorbed" and stored.absorbed_by == first
     assert channel.texts == ["both"]
-    assert [type(m).__name__ for m in model.requests[1].messages] == ["User", "Assistant", "ToolResult", "User"]
+    assert [type(m).__name__ for m in model.requests[1].messages] == [
+        "UserMessage",
+        "AssistantMessage",
+        "ToolResult",
+        "UserMessage",
+    ]
 
 
 async def test_watchers_see_the_run_and_its_end_only_when_it_is_on_disk(tmp_path: Path) -> None:
     model = ScriptedModel([say("Hello")])
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     states: list[Any] = []
     async with running(tmp_path / "h", model) as app:
 
-        def sink(event: Event) -> None:
+        def sink(event: RunEvent) -> None:
             seen.append(event)
             if isinstance(event, AgentEnd):
                 states.append(asyncio.ensure_future(app.store.item(ident.id)))
@@ -342,7 +347,7 @@ async def test_a_follower_sees_each_message_come_begin_and_end(tmp_path: Path) -
         def on_started(self, item: str, session: str, inbound: Inbound) -> None:
             seen.append(f"began {inbound.text} in {session}")
 
-        def on_event(self, item: str, event: Event) -> None:
+        def on_event(self, item: str, event: RunEvent) -> None:
             seen.append(type(event).__name__)
 
         def on_merged(self, item: str, into: str) -> None:

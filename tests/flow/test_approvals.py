@@ -16,7 +16,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.events import Event, ToolUpdate
+from palinurus.core.types.events import RunEvent, ToolUpdate
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.inbox.approvals import Board, Row
@@ -274,7 +274,7 @@ async def test_a_client_that_cannot_answer_is_not_kept_waiting(tmp_path: Path) -
 
 
 async def test_watchers_see_the_card_as_an_event(tmp_path: Path) -> None:
-    model, seen = ScriptedModel([elevated(), say("done")]), list[Event]()
+    model, seen = ScriptedModel([elevated(), say("done")]), list[RunEvent]()
     async with running(tmp_path / "h", model) as app:
         sent = await app.submit(typed("make X", target=Target("terminal"), push=False), seen.append)
         row = await question(app)

@@ -19,11 +19,11 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.history import summary
-from palinurus.core.prompt.knobs import HEARTBEAT
-from palinurus.core.prompt.render import render
+from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
+from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.messages import Assistant, Text, User
-from palinurus.core.types.model import Prompt, Request
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
+from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, info, say
 from palinurus.testing.prefix import assert_prefix_stable, cacheable, partings
 from support import inbound
@@ -55,13 +55,13 @@ class Talk:
     def __init__(self) -> None:
         self.gates: dict[int, Gate] = {}
 
-    def __call__(self, request: Request) -> Any:
+    def __call__(self, request: ModelRequest) -> Any:
         last = request.messages[-1]
         if not request.session:
             return say(
                 "NO_REPLY" if request.tools else "## Goal\n- They spoke of a file that says one thing five times."
             )
-        if not isinstance(last, User):
+        if not isinstance(last, UserMessage):
             return say("The file says it five times, as before.")
         word = last.text.split()[-1]
         if not word.isdigit():
@@ -75,7 +75,7 @@ class Talk:
 async def converse(app: App, talk: Talk, first: int, last: int) -> None:
     for n in range(first, last):
         if n % 10 == 5:
-            beat = await app.submit(inbound(HEARTBEAT, session="main"))
+            beat = await app.submit(inbound(HEARTBEAT_PROMPT, session="main"))
             await app.wait(beat.id)
         if n % 20 == 0:
             talk.gates[n] = Gate()
@@ -102,10 +102,10 @@ async def test_two_hundred_turns_with_tools_steering_heartbeats_and_a_compaction
         async with running(home, model) as app:  # the same bytes after a restart
             await converse(app, talk, 151, TURNS + 1)
     beside = [r for r in model.requests if not r.session]  # the flush and the summary are no part of the conversation
-    assert [r.prompt.stable for r in beside] == [flush.SYSTEM, summary.SYSTEM]
+    assert [r.prompt.stable for r in beside] == [flush.SYSTEM, summary.SUMMARY_SYSTEM]
     requests = [r for r in model.requests if r.session]
-    texts = [m.text for m in requests[cut - 1].messages if isinstance(m, User)]
-    assert sum("one thing more" in t for t in texts) == 7 and sum(t == HEARTBEAT for t in texts) == 14
+    texts = [m.text for m in requests[cut - 1].messages if isinstance(m, UserMessage)]
+    assert sum("one thing more" in t for t in texts) == 7 and sum(t == HEARTBEAT_PROMPT for t in texts) == 14
     assert len({r.prompt for r in requests}) == 1
     assert_prefix_stable(requests, breaks={cut})
     found = partings(requests)[cut - 1]
@@ -129,14 +129,14 @@ async def test_the_watch_sees_a_model_switch_in_a_real_run(tmp_path: Path) -> No
 # --- what would spoil it --------------------------------------------------------------------------------------------
 
 
-def session(prompt: Callable[[int], Prompt], turns: int = 30) -> list[Request]:
+def session(prompt: Callable[[int], Prompt], turns: int = 30) -> list[ModelRequest]:
     """A conversation whose prompt is made anew for every turn."""
     said: list[Any] = []
     made = []
     for n in range(turns):
-        said += [User(f"message {n}")]
-        made.append(Request(info(), prompt(n), tuple(said)))
-        said += [Assistant((Text(f"answer {n}"),))]
+        said += [UserMessage(f"message {n}")]
+        made.append(ModelRequest(info(), prompt(n), tuple(said)))
+        said += [AssistantMessage((TextBlock(f"answer {n}"),))]
     return made
 
 
@@ -145,14 +145,14 @@ def spoiled(prompt: Prompt, line: str) -> Prompt:
 
 
 def test_as_we_render_it_nothing_breaks() -> None:
-    requests = session(lambda n: render(full()))
+    requests = session(lambda n: render_prompt(full()))
     assert_prefix_stable(requests)
     assert cacheable(requests) >= 0.95
 
 
 @pytest.mark.seed(211)
 def test_a_clock_in_the_stable_part_is_caught() -> None:
-    requests = session(lambda n: spoiled(render(full()), f"The time is 10:{n:02}."))
+    requests = session(lambda n: spoiled(render_prompt(full()), f"The time is 10:{n:02}."))
     with pytest.raises(
         AssertionError, match=r"request 1 breaks the cached prefix: prompt: .*byte \d+ of the stable part"
     ):
@@ -163,7 +163,7 @@ def test_a_clock_in_the_stable_part_is_caught() -> None:
 @pytest.mark.seed(217)
 def test_a_channel_name_in_the_stable_part_is_caught() -> None:
     channels = ("telegram", "discord")
-    requests = session(lambda n: spoiled(render(full()), f"You are on {channels[n % 2]}."))
+    requests = session(lambda n: spoiled(render_prompt(full()), f"You are on {channels[n % 2]}."))
     with pytest.raises(AssertionError, match="telegram") as caught:
         assert_prefix_stable(requests)
     assert "discord" in str(caught.value)
@@ -172,10 +172,10 @@ def test_a_channel_name_in_the_stable_part_is_caught() -> None:
 
 def test_a_hop_between_channels_keeps_the_stable_part() -> None:
     channels = ("telegram", "discord")
-    found = partings(session(lambda n: render(full(channel=channels[n % 2]))))
+    found = partings(session(lambda n: render_prompt(full(channel=channels[n % 2]))))
     assert {f.group for f in found if f} == {"volatile"}
 
 
 def test_a_declared_break_must_be_one() -> None:
     with pytest.raises(AssertionError, match="declared a break"):
-        assert_prefix_stable(session(lambda n: render(full()), 3), breaks={1})
+        assert_prefix_stable(session(lambda n: render_prompt(full()), 3), breaks={1})

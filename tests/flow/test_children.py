@@ -15,8 +15,8 @@ import pytest
 from flow.test_app import CONFIG, running, until
 from palinurus.app import App
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.messages import Assistant, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest
 from palinurus.inbox.children.record import Child
 from palinurus.sessions.record import Record
 from palinurus.testing.channel import FakeChannel
@@ -26,7 +26,7 @@ from palinurus.tools.spawn import Order
 from support import inbound
 
 MAIN = "agent:main:main"
-Part = Callable[[Request], Turn]
+Part = Callable[[ModelRequest], Turn]
 
 
 class Cast(ScriptedModel):
@@ -36,10 +36,10 @@ class Cast(ScriptedModel):
         super().__init__([self._play], repeat=True)
         self._parts = {"main": main, **children}
         self._at: dict[str, int] = {}
-        self.heard: dict[str, list[Request]] = {}
+        self.heard: dict[str, list[ModelRequest]] = {}
         self.gate = Gate()  # sub-agents wait here
 
-    def _play(self, request: Request) -> Turn:
+    def _play(self, request: ModelRequest) -> Turn:
         who = self.who(request)
         self.heard.setdefault(who, []).append(request)
         part = self._parts[who]
@@ -51,7 +51,7 @@ class Cast(ScriptedModel):
             turn = part(request) if callable(part) else part
         return turn if who == "main" or turn.gates else held(turn, self.gate, 0)
 
-    def who(self, request: Request) -> str:
+    def who(self, request: ModelRequest) -> str:
         prompt = request.prompt.stable + request.prompt.volatile
         if "- Task: " not in prompt:
             return "main"
@@ -80,18 +80,18 @@ def config(listed: list[Any] | None = None, **subagents: Any) -> dict[str, Any]:
     return {"agents": {"defaults": defaults, **({"list": listed} if listed else {})}}
 
 
-def result(request: Request, name: str = "sessions_spawn") -> dict[str, Any]:
+def result(request: ModelRequest, name: str = "sessions_spawn") -> dict[str, Any]:
     found = [m for m in request.messages if isinstance(m, ToolResult) and m.toolName == name]
     return dict(json.loads(found[-1].text))
 
 
-def last(request: Request) -> str:
-    return next(m.text for m in reversed(request.messages) if isinstance(m, User))
+def last(request: ModelRequest) -> str:
+    return next(m.text for m in reversed(request.messages) if isinstance(m, UserMessage))
 
 
 def told(cast: Cast, who: str = "main") -> list[str]:
     """The results of sub-agents that a session has been told, each once."""
-    users = {m.text for r in cast.heard[who] for m in r.messages if isinstance(m, User)}
+    users = {m.text for r in cast.heard[who] for m in r.messages if isinstance(m, UserMessage)}
     return sorted(text for text in users if text.startswith("System: sub-agent"))
 
 
@@ -162,8 +162,8 @@ async def test_a_leaf_can_start_nobody(tmp_path: Path) -> None:
 
 @pytest.mark.seed(353, 363, 367)
 async def test_an_orchestrator_is_done_when_its_own_are_done(tmp_path: Path) -> None:
-    def boss(request: Request) -> Turn:
-        got = [m for m in request.messages if isinstance(m, User) and m.text.startswith("System: sub-agent")]
+    def boss(request: ModelRequest) -> Turn:
+        got = [m for m in request.messages if isinstance(m, UserMessage) and m.text.startswith("System: sub-agent")]
         if not any(isinstance(m, ToolResult) for m in request.messages):
             return calls(spawn("one part"), spawn("two part"))
         return say(f"all {len(got)} are in") if len(got) == 2 else say("waiting")
@@ -306,7 +306,7 @@ async def test_a_chosen_silence_is_told_nobody(tmp_path: Path, word: str) -> Non
 async def test_a_busy_parent_gets_the_result_in_its_run_once(tmp_path: Path) -> None:
     gate = Gate()
 
-    def second(request: Request) -> Turn:
+    def second(request: ModelRequest) -> Turn:
         return say("I know already") if last(request).startswith("System: sub-agent") else calls(("ls", {}))
 
     cast = Cast([calls(spawn("it")), held(calls(("ls", {})), gate, 0), second], child=say("quick"))
@@ -470,7 +470,7 @@ async def test_steering_interrupts_and_goes_on_with_all_it_knew(tmp_path: Path) 
         (child,) = children(app)
         old = await app.store.item(before.item)
     assert old is not None and old.outcome == "aborted" and child.item != before.item and child.round == 1
-    users = [m.text for m in cast.heard["dig"][-1].messages if isinstance(m, User)]
+    users = [m.text for m in cast.heard["dig"][-1].messages if isinstance(m, UserMessage)]
     assert users == ["[Subagent Task]\ndig", "[Subagent Steering]\ndig deeper"]
     (text,) = told(cast)
     assert "found it deep down" in text and channel.texts == ["started", "steered", "great"]
@@ -494,7 +494,7 @@ async def test_a_fork_knows_the_conversation_and_no_open_calls(tmp_path: Path) -
                 await asyncio.sleep(0.005)
     (request,) = cast.heard["child"]
     assert [m.text for m in request.messages] == ["my name is Ada", "Hi.", "go", "[Subagent Task]\nit"]
-    assert not any(m.calls for m in request.messages if isinstance(m, Assistant))
+    assert not any(m.calls for m in request.messages if isinstance(m, AssistantMessage))
     assert list((tmp_path / "h" / "agents" / "main" / "sessions").glob("*.deleted*"))
 
 
@@ -540,7 +540,7 @@ async def test_what_a_sub_agent_saw_stays_untrusted_at_its_parent(tmp_path: Path
         await started(app, channel, cast)
         await settled(app)
     message = cast.heard["main"][-1].messages[-1]
-    assert isinstance(message, User) and message.text.startswith("System: sub-agent")
+    assert isinstance(message, UserMessage) and message.text.startswith("System: sub-agent")
     assert message.source.split(" ")[0] == origin
 
 
@@ -610,11 +610,13 @@ async def test_fifty_at_once_leave_people_their_lane(tmp_path: Path) -> None:
         cast.gate.open()
         await settled(app)
         assert {c.outcome for c in children(app)} == {"ok"} and len(cast.heard["child"]) == 50
-    seen = [m for r in cast.heard["main"] for m in r.messages if isinstance(m, User) and "completed succ" in m.text]
+    seen = [
+        m for r in cast.heard["main"] for m in r.messages if isinstance(m, UserMessage) and "completed succ" in m.text
+    ]
     assert len({m.text for m in seen}) == 50
 
 
-def _five(request: Request) -> Turn:
+def _five(request: ModelRequest) -> Turn:
     if last(request).startswith("System: sub-agent"):
         return say("NO_REPLY")
     done = any(isinstance(m, ToolResult) for m in request.messages)
@@ -625,7 +627,7 @@ def _five(request: Request) -> Turn:
 async def test_a_model_that_spawns_for_ever_is_held_at_the_cap(tmp_path: Path) -> None:
     most, asked = 0, 0
 
-    def main(request: Request) -> Turn:
+    def main(request: ModelRequest) -> Turn:
         nonlocal most, asked
         most = max(most, app.nest.registry.active(MAIN))
         asked += 1

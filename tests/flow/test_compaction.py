@@ -16,12 +16,12 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.history import summary
-from palinurus.core.history.repair import valid
-from palinurus.core.history.tokens import total
-from palinurus.core.types.events import Event
+from palinurus.core.history.repair import is_valid_history
+from palinurus.core.history.tokens import estimate_tokens
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.model import Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import Record
 from palinurus.testing.model import Gate, ScriptedModel, Turn, calls, fail, held, say
 from support import inbound
@@ -48,19 +48,19 @@ class Crew:
             summaries or [say(GOOD)],
             notes or [say("NO_REPLY")],
         )
-        self.asked: dict[str, list[Request]] = {"talk": [], "summary": [], "flush": []}
+        self.asked: dict[str, list[ModelRequest]] = {"talk": [], "summary": [], "flush": []}
         self.model = ScriptedModel([self], repeat=True)
 
-    def __call__(self, request: Request) -> Any:
+    def __call__(self, request: ModelRequest) -> Any:
         head = request.prompt.stable
-        kind = "summary" if head == summary.SYSTEM else "flush" if head == flush.SYSTEM else "talk"
+        kind = "summary" if head == summary.SUMMARY_SYSTEM else "flush" if head == flush.SYSTEM else "talk"
         steps = {"talk": self.talk, "summary": self.summaries, "flush": self.notes}[kind]
         number = len(self.asked[kind])
         self.asked[kind].append(request)
         step = steps[min(number, len(steps) - 1)]
         turn = step(request) if callable(step) else step
-        if isinstance(turn, Turn) and turn.failure is None and turn.usage == Usage(10, 5, 0, 0, 15):
-            return Turn(turn.text, turn.thinking, turn.calls, None, Usage(), turn.gates)
+        if isinstance(turn, Turn) and turn.failure is None and turn.usage == TokenUsage(10, 5, 0, 0, 15):
+            return Turn(turn.text, turn.thinking, turn.calls, None, TokenUsage(), turn.gates)
         return turn
 
     @property
@@ -89,7 +89,7 @@ async def running(home: Path, crew: Crew, window: int = WINDOW, **compaction: An
         await app.stop()
 
 
-async def tell(app: App, text: str, sink: Callable[[Event], None] | None = None) -> str:
+async def tell(app: App, text: str, sink: Callable[[RunEvent], None] | None = None) -> str:
     accepted = await app.submit(inbound(text, session="main", sender=OWNER), sink)
     row = await app.wait(accepted.id)
     assert row.outcome in ("answered", "silent", "failed"), row
@@ -117,14 +117,14 @@ def compactions(home: Path) -> list[dict[str, Any]]:
     return [line for line in lines(home) if line["type"] == "compaction"]
 
 
-def kinds(events: list[Event]) -> list[str]:
+def kinds(events: list[RunEvent]) -> list[str]:
     return [event.__struct_config__.tag for event in events]  # type: ignore[misc]
 
 
 @pytest.mark.seed(330, 332, 337, 338)
 async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
     crew, home, hooked = Crew(), tmp_path / "h", list[tuple[str, dict[str, Any]]]()
-    events: list[Event] = []
+    events: list[RunEvent] = []
     async with running(home, crew) as app:
         for point in ("before_compaction", "after_compaction"):
             app.hooks.on(point, lambda payload, point=point: hooked.append((point, payload)))
@@ -141,7 +141,7 @@ async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tm
     assert [h[0] for h in hooked] == ["before_compaction", "after_compaction"]
     assert hooked[0][1]["compactingCount"] == hooked[1][1]["compactedCount"] > 0
     messages = crew.asked["talk"][-1].messages
-    assert "<summary>" in messages[0].text and "the oars are mended" in messages[0].text and valid(messages)
+    assert "<summary>" in messages[0].text and "the oars are mended" in messages[0].text and is_valid_history(messages)
     assert messages[-1].text.startswith(f"{n - 1}: ")  # what was asked is there in full,
     assert messages[-2].text == LONG and len(messages) >= 3  # and so is what came just before it
     entry, written = compactions(home)[0], lines(home)
@@ -153,7 +153,7 @@ async def test_a_conversation_that_fills_its_window_is_summarised_and_goes_on(tm
 
 
 async def test_the_cost_of_a_summary_is_in_the_ledger(tmp_path: Path) -> None:
-    crew = Crew(summaries=[Turn(GOOD, usage=Usage(900, 70, 0, 0, 970))])
+    crew = Crew(summaries=[Turn(GOOD, usage=TokenUsage(900, 70, 0, 0, 970))])
     async with running(tmp_path / "h", crew) as app:
         await converse(app, 6)
         assert crew.asked["summary"]
@@ -168,7 +168,7 @@ async def test_notes_are_written_first_once_and_only_into_todays_file(tmp_path: 
         ("write", {"path": "AGENTS.md", "content": "pwned"}),
     )
     crew, home = Crew(notes=[notes, say("NO_REPLY")]), tmp_path / "h"
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     async with running(home, crew) as app:
         for n in range(9):
             await tell(app, f"{n}: {LONG}", seen.append)
@@ -215,7 +215,7 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_failed_summary_changes_nothing_and_the_conversation_goes_on(tmp_path: Path, fault: str) -> None:
     crew, home = Crew(summaries=[FAULTS[fault]]), tmp_path / "h"
-    told: list[Event] = []
+    told: list[RunEvent] = []
     async with running(home, crew) as app:
         for n in range(6):
             assert await tell(app, f"{n}: {LONG}", told.append) == LONG.strip()
@@ -244,7 +244,7 @@ async def test_without_a_summariser_a_cut_with_the_must_keep_set_lets_it_go_on(t
         await converse(app, 14)
     assert compactions(home) == [] and sum(line["type"] == "message" for line in lines(home)) == 30
     messages = crew.asked["talk"][-1].messages
-    assert valid(messages) and total(messages) < WINDOW - 4000
+    assert is_valid_history(messages) and estimate_tokens(messages) < WINDOW - 4000
     assert rule in messages[0].text and "hull-77213" in messages[0].text and messages[-1].text.startswith("13: ")
 
 
@@ -253,7 +253,7 @@ async def test_an_overflow_of_the_provider_is_compacted_and_tried_again_with_the
 ) -> None:
     talk = [say("short answer"), say("short answer"), say(LONG), fail("overflow"), say("after the overflow")]
     crew, home = Crew(talk), tmp_path / "h"
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     async with running(home, crew, 1_000_000) as app:
         for _ in range(3):
             await tell(app, LONG)
@@ -286,7 +286,7 @@ async def test_a_long_turn_is_cut_in_two_and_the_run_goes_on_with_its_ask_and_it
     made = compactions(tmp_path / "h")
     assert made and "The turn that is going on" in made[0]["summary"]
     assert ask in crew.seen and "plan, in_progress: weigh box 17" in crew.seen
-    assert all(valid(request.messages) for request in crew.asked["talk"])
+    assert all(is_valid_history(request.messages) for request in crew.asked["talk"])
     assert len(crew.asked["talk"]) == 17
 
 
@@ -336,7 +336,7 @@ async def test_messages_steered_in_while_room_is_made_are_not_lost(tmp_path: Pat
 
 async def test_a_session_that_cannot_be_made_smaller_says_so_once_and_does_not_try_for_ever(tmp_path: Path) -> None:
     crew, home = Crew([say("ok")]), tmp_path / "h"
-    told: list[Event] = []
+    told: list[RunEvent] = []
     async with running(home, crew) as app:
         await tell(app, "word " * 26_000, told.append)  # one message, nearly the whole window
         for n in range(3):
@@ -413,7 +413,7 @@ async def test_by_hand_while_the_agent_works_the_run_does_it(tmp_path: Path) -> 
         gate.open()
         assert await turn == "done"
     (entry,) = compactions(home)
-    assert entry["details"]["reason"] == "manual" and valid(crew.asked["talk"][-1].messages)
+    assert entry["details"]["reason"] == "manual" and is_valid_history(crew.asked["talk"][-1].messages)
 
 
 @pytest.mark.parametrize("fault", ["server", "refusal"])

@@ -17,14 +17,23 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, React, Sent, Typing
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import Kept
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 
-RICH = Abilities(
+RICH = ChannelAbilities(
     limit=4000, acts=frozenset(("typing", "edit", "delete", "react")), pace=0.01, typing=0.5, buttons=3, replies=True
 )
 LONG = "The first sentence is quite long already. The second one goes on and on."
@@ -68,16 +77,16 @@ def from_owner(text: str, event: str, **changes: Any) -> Inbound:
 class Watched(FakeChannel):
     """Keeps what a person saw at every moment."""
 
-    def __init__(self, abilities: Abilities = RICH, **more: Any) -> None:
+    def __init__(self, abilities: ChannelAbilities = RICH, **more: Any) -> None:
         super().__init__(abilities=abilities, **more)
         self.screens: list[list[str]] = []
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         done = await super().send(reply)
         self.screens.append(self.texts)
         return done
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         done = await super().act(target, act)
         self.screens.append(self.texts)
         return done
@@ -108,7 +117,7 @@ async def gone(app: App, kind: str) -> None:
 
 async def test_a_long_answer_goes_out_in_parts_each_with_its_receipt(tmp_path: Path) -> None:
     text = "\n\n".join(f"Paragraph {n}. " + "word " * 12 for n in range(6))
-    channel = Watched(Abilities(limit=150))
+    channel = Watched(ChannelAbilities(limit=150))
     async with running(tmp_path / "h", ScriptedModel([say(text)]), channel) as app:
         (item,) = await channel.receive("hello", event="e1")
         await until(lambda: "Paragraph 5" in (channel.texts or [""])[-1])
@@ -121,7 +130,7 @@ async def test_a_long_answer_goes_out_in_parts_each_with_its_receipt(tmp_path: P
 
 
 async def test_commands_answer_in_parts_too(tmp_path: Path) -> None:
-    channel = Watched(Abilities(limit=80))
+    channel = Watched(ChannelAbilities(limit=80))
     async with running(tmp_path / "h", ScriptedModel([]), channel) as app:
         await app.submit(from_owner("/help", "e1"))
         await until(lambda: len(channel.texts) > 2)
@@ -130,7 +139,7 @@ async def test_commands_answer_in_parts_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("mode", "expected"), [("off", ["", ""]), ("first", ["e1", ""]), ("all", ["e1", "e1"])])
 async def test_answers_are_native_replies_as_configured(tmp_path: Path, mode: str, expected: list[str]) -> None:
-    channel = Watched(Abilities(limit=60, replies=True))
+    channel = Watched(ChannelAbilities(limit=60, replies=True))
     config = {"channels": {"fake": {"replyToMode": mode}}}
     async with running(tmp_path / "h", ScriptedModel([say(LONG)]), channel, **config):
         await channel.receive("hello", event="e1")
@@ -152,7 +161,7 @@ def blocks(**defaults: Any) -> dict[str, Any]:
 async def test_small_blocks_are_joined_while_the_model_goes_on(tmp_path: Path) -> None:
     text = "First paragraph here.\n\nSecond paragraph here.\n\nThird paragraph here.\n\nThe end."
     config = blocks(blockStreamingCoalesce={"idleMs": 300, "minChars": 20, "maxChars": 500})
-    channel = Watched(Abilities())
+    channel = Watched(ChannelAbilities())
     async with running(tmp_path / "h", ScriptedModel([say(text)]), channel, **config) as app:
         (item,) = await channel.receive("hello", event="e1")
         trace = await sent(app, item, 4)
@@ -166,7 +175,7 @@ async def test_small_blocks_are_joined_while_the_model_goes_on(tmp_path: Path) -
 async def test_blocks_go_alone_when_nobody_waits_for_more(tmp_path: Path) -> None:
     gate = Gate()
     config = blocks(blockStreamingCoalesce={"idleMs": 20, "minChars": 5, "maxChars": 500})
-    channel = Watched(Abilities())
+    channel = Watched(ChannelAbilities())
     first, second = "First paragraph here.\n\n", "Second paragraph here.\n\nThe end."
     model = ScriptedModel([held(say(first + second), gate, 1)], chunk=len(first))
     async with running(tmp_path / "h", model, channel, **config):
@@ -181,7 +190,7 @@ async def test_blocks_go_alone_when_nobody_waits_for_more(tmp_path: Path) -> Non
 async def test_blocks_keep_a_human_pace(tmp_path: Path) -> None:
     config = blocks(humanDelay={"mode": "custom", "minMs": 40, "maxMs": 50}, blockStreamingCoalesce={"minChars": 1})
     config["channels"]["fake"]["chunkMode"] = "newline"
-    channel = Watched(Abilities())
+    channel = Watched(ChannelAbilities())
     text = "First paragraph here.\n\nSecond paragraph here.\n\nThird paragraph here.\n\nThe end."
     async with running(tmp_path / "h", ScriptedModel([say(text)]), channel, **config) as app:
         (item,) = await channel.receive("hello", event="e1")
@@ -193,13 +202,13 @@ async def test_blocks_keep_a_human_pace(tmp_path: Path) -> None:
 
 async def test_blocks_are_said_once_though_the_run_is_resumed(tmp_path: Path) -> None:
     text = "First paragraph here.\n\nSecond paragraph here.\n\nThird paragraph here.\n\nThe end."
-    gate, channel = Gate(), Watched(Abilities())
+    gate, channel = Gate(), Watched(ChannelAbilities())
     model = ScriptedModel([held(say(text), gate, 8), say(text)])
     config = blocks(blockStreamingCoalesce={"idleMs": 10, "minChars": 5, "maxChars": 500})
     async with running(tmp_path / "h", model, channel, **config):
         await channel.receive("hello", event="e1")
         await until(lambda: len(channel.texts) >= 1)
-    after = Watched(Abilities())
+    after = Watched(ChannelAbilities())
     after.seen = channel.seen
     async with running(tmp_path / "h", model, after, **config):
         await until(lambda: "The end." in (after.texts or [""])[-1])
@@ -254,7 +263,7 @@ async def test_a_draft_goes_away_when_there_is_no_answer(tmp_path: Path) -> None
         gate.open()
         await until(lambda: channel.texts == [])
         await gone(app, "draft")
-    assert len(channel.did(Delete)) == 1
+    assert len(channel.did(DeleteAction)) == 1
 
 
 async def test_a_silent_answer_never_shows_its_token_as_a_draft(tmp_path: Path) -> None:
@@ -267,14 +276,14 @@ async def test_a_silent_answer_never_shows_its_token_as_a_draft(tmp_path: Path) 
 
 
 async def test_no_draft_where_it_is_off_or_the_channel_cannot_edit(tmp_path: Path) -> None:
-    for at, (abilities, mode) in enumerate([(RICH, "off"), (Abilities(), "partial")]):
+    for at, (abilities, mode) in enumerate([(RICH, "off"), (ChannelAbilities(), "partial")]):
         channel = Watched(abilities)
         home = tmp_path / f"h{at}"
         config = {"channels": {"fake": {"streaming": mode}}}
         async with running(home, ScriptedModel([say(LONG)]), channel, **config):
             await channel.receive("hello", event="e1")
             await until(lambda: LONG in channel.texts)  # noqa: B023
-        assert [reply.kind for reply in channel.sends] == ["final"] and channel.did(Edit) == []
+        assert [reply.kind for reply in channel.sends] == ["final"] and channel.did(EditAction) == []
 
 
 @pytest.mark.seed(116, 317)
@@ -321,7 +330,7 @@ async def test_tool_lines_and_the_draft_do_not_mix(tmp_path: Path) -> None:
 
 async def test_an_answer_longer_than_a_message_takes_the_draft_over_and_goes_on(tmp_path: Path) -> None:
     text = " ".join(f"Sentence number {n} is here." for n in range(20))
-    channel = Watched(Abilities(limit=120, acts=RICH.acts, pace=0.01))
+    channel = Watched(ChannelAbilities(limit=120, acts=RICH.acts, pace=0.01))
     async with running(tmp_path / "h", ScriptedModel([say(text)]), channel, **streaming()):
         await channel.receive("hello", event="e1")
         await until(lambda: "number 19" in (channel.texts or [""])[-1])
@@ -349,7 +358,7 @@ async def test_a_draft_left_by_a_message_that_is_done_is_removed_at_the_start(tm
         (item,) = await channel.receive("hello", event="e1")
         await sent(app, item, 1)
         left = await channel.send(Reply(Target("fake", "chat"), "half an ans", f"{item}.d1", "draft"))
-        assert isinstance(left, Sent)
+        assert isinstance(left, SendReceipt)
         await app.store.put_record("draft", f"{item}.d1", msgspec.json.encode(_kept(item, left.message_id)))
     after = Watched()
     after.seen = channel.seen
@@ -370,12 +379,12 @@ async def test_typing_while_the_run_goes_and_not_after(tmp_path: Path) -> None:
     model = ScriptedModel([held(say("Hello."), gate, 0)])
     async with running(tmp_path / "h", model, channel) as app:
         (item,) = await channel.receive("hello", event="e1")
-        await until(lambda: len(channel.did(Typing)) >= 2)
+        await until(lambda: len(channel.did(TypingAction)) >= 2)
         gate.open()
         await app.wait(item)
-        count = len(channel.did(Typing))
+        count = len(channel.did(TypingAction))
         await asyncio.sleep(0.6)
-        assert len(channel.did(Typing)) == count
+        assert len(channel.did(TypingAction)) == count
 
 
 async def test_the_reaction_comes_and_goes_as_configured(tmp_path: Path) -> None:
@@ -383,13 +392,13 @@ async def test_the_reaction_comes_and_goes_as_configured(tmp_path: Path) -> None
     config = {"messages": {"ackReaction": "✅", "ackReactionScope": "all", "removeAckAfterReply": True}}
     async with running(tmp_path / "h", ScriptedModel([say("Hello.")]), channel, **config):
         await channel.receive("hello", event="e1")
-        await until(lambda: len(channel.did(React)) == 2)
-    assert channel.did(React) == [React("e1", "✅"), React("e1", "✅", remove=True)]
+        await until(lambda: len(channel.did(ReactAction)) == 2)
+    assert channel.did(ReactAction) == [ReactAction("e1", "✅"), ReactAction("e1", "✅", remove=True)]
 
 
 async def test_signs_of_life_that_fail_harm_nobody(tmp_path: Path) -> None:
     class Broken(Watched):
-        async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
             raise RuntimeError("broken")
 
     channel = Broken()
@@ -414,12 +423,12 @@ async def test_a_card_has_buttons_and_says_what_was_decided(tmp_path: Path) -> N
         assert [button.label for button in card.buttons] == ["Allow once", "Allow always", "Deny"] and card.plain
         await app.submit(from_owner(card.buttons[2].text, "e2", pressed="m"))
         await until(lambda: any("deny by me" in text for text in channel.texts))
-    (edit,) = channel.did(Edit)
+    (edit,) = channel.did(EditAction)
     assert edit.buttons == () and edit.plain and "/approve" not in edit.text
 
 
 async def test_without_buttons_the_card_says_what_to_type(tmp_path: Path) -> None:
-    channel = Watched(Abilities())
+    channel = Watched(ChannelAbilities())
     model = ScriptedModel([calls(("exec", {"command": "touch X", "elevated": True})), say("done")])
     config = {"tools": {"elevated": {"enabled": True, "allowFrom": {"fake": ["me"]}}}}
     async with running(tmp_path / "h", model, channel, **config) as app:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from flow.test_app import running, transcript
-from palinurus.core.history.repair import valid
-from palinurus.core.history.truncate import known
+from palinurus.core.history.repair import is_valid_history
+from palinurus.core.history.truncate import find_result_handle
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, Turn, calls, say
 from support import inbound
@@ -50,7 +50,7 @@ async def test_a_long_result_is_shortened_kept_and_paged(tmp_path: Path) -> None
     shown, paged = (m for m in model.requests[2].messages if isinstance(m, ToolResult))
     assert len(shown.text) <= 64_000 < len("\n".join(lines))
     (file,) = (home / SESSIONS).glob("*.jsonl.result-*")
-    assert file.name.endswith(known(shown.text)) and file.read_text().rstrip().splitlines()[:1500] == lines
+    assert file.name.endswith(find_result_handle(shown.text)) and file.read_text().rstrip().splitlines()[:1500] == lines
     last = shown.text.partition("\n[…")[0].splitlines()[-1]
     assert f"entry {int(last.split()[1]) + 1} " in paged.text
     on_file = [
@@ -98,7 +98,7 @@ async def test_pruning_changes_the_request_and_not_the_file(tmp_path: Path) -> N
             await app.wait((await app.submit(inbound(f"turn {n}"))).id)
     sizes = [len(m.text) for m in model.requests[-1].messages if isinstance(m, ToolResult)]
     assert [size <= 2000 for size in sizes] == [True] * 5 + [False] * 3
-    assert all(valid(request.messages) for request in model.requests)
+    assert all(is_valid_history(request.messages) for request in model.requests)
     lines = [e["message"] for e in transcript(home) if e.get("message", {}).get("role") == "toolResult"]
     assert all(len(line["content"][0]["text"]) > 8000 for line in lines)
 
@@ -108,7 +108,7 @@ async def test_the_estimate_is_measured_and_shown(tmp_path: Path) -> None:
 
     def answer(request: Any) -> Any:
         chars = sum(len(m.text) for m in request.messages)
-        return Turn("fine", usage=Usage(chars // 3 + 500, 3))
+        return Turn("fine", usage=TokenUsage(chars // 3 + 500, 3))
 
     model, channel = ScriptedModel([answer], repeat=True), FakeChannel()
     async with running(tmp_path / "h", model, channel) as app:
@@ -225,7 +225,7 @@ async def test_a_long_session_of_pi_goes_on(tmp_path: Path) -> None:
         second = await app.wait((await app.submit(inbound("more", session="long"))).id)
     assert (first.note, second.note) == ("hello again", "and again")
     sent = model.requests[0].messages
-    assert valid(sent) and "the first half" in sent[0].text
+    assert is_valid_history(sent) and "the first half" in sent[0].text
     texts = [m.text for m in sent]
     assert "question 299" not in texts and {"question 300", "answer 599", "a note for the model"} <= set(texts)
     assert texts[-1].endswith("go on")
@@ -267,7 +267,7 @@ async def test_after_kill_9_every_handle_on_file_leads_to_its_result(tmp_path: P
     async with running(home, model, tools=FREE, agents={"defaults": DEFAULTS}) as app:
         await app.wait((await app.submit(inbound("still there?"))).id)
     results = [e["message"] for e in transcript(home) if e.get("message", {}).get("role") == "toolResult"]
-    handles = {known(line["content"][0]["text"]) for line in results} - {""}
+    handles = {find_result_handle(line["content"][0]["text"]) for line in results} - {""}
     assert bool(handles) == (point != "tool.after:1")
     files = {file.name.rpartition("-")[2]: file.read_text() for file in (home / SESSIONS).glob("*.jsonl.result-*")}
     assert handles <= set(files)  # also: a file that nobody names belongs to the session and goes with it

@@ -21,7 +21,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.gateway.server import Gateway
 from palinurus.plugins.api import Brought, Hook
 from palinurus.plugins.points import POINTS
@@ -69,7 +69,7 @@ class Watch:
 def script() -> ScriptedModel:
     """Looks around once in a turn; spawns a child when asked to."""
 
-    def answer(request: Request) -> Turn:
+    def answer(request: ModelRequest) -> Turn:
         last = request.messages[-1]
         if isinstance(last, ToolResult):
             return say("done")

@@ -16,7 +16,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.sessions.record import Record
 from palinurus.store.port import SessionRow
 from palinurus.testing.model import ScriptedModel
@@ -33,7 +33,7 @@ class Bench:
     def __init__(self, app: App, model: ScriptedModel) -> None:
         self.app, self.model = app, model
 
-    async def ask(self, **options: Any) -> Request:
+    async def ask(self, **options: Any) -> ModelRequest:
         accepted = await self.app.submit(inbound("hello", event=str(uuid.uuid4()), options=options))
         await self.app.wait(accepted.id)
         return self.model.requests[-1]

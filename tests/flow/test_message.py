@@ -18,7 +18,7 @@ from flow.test_schedules import beat, beating
 from flow.test_webhooks import HOOKS, Site
 from gateway.host import TOKEN
 from palinurus.app import App
-from palinurus.core.types.channel import Abilities, React
+from palinurus.core.types.channel import ChannelAbilities, ReactAction
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.gateway.methods.cron import Maker
@@ -26,7 +26,7 @@ from palinurus.gateway.server import Gateway
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, fail, say
 
-ABLE = Abilities(acts=frozenset(("react", "read")), limit=4000)
+ABLE = ChannelAbilities(acts=frozenset(("react", "read")), limit=4000)
 OWNER = Sender("o", owner=True)
 QUIET: dict[str, Any] = {"messages": {"visibleReplies": "message_tool"}}
 
@@ -74,7 +74,9 @@ async def test_messages_to_another_chat_and_another_channel_and_the_answer_here(
     assert shown(one) == [("9", "hello there"), ("chat", "Told them both.")] and shown(two) == [
         ("7", "hello over there")
     ]
-    assert [act for _, act in one.acts if isinstance(act, React) and act.emoji == "👍"] == [React("1", "👍")]
+    assert [act for _, act in one.acts if isinstance(act, ReactAction) and act.emoji == "👍"] == [
+        ReactAction("1", "👍")
+    ]
     first = json.loads(results(model)[0])
     assert first == {"ok": True, "state": "sent", "channel": "fake", "to": "9", "messageId": "fake-1"}
     assert kinds.count("tool") == 3 and one.duplicate_ids == []

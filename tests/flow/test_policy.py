@@ -19,7 +19,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.testing.model import ScriptedModel, calls, fail, say
 from palinurus.testing.script import Turn
 
@@ -65,7 +65,7 @@ class Curious(ScriptedModel):
     def __init__(self) -> None:
         super().__init__([self.answer], repeat=True)
 
-    def answer(self, request: Request) -> Turn:
+    def answer(self, request: ModelRequest) -> Turn:
         missing = sorted(self.names - {tool.name for tool in request.tools})
         if missing and not isinstance(request.messages[-1], ToolResult):
             return calls(*((name, {}) for name in missing))
@@ -257,7 +257,7 @@ async def test_every_tool_that_survives_goes_through_the_hooks(tmp_path: Path) -
     before: list[str] = []
     after: list[str] = []
 
-    def answer(request: Request) -> Turn:
+    def answer(request: ModelRequest) -> Turn:
         if isinstance(request.messages[-1], ToolResult):
             return say("done")
         called.extend(tool.name for tool in request.tools)

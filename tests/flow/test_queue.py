@@ -15,7 +15,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.inbound import Target
-from palinurus.core.types.messages import ToolResult, User
+from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.errors import QueueFull
 from palinurus.store.port import ItemRow
 from palinurus.testing.channel import FakeChannel
@@ -50,7 +50,7 @@ async def until(true: Callable[[], bool], seconds: float = 10) -> None:
 
 def heard(model: ScriptedModel, at: int = -1) -> list[str]:
     """What people said, as the model saw it."""
-    return [m.text for m in model.requests[at].messages if isinstance(m, User)]
+    return [m.text for m in model.requests[at].messages if isinstance(m, UserMessage)]
 
 
 async def row(app: App, ident: str) -> ItemRow:
@@ -90,7 +90,7 @@ async def test_steering_waits_for_the_whole_batch_and_skips_no_call(tmp_path: Pa
         assert (await row(app, second)).absorbed_by == first
     assert tool.seen == 3 and len(model.requests) == 2
     kinds = [type(m).__name__ for m in model.requests[1].messages]
-    assert kinds == ["User", "Assistant", "ToolResult", "ToolResult", "ToolResult", "User"]
+    assert kinds == ["UserMessage", "AssistantMessage", "ToolResult", "ToolResult", "ToolResult", "UserMessage"]
     assert heard(model) == ["first", "second"]
 
 

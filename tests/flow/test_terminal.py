@@ -16,7 +16,7 @@ import pytest
 from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 from palinurus.store.port import ItemRow
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
@@ -58,7 +58,7 @@ class BadModel(ScriptedModel):
         self._fault, self._hang = fault, hang
 
     async def stream(self, request: Any, stop: Any) -> Any:
-        said = [m.text for m in request.messages if isinstance(m, User)]
+        said = [m.text for m in request.messages if isinstance(m, UserMessage)]
         if said[-1] != BAD:
             async for event in super().stream(request, stop):
                 yield event
@@ -250,5 +250,5 @@ async def test_steering_into_a_run_whose_store_refuses_it_is_in_one_run_only(tmp
         await ended(app, first.id)
         await ended(app, second.id)
         await one_end_and_a_free_lane(app, first.id)
-    said = [m.text for m in model.requests[-1].messages if isinstance(m, User)]
+    said = [m.text for m in model.requests[-1].messages if isinstance(m, UserMessage)]
     assert said.count("second") == 1

@@ -12,8 +12,8 @@ import pytest
 
 from flow.test_app import running
 from flow.test_directives import tell
-from palinurus.core.pictures import dimensions
-from palinurus.core.types.messages import Image
+from palinurus.core.pictures import read_dimensions
+from palinurus.core.types.messages import ImageBlock
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
 from support import inbound
@@ -71,7 +71,7 @@ async def test_images_named_in_the_message_are_shown_to_models_that_see(tmp_path
     async with running(tmp_path / "h", model, FakeChannel(), models={"providers": {"fake": provider}}) as app:
         await app.wait((await app.submit(inbound("what is in ./dot.png ?"))).id)
     blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
-    images = [block for block in blocks if isinstance(block, Image)]
+    images = [block for block in blocks if isinstance(block, ImageBlock)]
     assert bool(images) is sees
     if sees:
         assert base64.b64decode(images[0].data) == PNG and images[0].mimeType == "image/png"
@@ -84,15 +84,15 @@ async def test_large_images_are_made_smaller_before_a_model_sees_them(tmp_path: 
     provider = {"baseUrl": "http://127.0.0.1:9/v1", "apiKey": "k", "models": [{"id": "m", "input": ["text", "image"]}]}
     agents = {"defaults": {"model": {"primary": "fake/m"}, "imageMaxDimensionPx": 300}}
     model = ScriptedModel([say("red")])
-    came = Image(base64.b64encode((folder / "wide.jpg").read_bytes()).decode(), "image/jpeg")
-    whole = Image(base64.b64encode(PNG).decode(), "image/png")
+    came = ImageBlock(base64.b64encode((folder / "wide.jpg").read_bytes()).decode(), "image/jpeg")
+    whole = ImageBlock(base64.b64encode(PNG).decode(), "image/png")
     async with running(tmp_path / "h", model, models={"providers": {"fake": provider}}, agents=agents) as app:
         message = msgspec.structs.replace(inbound("what is in ./wide.jpg ?"), images=(came, whole))
         await app.wait((await app.submit(message)).id)
     blocks = model.requests[0].messages[-1].blocks  # type: ignore[union-attr]
-    first, second, named = (block for block in blocks if isinstance(block, Image))
+    first, second, named = (block for block in blocks if isinstance(block, ImageBlock))
     assert second == whole and named == first
-    assert dimensions(base64.b64decode(first.data), "image/jpeg") == (300, 100)
+    assert read_dimensions(base64.b64decode(first.data), "image/jpeg") == (300, 100)
 
 
 @pytest.mark.seed(152, 197)

@@ -8,18 +8,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 import msgspec
 
 from palinurus.config.settings import AgentSettings, GatewaySettings, Secret, Settings
-from palinurus.core.types.channel import Answer, Hook
-from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, MessageUpdate
+from palinurus.core.types.channel import ChannelHttpRequest, ChannelHttpResponse
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import model_ref
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.keys import parse_model_ref
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelSpec
+from palinurus.core.types.usage import TokenUsage
 from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 from palinurus.testing.clock import settle
 
 TOKEN = "t" * 43
-USAGE = Usage(input=5, output=7, cacheRead=11, cacheWrite=0, totalTokens=23)
+USAGE = TokenUsage(input=5, output=7, cacheRead=11, cacheWrite=0, totalTokens=23)
 
 
 def settings(home: str = "/nowhere", **gateway: object) -> Settings:
@@ -27,26 +27,26 @@ def settings(home: str = "/nowhere", **gateway: object) -> Settings:
     return Settings(home, agents, "main", gateway=GatewaySettings(**{"token": Secret(TOKEN), **gateway}))  # type: ignore[arg-type]
 
 
-def words(*deltas: str, end: str = "stop", failure: Failure | None = None) -> list[Event]:
+def words(*deltas: str, end: str = "stop", failure: ModelFailure | None = None) -> list[RunEvent]:
     """The events of a plain answer."""
-    message = Assistant((Text("".join(deltas)),))
+    message = AssistantMessage((TextBlock("".join(deltas)),))
     return [
         AgentStart("r1", "s", "x/y", 1),
-        MessageStart(User("hi")),
+        MessageStart(UserMessage("hi")),
         MessageStart(),
         MessageUpdate("hmm", "thinking"),
         *(MessageUpdate(d) for d in deltas),
         MessageEnd(message),
-        AgentEnd((User("hi"), message), end, USAGE, failure),  # type: ignore[arg-type]
+        AgentEnd((UserMessage("hi"), message), end, USAGE, failure),  # type: ignore[arg-type]
     ]
 
 
 class Catalog:
-    def find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
-        ref = model_ref(text)
+    def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:
+        ref = parse_model_ref(text)
         if ref is None or ref.provider != "acme":
-            return Failure("not_found", f"no model {text!r}; did you mean 'acme/one'?")
-        return ModelInfo(ref, "openai-completions")
+            return ModelFailure("not_found", f"no model {text!r}; did you mean 'acme/one'?")
+        return ModelSpec(ref, "openai-completions")
 
 
 class Ledger:
@@ -90,15 +90,17 @@ class FakeHost:
         self.hold: asyncio.Event | None = None
         self.outcome = "answered"
         self.note = "the note"
-        self.script: Callable[[Inbound], Iterable[Event] | AsyncIterator[Event]] = lambda inbound: words("Hel", "lo")
+        self.script: Callable[[Inbound], Iterable[RunEvent] | AsyncIterator[RunEvent]] = lambda inbound: words(
+            "Hel", "lo"
+        )
         self.desk = None
         self.webhooks = None
-        self.hooked: list[tuple[str, str, Hook]] = []
-        self.answers: dict[tuple[str, str], Answer] = {}
+        self.hooked: list[tuple[str, str, ChannelHttpRequest]] = []
+        self.answers: dict[tuple[str, str], ChannelHttpResponse] = {}
         self._ids: dict[str, str] = {}
         self._tasks: dict[str, asyncio.Task[ItemRow]] = {}
 
-    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+    async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         self.hooked.append((channel, account, request))
         if self.refuse:
             raise self.refuse
@@ -107,7 +109,7 @@ class FakeHost:
     def follow(self, follower: object) -> Callable[[], None]:
         return lambda: None
 
-    async def submit(self, inbound: Inbound, sink: Callable[[Event], None] | None = None) -> Accepted:
+    async def submit(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Accepted:
         if self.refuse:
             raise self.refuse
         if inbound.event in self._ids:
@@ -118,7 +120,7 @@ class FakeHost:
         self._tasks[ident] = asyncio.ensure_future(self._run(ident, inbound, sink or (lambda e: None)))
         return Accepted(ident, False, "queued")
 
-    async def _run(self, ident: str, inbound: Inbound, sink: Callable[[Event], None]) -> ItemRow:
+    async def _run(self, ident: str, inbound: Inbound, sink: Callable[[RunEvent], None]) -> ItemRow:
         if self.hold:
             await self.hold.wait()
         events = self.script(inbound)
@@ -149,7 +151,7 @@ class FakeHost:
         self, key: object, name: str, arguments: Mapping[str, object], sender: object
     ) -> ToolResult | None:
         self.invoked.append((str(key), name, dict(arguments), sender))
-        return ToolResult("1", name, (Text("done"),), False, None) if name == "ls" else None
+        return ToolResult("1", name, (TextBlock("done"),), False, None) if name == "ls" else None
 
     def abort(self, session_key: str, reason: str) -> bool:
         self.aborted.append((session_key, reason))

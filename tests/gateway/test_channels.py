@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from gateway.host import FakeHost
-from palinurus.core.types.channel import Answer
+from palinurus.core.types.channel import ChannelHttpResponse
 from palinurus.errors import Draining, QueueFull
 from palinurus.gateway.channels import BODY, Calls
 from palinurus.gateway.server import Gateway
@@ -26,7 +26,7 @@ async def platform(server: Gateway) -> AsyncIterator[aiohttp.ClientSession]:
 async def test_the_channel_gets_the_request_as_it_came_without_a_token(
     platform: aiohttp.ClientSession, host: FakeHost
 ) -> None:
-    host.answers["telegram", "my bot"] = Answer(202, b"taken", "text/plain; charset=utf-8")
+    host.answers["telegram", "my bot"] = ChannelHttpResponse(202, b"taken", "text/plain; charset=utf-8")
     sent = {"X-Signature": "abc", "Content-Type": "text/odd"}
     async with platform.post("/channels/telegram/my%20bot/events?hub=1", data=b"\x00raw", headers=sent) as answer:
         assert (answer.status, await answer.read(), answer.charset) == (202, b"taken", "utf-8")
@@ -39,7 +39,7 @@ async def test_the_channel_gets_the_request_as_it_came_without_a_token(
 async def test_a_challenge_by_get_and_an_account_that_does_not_exist(
     platform: aiohttp.ClientSession, host: FakeHost
 ) -> None:
-    host.answers["x", "default"] = Answer(200, b"challenge")
+    host.answers["x", "default"] = ChannelHttpResponse(200, b"challenge")
     async with platform.get("/channels/x/default?challenge=1") as answer:
         assert await answer.text() == "challenge"
     async with platform.post("/channels/x/other", data=b"") as answer:
@@ -51,7 +51,7 @@ async def test_a_challenge_by_get_and_an_account_that_does_not_exist(
 
 
 async def test_large_bodies_are_not_read_to_the_end(platform: aiohttp.ClientSession, host: FakeHost) -> None:
-    host.answers["x", "default"] = Answer()
+    host.answers["x", "default"] = ChannelHttpResponse()
 
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(BODY // 65536 + 2):
@@ -80,7 +80,7 @@ async def test_what_the_program_cannot_take_now_is_to_be_sent_again(
 async def test_the_rate_of_an_address_is_limited_and_recovers(
     server: Gateway, platform: aiohttp.ClientSession, host: FakeHost, clock: FakeClock
 ) -> None:
-    host.answers["x", "default"] = Answer()
+    host.answers["x", "default"] = ChannelHttpResponse()
     server.calls = Calls(clock.monotonic, rate=2)
     statuses = []
     for _ in range(3):

@@ -12,11 +12,11 @@ import openai
 import pytest
 
 from gateway.host import TOKEN, USAGE, FakeHost, words
-from palinurus.core.types.events import AgentEnd, Event, MessageEnd, MessageStart, MessageUpdate
+from palinurus.core.types.events import AgentEnd, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant, Text, ToolCall
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, DiskFull, Draining, QueueFull
 from palinurus.gateway import limits
 from palinurus.gateway.server import Gateway
@@ -76,7 +76,7 @@ async def test_sdk_sees_typed_errors_and_does_not_repeat_an_accepted_message(
     sdk: openai.AsyncOpenAI, host: FakeHost
 ) -> None:
     host.outcome, host.note = "failed", "no luck"
-    host.script = lambda i: words("par", end="error", failure=Failure("overloaded", "busy"))
+    host.script = lambda i: words("par", end="error", failure=ModelFailure("overloaded", "busy"))
     with pytest.raises(openai.InternalServerError, match="busy"):
         await sdk.chat.completions.create(model="openclaw", messages=[{"role": "user", "content": "hi"}])
     assert len(host.seen) == 1
@@ -110,7 +110,7 @@ FAILURES = [
 @pytest.mark.parametrize(("kind", "status"), FAILURES)
 async def test_a_failed_run_has_its_status(http: aiohttp.ClientSession, host: FakeHost, kind: str, status: int) -> None:
     host.outcome = "failed"
-    host.script = lambda i: words(end="error", failure=Failure(kind, f"why: {kind}", retry_after=7))  # type: ignore[arg-type]
+    host.script = lambda i: words(end="error", failure=ModelFailure(kind, f"why: {kind}", retry_after=7))  # type: ignore[arg-type]
     answer = await http.post(CHAT, json=HELLO)
     error = (await answer.json())["error"]
     assert (answer.status, error["message"]) == (status, f"why: {kind}")
@@ -147,7 +147,10 @@ async def test_a_chosen_silence_is_an_empty_answer(http: aiohttp.ClientSession, 
 
 
 async def test_stream_and_whole_say_the_same_across_tool_rounds(http: aiohttp.ClientSession, host: FakeHost) -> None:
-    first, second = Assistant((Text("I look."), ToolCall("c", "ls", {}))), Assistant((Text("Done."),))
+    first, second = (
+        AssistantMessage((TextBlock("I look."), ToolCall("c", "ls", {}))),
+        AssistantMessage((TextBlock("Done."),)),
+    )
     host.script = lambda i: [
         MessageStart(),
         MessageUpdate("I look."),
@@ -180,7 +183,7 @@ async def test_odd_text_survives(http: aiohttp.ClientSession, host: FakeHost) ->
 async def test_run_events_for_our_own_clients(http: aiohttp.ClientSession, host: FakeHost) -> None:
     answer = await http.post(CHAT, json={**HELLO, "stream": True}, headers={"x-palinurus-events": "1"})
     streamed = await frames(answer)
-    events = [msgspec.json.decode(d, type=Event) for n, d in streamed if n == "run"]
+    events = [msgspec.json.decode(d, type=RunEvent) for n, d in streamed if n == "run"]
     assert events == words("Hel", "lo")
     named = {n: json.loads(d) for n, d in streamed if n in ("accepted", "outcome")}
     assert named["accepted"]["id"] == named["outcome"]["id"] == "item0"
@@ -222,13 +225,13 @@ async def test_a_client_that_leaves_stops_nothing(http: aiohttp.ClientSession, h
     over = asyncio.Event()
     seen = asyncio.Event()
 
-    async def script(inbound: Inbound) -> AsyncIterator[Event]:
+    async def script(inbound: Inbound) -> AsyncIterator[RunEvent]:
         yield MessageUpdate("first")
         await seen.wait()
         for _ in range(100):
             yield MessageUpdate("x" * 1000)
             await asyncio.sleep(0)
-        yield AgentEnd((), "stop", Usage())
+        yield AgentEnd((), "stop", TokenUsage())
         over.set()
 
     host.script = script
@@ -243,7 +246,7 @@ async def test_a_client_that_leaves_stops_nothing(http: aiohttp.ClientSession, h
 async def test_a_client_that_does_not_read_is_cut_off(server: Gateway, host: FakeHost) -> None:
     over = asyncio.Event()
 
-    async def script(inbound: Inbound) -> AsyncIterator[Event]:
+    async def script(inbound: Inbound) -> AsyncIterator[RunEvent]:
         for _ in range(400):
             yield MessageUpdate("x" * 100_000)
             await asyncio.sleep(0)

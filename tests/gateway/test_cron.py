@@ -10,8 +10,8 @@ import pytest
 from flow.test_app import until
 from gateway.test_live import KEY, OWNER, face
 from gateway.whole import gathered, named, place
-from palinurus.core.schedule.fire import Every
-from palinurus.core.schedule.missed import Missed
+from palinurus.core.schedule.fire import EverySchedule
+from palinurus.core.schedule.missed import MissedSpan
 from palinurus.gateway.methods import cron
 from palinurus.gateway.rpc import READ, WRITE, RpcError
 from palinurus.testing.model import ScriptedModel, say
@@ -45,7 +45,7 @@ async def test_a_job_is_made_shown_changed_run_and_removed(tmp_path: Path) -> No
 async def test_a_row_of_missed_times_and_each_of_them(tmp_path: Path) -> None:
     async with face(tmp_path / "h", ScriptedModel([])) as gate:
         job = await gate.call("cron.add", name="sea", schedule=EVERY, payload=TURN)
-        row = Missed(job["id"], 0, 3_600_000 * 9, 9, Every(3_600_000), "missed")
+        row = MissedSpan(job["id"], 0, 3_600_000 * 9, 9, EverySchedule(3_600_000), "missed")
         entry = {"ts": 2, "jobId": job["id"], "jobName": "sea", "status": "skipped", "runId": "x", "runAtMs": row.upto}
         entry |= {"summary": "9 due times missed", "missed": msgspec.to_builtins(row)}
         ran = {**entry, "ts": 1, "status": "ok", "runId": "y", "runAtMs": 7, "summary": "blue"}

@@ -7,8 +7,8 @@ import re
 import aiohttp
 
 from palinurus.core.types.events import AgentEnd, ToolEnd
-from palinurus.core.types.messages import Text, ToolResult
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import TextBlock, ToolResult
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.metrics import NAMES, Metrics
 from support import inbound
 
@@ -25,9 +25,9 @@ def test_a_message_is_counted_from_end_to_end() -> None:
     metrics.on_accepted("1", "agent:main:main", inbound("hi"))
     metrics.on_started("1", "agent:main:main", inbound("hi"))
     assert value(metrics, "palinurus_runs_in_progress") == 1
-    result = ToolResult("c", "ls", (Text("x"),), True)
+    result = ToolResult("c", "ls", (TextBlock("x"),), True)
     metrics.on_event("1", ToolEnd("c", "ls", result, True, 1500))
-    metrics.on_event("1", AgentEnd((), "stop", Usage(3, 4, 5, 6, 18)))
+    metrics.on_event("1", AgentEnd((), "stop", TokenUsage(3, 4, 5, 6, 18)))
     metrics.on_ended("1")
     assert value(metrics, "palinurus_runs_in_progress") == 0
     assert value(metrics, 'palinurus_runs_total{end="stop"}') == 1

@@ -11,8 +11,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from gateway.host import Catalog, settings
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Image
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.fault import Fault
 from palinurus.gateway.openai import Ask, parse
 
@@ -78,7 +78,7 @@ def test_a_user_has_one_session_and_no_two_share_one() -> None:
     keys = {good(user=u).inbound.session for u in ("a", "a:b", "a/b", "a b", "A", "ä", "../x", "agent:main:main")}
     assert len(keys) == 8
     assert good(user="a").inbound.session == "agent:main:openai:a" == good(user="a").inbound.session
-    assert all(session_key(k) is not None for k in keys)
+    assert all(parse_session_key(k) is not None for k in keys)
 
 
 def test_without_a_session_each_request_stands_alone_with_its_context() -> None:
@@ -122,7 +122,7 @@ def test_images_come_as_data_only() -> None:
         parts = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": url}}]
         return [{"role": "user", "content": parts}]
 
-    assert good(messages=said("data:image/png;base64,AAAA")).inbound.images == (Image("AAAA", "image/png"),)
+    assert good(messages=said("data:image/png;base64,AAAA")).inbound.images == (ImageBlock("AAAA", "image/png"),)
     for url in (
         "http://169.254.169.254/x.png",
         "file:///etc/passwd",

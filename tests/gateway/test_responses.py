@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Catalog, FakeHost, settings, words
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.fault import Fault
 from palinurus.gateway.openai import Ask
 from palinurus.gateway.responses import ident, read, session_of
@@ -146,7 +146,7 @@ async def test_the_sdk_reads_a_stream(client: openai.AsyncOpenAI) -> None:
 
 
 async def test_a_failed_run_ends_the_stream_as_failed(http: aiohttp.ClientSession, host: FakeHost) -> None:
-    host.script = lambda inbound: words("par", end="error", failure=Failure("overloaded", "busy"))
+    host.script = lambda inbound: words("par", end="error", failure=ModelFailure("overloaded", "busy"))
     host.outcome = "failed"
     async with http.post("/v1/responses", json={"input": "x", "stream": True}) as answer:
         text = await answer.text()

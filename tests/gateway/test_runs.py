@@ -14,9 +14,9 @@ from palinurus.core.types.events import (
     ToolStart,
     ToolUpdate,
 )
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.runs import Push, Run
 from support import inbound
 
@@ -47,14 +47,14 @@ def test_text_is_cumulative_over_the_run_and_flushed_before_a_tool() -> None:
     (delta,) = states(pushes)
     assert delta["state"] == "delta" and delta["deltaText"] == "Let me look."
     assert [p.payload["stream"] for p in pushes if p.event == "agent"] == ["assistant", "tool", "item"]
-    result = ToolResult("c1", "read", (Text("data"),))
+    result = ToolResult("c1", "read", (TextBlock("data"),))
     run.feed(ToolEnd("c1", "read", result, False, 3), 21)
     said(run, "Found it.")
     (delta,) = states(run.flush(30))
     assert delta["deltaText"] == "Found it."
     assert delta["message"]["content"][0]["text"] == "Let me look.Found it."
-    assistant = Assistant((Text("Found it."),))
-    end = run.feed(AgentEnd((assistant,), "stop", Usage(), ended=40), 41)
+    assistant = AssistantMessage((TextBlock("Found it."),))
+    end = run.feed(AgentEnd((assistant,), "stop", TokenUsage(), ended=40), 41)
     (final,) = states(end)
     assert final["state"] == "final" and final["message"]["content"][0]["text"] == "Let me look.Found it."
     seqs = [p.payload["seq"] for p in end if p.event in ("chat", "agent")]
@@ -67,7 +67,7 @@ def test_tool_events_carry_arguments_output_and_result() -> None:
     assert start[0].audience == "tool" and start[0].payload["data"]["args"] == {"command": "ls"}
     update = run.feed(ToolUpdate("c1", "exec", "a\n"), 21)
     assert [p.payload["stream"] for p in update] == ["tool", "command_output"]
-    result = ToolResult("c1", "exec", (Text("a\nb\n"),), isError=True, details={"exitCode": 2})
+    result = ToolResult("c1", "exec", (TextBlock("a\nb\n"),), isError=True, details={"exitCode": 2})
     ended = run.feed(ToolEnd("c1", "exec", result, True, 9), 22)
     data = ended[0].payload["data"]
     assert data["isError"] and data["result"]["details"] == {"exitCode": 2} and data["meta"] == "ls"
@@ -77,14 +77,14 @@ def test_tool_events_carry_arguments_output_and_result() -> None:
 
 def test_an_error_and_an_abort_are_told_apart() -> None:
     run, _ = begun()
-    failed = run.feed(AgentEnd((), "error", Usage(), Failure("timeout", "too slow"), 40), 41)
+    failed = run.feed(AgentEnd((), "error", TokenUsage(), ModelFailure("timeout", "too slow"), 40), 41)
     (error,) = states(failed)
     assert (error["state"], error["errorKind"], error["errorMessage"]) == ("error", "timeout", "too slow")
     assert states(failed, "agent")[-1]["data"]["phase"] == "error"
     run, _ = begun()
     said(run, "half a")
     run.stop = "rpc"
-    stopped = run.feed(AgentEnd((), "aborted", Usage(), Failure("aborted", "rpc"), 40), 41)
+    stopped = run.feed(AgentEnd((), "aborted", TokenUsage(), ModelFailure("aborted", "rpc"), 40), 41)
     aborted = states(stopped)[-1]
     assert (aborted["state"], aborted["stopReason"]) == ("aborted", "rpc")
     assert aborted["message"]["content"][0]["text"] == "half a"
@@ -93,7 +93,7 @@ def test_an_error_and_an_abort_are_told_apart() -> None:
 def test_a_command_is_one_final_without_a_run_around_it() -> None:
     run = Run("r1", "i1", KEY, "main", inbound("/status"))
     assert run.feed(MessageUpdate("card"), 1) == []
-    (push,) = run.feed(AgentEnd((Assistant((Text("card"),)),), "stop", Usage()), 2)
+    (push,) = run.feed(AgentEnd((AssistantMessage((TextBlock("card"),)),), "stop", TokenUsage()), 2)
     assert push.payload["state"] == "final"
     assert push.payload["message"]["command"] is True and push.payload["message"]["model"] == "gateway-injected"
 
@@ -101,15 +101,15 @@ def test_a_command_is_one_final_without_a_run_around_it() -> None:
 def test_silence_has_a_final_without_a_message() -> None:
     run, _ = begun()
     said(run, "NO_", "REPLY")
-    message = Assistant((Text("NO_REPLY"),))
+    message = AssistantMessage((TextBlock("NO_REPLY"),))
     run.feed(MessageEnd(message), 13)
-    final = states(run.feed(AgentEnd((message,), "stop", Usage()), 14))[-1]
+    final = states(run.feed(AgentEnd((message,), "stop", TokenUsage()), 14))[-1]
     assert final["state"] == "final" and "message" not in final
 
 
 def test_reasoning_in_tags_never_reaches_the_text() -> None:
     run, _ = begun()
     said(run, "<thi", "nk>secret</think>", "shown")
-    run.feed(MessageEnd(Assistant((Text("<think>secret</think>shown"),))), 13)
+    run.feed(MessageEnd(AssistantMessage((TextBlock("<think>secret</think>shown"),))), 13)
     assert run.text == "shown"
-    assert run.feed(MessageEnd(User("steered")), 14) == []
+    assert run.feed(MessageEnd(UserMessage("steered")), 14) == []

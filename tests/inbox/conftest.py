@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from palinurus.config.load import load
-from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.inbox.accept import item_for
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.control import Controller
@@ -64,7 +64,7 @@ class Office:
         self.aborted: list[tuple[str, str]] = []
         self.submitted: list[Inbound] = []
         self.replied: list[Reply] = []
-        self.events: list[Event] = []
+        self.events: list[RunEvent] = []
         self.answer = "the model's answer"
         self.hooked: list[tuple[str, dict[str, Any]]] = []
         self.desk = desk._replace(
@@ -80,14 +80,14 @@ class Office:
         self.running.discard(session)
         return True
 
-    async def _submit(self, message: Inbound, sink: Callable[[Event], None] | None = None) -> Accepted:
+    async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Accepted:
         self.submitted.append(message)
         item, _ = item_for(message, self.desk.settings, self.clock)
         accepted: Accepted = await self.store.accept(item, claim=True)
         if accepted.claim is not None:
             if sink is not None:
                 sink(MessageUpdate(self.answer))
-                sink(AgentEnd((Assistant((Text(self.answer),)),), "stop", Usage()))
+                sink(AgentEnd((AssistantMessage((TextBlock(self.answer),)),), "stop", TokenUsage()))
             await self.store.settle(accepted.claim, Settlement("answered", self.answer))
         return accepted
 
@@ -117,7 +117,7 @@ class Office:
         assert row is not None and row.state == "done"
         return str(row.note)
 
-    def show(self, event: Event) -> None:
+    def show(self, event: RunEvent) -> None:
         self.events.append(event)
 
     def absorbed(self, items: tuple[str, ...]) -> None:

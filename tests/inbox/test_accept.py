@@ -9,7 +9,7 @@ import pytest
 
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import BadRequest
 from palinurus.inbox.accept import MAX_EVENT, MAX_TEXT, item_for
 from palinurus.testing.clock import START_MS, FakeClock
@@ -32,7 +32,7 @@ def test_messages_without_an_event_are_never_the_same() -> None:
 
 
 def test_an_image_is_a_message() -> None:
-    item_for(inbound("", images=(Image("aGk=", "image/png"),)), SETTINGS, FakeClock())
+    item_for(inbound("", images=(ImageBlock("aGk=", "image/png"),)), SETTINGS, FakeClock())
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,16 @@ import msgspec
 import pytest
 
 from palinurus.config import approvals
-from palinurus.core.types.approval import Ask, Rule, Told
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, CommandRule
 from palinurus.inbox.approvals import KIND, Board, Row, digest
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 
 
-def ask(command: str = "touch X", **changes: Any) -> Ask:
+def ask(command: str = "touch X", **changes: Any) -> ApprovalRequest:
     base: dict[str, Any] = {"kind": "exec", "agent": "main", "session": "s", "run": "r", "call": "c", "tool": "exec"}
     made = {"title": "run it", "command": command, "cwd": "/w", "binding": {"cwd:/w": "1:2"}, "timeout": 60.0}
-    return Ask(**{**base, **made, **changes})
+    return ApprovalRequest(**{**base, **made, **changes})
 
 
 class Shown:
@@ -60,14 +60,14 @@ async def rows(made: Board) -> list[Row]:
 async def test_an_answer_reaches_the_run_that_waits(tmp_path: Path, decision: str) -> None:
     shown = Shown()
     async with board(tmp_path) as made:
-        waiting = asyncio.ensure_future(made.ask(ask(rules=(Rule("/usr/bin/touch", ("X",)),)), shown))
+        waiting = asyncio.ensure_future(made.ask(ask(rules=(CommandRule("/usr/bin/touch", ("X",)),)), shown))
         ident = await shown.one()
         assert "touch X" in shown.cards[0][1] and [r.id for r in await made.pending()] == [ident]
         answered = await made.answer(ident[:8], decision, "me")
-        assert answered.problem == "" and await waiting == Told(decision, "me", ident)  # type: ignore[arg-type]
+        assert answered.problem == "" and await waiting == ApprovalAnswer(decision, "me", ident)  # type: ignore[arg-type]
         assert await made.pending() == [] and [r.state for r in await rows(made)] == ["used"]
     listed = approvals.read(str(tmp_path / "exec-approvals.json")).rules("main")
-    assert listed == ((Rule("/usr/bin/touch", ("X",)),) if decision == "allow-always" else ())
+    assert listed == ((CommandRule("/usr/bin/touch", ("X",)),) if decision == "allow-always" else ())
 
 
 async def test_of_two_answers_one_wins(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_time_runs_out(tmp_path: Path) -> None:
         await clock.until_sleeping()
         await clock.advance(61)
         told = await waiting
-        assert told == Told(None, "nobody answered in time", ident) and not told.allowed
+        assert told == ApprovalAnswer(None, "nobody answered in time", ident) and not told.allowed
         assert "no longer open" in (await made.answer(ident, "allow-once", "me")).problem
         assert [r.state for r in await rows(made)] == ["expired"]
 
@@ -136,7 +136,7 @@ async def test_an_answer_after_a_restart_serves_the_next_try_once(tmp_path: Path
     async with board(tmp_path) as made:
         other = asyncio.ensure_future(made.ask(ask("touch Y"), shown))  # another command is another question
         await shown.one(2)
-        assert await made.ask(ask(run="r2", call="c9"), shown) == Told("allow-once", "me", ident)
+        assert await made.ask(ask(run="r2", call="c9"), shown) == ApprovalAnswer("allow-once", "me", ident)
         again = asyncio.ensure_future(made.ask(ask(), shown))  # … and only once
         assert await shown.one(3) != ident
         other.cancel()
@@ -246,7 +246,7 @@ async def test_a_rule_that_cannot_be_stored_is_said(tmp_path: Path) -> None:
     (tmp_path / "exec-approvals.json").write_text("broken")
     shown = Shown()
     async with board(tmp_path) as made:
-        waiting = asyncio.ensure_future(made.ask(ask(rules=(Rule("ls"),)), shown))
+        waiting = asyncio.ensure_future(made.ask(ask(rules=(CommandRule("ls"),)), shown))
         answered = await made.answer(await shown.one(), "allow-always", "me")
         assert not answered.problem and "could not be stored" in answered.note and (await waiting).allowed
 

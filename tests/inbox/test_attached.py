@@ -11,8 +11,8 @@ import pytest
 
 from channels.scene import Gateway, asked, running, texts, until
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
-from palinurus.core.types.messages import Image
-from palinurus.core.types.model import Failure
+from palinurus.core.types.messages import ImageBlock
+from palinurus.core.types.model import ModelFailure
 from palinurus.inbox.attached import Attached, sweep
 from palinurus.providers.transcribe import Sound
 from palinurus.testing.conformance.channel import PNG
@@ -26,11 +26,11 @@ OGG = b"OggS\0\0" + bytes(8) + b"x" * 30 + b"OggS\0\0" + (12 * 48_000).to_bytes(
 
 
 class FakeEars:
-    def __init__(self, *answers: str | Failure) -> None:
+    def __init__(self, *answers: str | ModelFailure) -> None:
         self.answers = list(answers)
         self.heard: list[Sound] = []
 
-    async def transcribe(self, sound: Sound) -> str | Failure:
+    async def transcribe(self, sound: Sound) -> str | ModelFailure:
         self.heard.append(sound)
         return self.answers.pop(0)
 
@@ -63,7 +63,7 @@ async def test_nobody_is_asked_twice_about_one_recording(tmp_path: Path) -> None
 
 async def test_what_cannot_be_heard_is_told_with_its_place(tmp_path: Path) -> None:
     note = came(tmp_path / "in" / "1-note.ogg", OGG, "audio/ogg", voice=True)
-    ears = FakeEars(Failure("timeout", "too\nslow"), "now")
+    ears = FakeEars(ModelFailure("timeout", "too\nslow"), "now")
     made = await Attached(ears)(inbound(note, text="hi"), str(tmp_path / "mine"), 1200, True)
     where = tmp_path / "mine" / "1-note.ogg"
     assert made.text == f"hi\n[voice note, 12 s: could not be transcribed: too slow; {where}]"
@@ -181,7 +181,7 @@ async def test_a_picture_reaches_the_model(tmp_path: Path) -> None:
             await people.say("what is this?", **note(people, "p", PNG, "image/png"))
             await until(lambda: texts(people) == ["A dot."])
     blocks = model.requests[0].messages[-1].blocks
-    assert [one.mimeType for one in blocks if isinstance(one, Image)] == ["image/png"]
+    assert [one.mimeType for one in blocks if isinstance(one, ImageBlock)] == ["image/png"]
 
 
 @pytest.mark.parametrize("status", [500, 401])

@@ -11,7 +11,7 @@ from palinurus.abort import Abort
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import QueueFull
 from palinurus.inbox.commands.reset import session_id
 from palinurus.inbox.control import Controller, control
@@ -49,7 +49,7 @@ def test_what_strangers_write_is_text(text: str) -> None:
 
 
 def test_a_picture_is_more_than_a_directive() -> None:
-    picture = (Image("eA==", "image/png"),)
+    picture = (ImageBlock("eA==", "image/png"),)
     assert not control(inbound("/think high", sender=OWNER, images=picture))
     assert control(inbound("/new", sender=OWNER, images=picture))
 

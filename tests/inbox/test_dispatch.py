@@ -14,7 +14,7 @@ from palinurus.abort import Abort
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings, LaneSettings, QueueSettings, Settings
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, Draining
@@ -200,7 +200,7 @@ async def test_the_same_event_twice_at_once_leaves_no_slot_behind(tmp_path: Path
 
 async def test_a_refused_message_leaves_no_watcher_and_no_slot(tmp_path: Path) -> None:
     async with world(tmp_path) as w:
-        seen: list[Event] = []
+        seen: list[RunEvent] = []
         with pytest.raises(BadRequest):
             await w.dispatcher.submit(inbound(""), seen.append)
         assert not w.dispatcher.lanes.busy and not w.dispatcher.feeds._sinks
@@ -209,7 +209,7 @@ async def test_a_refused_message_leaves_no_watcher_and_no_slot(tmp_path: Path) -
 async def test_watchers_of_a_cleared_message_see_its_end(tmp_path: Path) -> None:
     async with world(tmp_path, queue=QueueSettings("followup")) as w:
         await w.send("run")
-        seen: list[Event] = []
+        seen: list[RunEvent] = []
         made = await w.dispatcher.submit(inbound("a"), seen.append)
         w.dispatcher.abort(MAIN, "user")
         await w.outcome(made.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from palinurus.core.types.events import Event, MessageUpdate
+from palinurus.core.types.events import MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.feed import Feeds
 from support import inbound
@@ -12,7 +12,7 @@ from support import inbound
 
 async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> None:
     feeds = Feeds()
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     stop = feeds.watch("b", seen.append)
     end = feeds.end("b")
     feeds.merge("b", "a")
@@ -28,7 +28,7 @@ async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> Non
 
 async def test_unwatching_and_watching_again() -> None:
     feeds = Feeds()
-    seen: list[Event] = []
+    seen: list[RunEvent] = []
     feeds.watch("a", seen.append)()
     feeds.show("a", MessageUpdate("x"))
     feeds.watch("a", seen.append)
@@ -40,7 +40,7 @@ async def test_a_watcher_may_leave_while_it_is_shown_something() -> None:
     feeds = Feeds()
     seen: list[str] = []
 
-    def once(event: Event) -> None:
+    def once(event: RunEvent) -> None:
         seen.append("first")
         leave()
 
@@ -86,7 +86,7 @@ class Notes:
     def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         self.seen.append(f"began {item} {inbound.text}")
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         assert isinstance(event, MessageUpdate)
         self.seen.append(f"{item} {event.delta}")
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.inbox.heard import LONGEST, Cleaner
 
 KEY = "hunter2hunter2"
 SAID = (
-    User((Text(f"my key is {KEY}"), Image("QUJD", "image/png")), 1),
-    Assistant((Thinking("hm", "sig"), Text("ok"), ToolCall("c", "exec", {"command": f"echo {KEY}"})), timestamp=2),
-    ToolResult("c", "exec", (Text(KEY),), timestamp=3),
-    Assistant((Thinking("only a thought"),)),
+    UserMessage((TextBlock(f"my key is {KEY}"), ImageBlock("QUJD", "image/png")), 1),
+    AssistantMessage(
+        (ThinkingBlock("hm", "sig"), TextBlock("ok"), ToolCall("c", "exec", {"command": f"echo {KEY}"})), timestamp=2
+    ),
+    ToolResult("c", "exec", (TextBlock(KEY),), timestamp=3),
+    AssistantMessage((ThinkingBlock("only a thought"),)),
 )
 
 
@@ -42,5 +52,5 @@ def test_long_texts_are_cut() -> None:
     cleaner = Cleaner()
     assert cleaner.text("x" * LONGEST) == "x" * LONGEST and not cleaner.cut
     assert cleaner.text("x" * (LONGEST + 5)).endswith("… (5 more characters)") and cleaner.cut
-    (call,) = Cleaner().messages((Assistant((ToolCall("c", "write", {"content": "y" * 9000}),)),), tools=True)
+    (call,) = Cleaner().messages((AssistantMessage((ToolCall("c", "write", {"content": "y" * 9000}),)),), tools=True)
     assert len(call["content"][0]["arguments"]) < LONGEST + 100

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.inbound import Sender, Target
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 from palinurus.inbox import queue
 from palinurus.inbox.policy import Policy
 from palinurus.inbox.queue import IDLE, Arrived, Begin, Hold, Place, Queue, Started, Steer, Stopped, Sweep, step
@@ -220,7 +220,7 @@ class World:
     def step(self, event: queue.Event) -> tuple[queue.Effect, ...]:
         self.queue, effects = step(self.queue, event)
         for effect in effects:
-            if isinstance(effect, Steer) and not self.mailbox.push(User(""), effect.id):
+            if isinstance(effect, Steer) and not self.mailbox.push(UserMessage(""), effect.id):
                 self.step(queue.Closed())
             elif isinstance(effect, queue.Unsteer):
                 self.mailbox.drop(effect.id)
@@ -266,7 +266,7 @@ class World:
         self.mailbox = Mailbox(lambda ids: None if self.run != ident else self.took(ids))
         self.runs.setdefault(ident, [])
         for extra in effect.extra:
-            self.mailbox.push(User(""), extra)
+            self.mailbox.push(UserMessage(""), extra)
 
     def took(self, taken: tuple[str, ...]) -> None:
         self.step(queue.Taken(taken))

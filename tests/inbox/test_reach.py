@@ -14,7 +14,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import judge, load
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.inbox.reach import Doors, Reaching
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
@@ -40,7 +40,7 @@ def config(**tools: Any) -> dict[str, Any]:
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await open_store(str(tmp_path / "home"), FakeClock())
     for number, name in enumerate((MAIN, CHILD, GRAND, CHAT, WORK)):
-        key = session_key(name)
+        key = parse_session_key(name)
         assert key is not None
         record = msgspec.structs.replace(
             Record.fresh(key, 1000 - number, f"id-{number}"), spawnedBy=FAMILY.get(name), label=f"label{number}"

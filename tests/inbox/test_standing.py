@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.inbox.standing import Standing
 from palinurus.providers.catalog import Catalog
@@ -27,7 +27,7 @@ OWN, CHILD, OTHER = "agent:main:main", "agent:main:subagent:1", "agent:main:tele
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
     opened = await open_store(str(tmp_path / "home"), FakeClock())
     for number, key in enumerate((OWN, CHILD, OTHER)):
-        parsed = session_key(key)
+        parsed = parse_session_key(key)
         assert parsed is not None
         record = Record.fresh(parsed, 1, f"id-{number}")
         if key == CHILD:

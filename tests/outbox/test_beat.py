@@ -6,24 +6,26 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.stream.alert import last_word
+from palinurus.core.stream.alert import find_last_word
 from palinurus.core.types.events import AgentEnd, MessageEnd, ToolStart
-from palinurus.core.types.messages import Assistant, Text, Thinking
-from palinurus.core.types.outbound import Reply, Show
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock
+from palinurus.core.types.outbound import Reply, RunVisibility
+from palinurus.core.types.usage import TokenUsage
 from palinurus.outbox.beat import Quiet
 from palinurus.outbox.blocks import Blocks
 from support import inbound
 
 
 def seen(*texts: str, thinking: str = "", end: str = "stop", **options: Any) -> list[tuple[str, str]]:
-    messages = tuple(Assistant((*((Thinking(thinking),) if thinking else ()), Text(text))) for text in texts)
+    messages = tuple(
+        AssistantMessage((*((ThinkingBlock(thinking),) if thinking else ()), TextBlock(text))) for text in texts
+    )
     ok = Reply(inbound().target, "HEARTBEAT_OK", "i.ok")
-    speaker = Quiet(Blocks(inbound(), "i", lambda: Show("on", "on")), options, ok)
+    speaker = Quiet(Blocks(inbound(), "i", lambda: RunVisibility("on", "on")), options, ok)
     early = [*speaker.feed(ToolStart("1", "ls", {}))]
     for message in messages:
         early += speaker.feed(MessageEnd(message))
-    early += speaker.feed(AgentEnd(messages, end, Usage()))  # type: ignore[arg-type]
+    early += speaker.feed(AgentEnd(messages, end, TokenUsage()))  # type: ignore[arg-type]
     assert early == []
     return [(r.kind, r.text) for r in speaker.close()]
 
@@ -45,7 +47,7 @@ def test_acknowledgements_and_repeats_are_sent_to_nobody_and_failures_are_told()
     assert seen("HEARTBEAT_OK but look", ackMaxChars=3) == [("final", "but look")]
     assert seen("Wet.", said="Wet.") == [] and seen("Wet.", said="Dry.") == [("final", "Wet.")]
     assert [kind for kind, _ in seen(end="timeout")] == ["notice"]
-    assert last_word(()) == ""
+    assert find_last_word(()) == ""
 
 
 @pytest.mark.parametrize("text", ["<think>hm</think>HEARTBEAT_OK", "<final>HEARTBEAT_OK all dry</final>", "NO_REPLY"])

@@ -7,29 +7,29 @@ import pytest
 from palinurus.core.stream.chunk import BlockSettings
 from palinurus.core.types.events import (
     AgentEnd,
-    End,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEndReason,
+    RunEvent,
     ToolEnd,
     ToolStart,
     ToolUpdate,
 )
-from palinurus.core.types.messages import Assistant, Text, Thinking, ToolCall, ToolResult
-from palinurus.core.types.model import Failure
-from palinurus.core.types.outbound import Reply, Show
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCall, ToolResult
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.outbound import Reply, RunVisibility
+from palinurus.core.types.usage import TokenUsage
 from palinurus.outbox.blocks import Blocks
 from support import inbound
 
 
-def spoken(*texts: str) -> tuple[Assistant, ...]:
-    return tuple(Assistant((Text(t),)) for t in texts)
+def spoken(*texts: str) -> tuple[AssistantMessage, ...]:
+    return tuple(AssistantMessage((TextBlock(t),)) for t in texts)
 
 
-def end(*texts: str, kind: End = "stop", failure: Failure | None = None) -> AgentEnd:
-    return AgentEnd(spoken(*texts), kind, Usage(), failure)
+def end(*texts: str, kind: RunEndReason = "stop", failure: ModelFailure | None = None) -> AgentEnd:
+    return AgentEnd(spoken(*texts), kind, TokenUsage(), failure)
 
 
 def test_the_final_text_is_one_reply_with_a_stable_id() -> None:
@@ -56,7 +56,7 @@ def test_not_silence() -> None:
 
 def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
     blocks = Blocks(inbound(), "item")
-    blocks.feed(end("I was about", kind="error", failure=Failure("cut", "the stream ended early.")))
+    blocks.feed(end("I was about", kind="error", failure=ModelFailure("cut", "the stream ended early.")))
     replies = blocks.close()
     assert [(r.kind, r.text) for r in replies] == [
         ("final", "I was about"),
@@ -67,7 +67,7 @@ def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
 
 def test_an_aborted_run_says_so() -> None:
     blocks = Blocks(inbound(), "item")
-    blocks.feed(AgentEnd((Assistant((ToolCall("1", "a", {}),)),), "aborted", Usage()))
+    blocks.feed(AgentEnd((AssistantMessage((ToolCall("1", "a", {}),)),), "aborted", TokenUsage()))
     assert [r.text for r in blocks.close()] == ["⚙️ Agent was aborted."]
 
 
@@ -83,21 +83,21 @@ CHECK = {"command": "node --check /tmp/app.js"}
 CALL = ToolCall("c1", "exec", CHECK)
 
 
-def heard(message: Assistant, delta: int = 0) -> list[Event]:
+def heard(message: AssistantMessage, delta: int = 0) -> list[RunEvent]:
     """A message of the model as a run shows it; with `delta`, in pieces of that size."""
     deltas = [message.text[i : i + delta] for i in range(0, len(message.text), delta)] if delta else []
     return [MessageStart(), *(MessageUpdate(d) for d in deltas), MessageEnd(message)]
 
 
-def used(name: str = "exec", ident: str = "c1", text: str = "fine", *, error: bool = False) -> list[Event]:
-    result = ToolResult(ident, name, (Text(text),), error)
+def used(name: str = "exec", ident: str = "c1", text: str = "fine", *, error: bool = False) -> list[RunEvent]:
+    result = ToolResult(ident, name, (TextBlock(text),), error)
     return [
         ToolStart(ident, name, CHECK if name == "exec" else {"path": "a.md"}),
         ToolEnd(ident, name, result, error, 5),
     ]
 
 
-def ran(blocks: Blocks, events: list[Event]) -> list[Reply]:
+def ran(blocks: Blocks, events: list[RunEvent]) -> list[Reply]:
     return [reply for event in events for reply in blocks.feed(event)]
 
 
@@ -107,8 +107,8 @@ def shown(replies: list[Reply] | tuple[Reply, ...]) -> list[tuple[str, str]]:
 
 @pytest.mark.seed(97, 98, 323)
 def test_a_tool_has_its_own_bubble_when_it_starts() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on"))
-    first = Assistant((Text("Let me look."), CALL))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on"))
+    first = AssistantMessage((TextBlock("Let me look."), CALL))
     assert ran(blocks, heard(first)) == []
     start, done = used()
     said, bubble = blocks.feed(start)
@@ -116,19 +116,19 @@ def test_a_tool_has_its_own_bubble_when_it_starts() -> None:
     assert (bubble.kind, bubble.client_id) == ("tool", "item.t-c1")
     assert bubble.text == "🛠️ Exec: check JS syntax for /tmp/app.js"
     assert blocks.feed(done) == ()  # no output
-    last = Assistant((Text("All good."),))
-    assert ran(blocks, [*heard(last), AgentEnd((first, last), "stop", Usage())]) == []
+    last = AssistantMessage((TextBlock("All good."),))
+    assert ran(blocks, [*heard(last), AgentEnd((first, last), "stop", TokenUsage())]) == []
     assert shown(blocks.close()) == [("final", "All good.")]
 
 
 def test_with_verbose_off_there_are_no_bubbles() -> None:
     blocks = Blocks(inbound(), "item")
-    assert ran(blocks, [*heard(Assistant((Text("Let me look."), CALL))), *used()]) == []
+    assert ran(blocks, [*heard(AssistantMessage((TextBlock("Let me look."), CALL))), *used()]) == []
 
 
 @pytest.mark.seed(105)
 def test_raw_detail() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on", detail="raw"))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on", detail="raw"))
     assert ran(blocks, used())[0].text.endswith("for /tmp/app.js, node --check /tmp/app.js")
 
 
@@ -162,7 +162,7 @@ def test_a_chosen_silence_and_an_abort_hide_failures() -> None:
 @pytest.mark.seed(100)
 @pytest.mark.parametrize("level", ["on", "full"])
 def test_the_raw_error_shows_at_full_only(level: str) -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose=level))  # type: ignore[arg-type]
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose=level))  # type: ignore[arg-type]
     _, failed = ran(blocks, used(text="SyntaxError: line 3", error=True))
     assert failed.text.startswith("⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js")
     assert ("SyntaxError" in failed.text) == (level == "full")
@@ -170,7 +170,7 @@ def test_the_raw_error_shows_at_full_only(level: str) -> None:
 
 @pytest.mark.seed(101)
 def test_full_adds_the_output_cut_to_a_safe_length() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose="full"))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="full"))
     start, output = ran(blocks, used(text="x" * 100_000))
     assert (start.client_id, output.client_id) == ("item.t-c1", "item.o-c1")
     assert output.text.startswith("```txt\nxxx") and len(output.text) < 4000
@@ -178,19 +178,19 @@ def test_full_adds_the_output_cut_to_a_safe_length() -> None:
 
 @pytest.mark.seed(102)
 def test_toggled_while_it_runs() -> None:
-    level = Show()
+    level = RunVisibility()
     blocks = Blocks(inbound(), "item", lambda: level)
     assert ran(blocks, used(ident="c1")) == []
-    level = Show(verbose="on")
+    level = RunVisibility(verbose="on")
     assert [r.client_id for r in ran(blocks, used(ident="c2"))] == ["item.t-c2"]
-    level = Show(verbose="full")
+    level = RunVisibility(verbose="full")
     assert [r.client_id for r in ran(blocks, used(ident="c3"))] == ["item.t-c3", "item.o-c3"]
-    level = Show()
+    level = RunVisibility()
     assert ran(blocks, used(ident="c4")) == []
 
 
 def test_the_same_call_id_twice_is_two_bubbles() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on"))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on"))
     assert [r.client_id for r in ran(blocks, used() + used())] == ["item.t-c1", "item.t-c1.2"]
 
 
@@ -199,24 +199,30 @@ def test_the_same_call_id_twice_is_two_bubbles() -> None:
 
 @pytest.mark.seed(115, 316)
 @pytest.mark.parametrize(
-    "message", [Assistant((Thinking("why"), Text("so"))), Assistant((Text("<think>why</think>so"),))]
+    "message",
+    [AssistantMessage((ThinkingBlock("why"), TextBlock("so"))), AssistantMessage((TextBlock("<think>why</think>so"),))],
 )
-def test_reasoning_on_is_a_message_before_the_answer(message: Assistant) -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(reasoning="on"))
-    ran(blocks, [*heard(message), AgentEnd((message,), "stop", Usage())])
+def test_reasoning_on_is_a_message_before_the_answer(message: AssistantMessage) -> None:
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning="on"))
+    ran(blocks, [*heard(message), AgentEnd((message,), "stop", TokenUsage())])
     assert shown(blocks.close()) == [("reasoning", "Thinking\nwhy"), ("final", "so")]
 
 
 @pytest.mark.parametrize("level", ["off", "stream"])
 def test_reasoning_is_not_in_the_final_answer(level: str) -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(reasoning=level))  # type: ignore[arg-type]
-    blocks.feed(AgentEnd((Assistant((Thinking("why"), Text("<think>why</think>so"))),), "stop", Usage()))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning=level))  # type: ignore[arg-type]
+    blocks.feed(
+        AgentEnd((AssistantMessage((ThinkingBlock("why"), TextBlock("<think>why</think>so"))),), "stop", TokenUsage())
+    )
     assert shown(blocks.close()) == [("final", "so")]
 
 
 def test_reasoning_goes_out_before_the_tool_it_led_to() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(verbose="on", reasoning="on"))
-    kinds = [r.kind for r in ran(blocks, [*heard(Assistant((Thinking("why"), Text("Look."), CALL))), used()[0]])]
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on", reasoning="on"))
+    kinds = [
+        r.kind
+        for r in ran(blocks, [*heard(AssistantMessage((ThinkingBlock("why"), TextBlock("Look."), CALL))), used()[0]])
+    ]
     assert kinds == ["reasoning", "block", "tool"]
 
 
@@ -273,7 +279,7 @@ def test_media_is_sent_in_silence() -> None:
 @pytest.mark.parametrize(("source", "fetched"), [("web", True), ("command", False), ("", False)])
 def test_an_address_that_the_model_made_up_is_not_fetched(source: str, fetched: bool) -> None:
     blocks = Blocks(inbound("look it up"), "item")
-    result = ToolResult("c1", "any", (Text("see https://b.org/c?secret"),), source=source)
+    result = ToolResult("c1", "any", (TextBlock("see https://b.org/c?secret"),), source=source)
     blocks.feed(ToolEnd("c1", "any", result, False, 1))
     blocks.feed(end("Look\nMEDIA: https://b.org/c?secret\nMEDIA: https://evil.org/?other"))
     (reply,) = blocks.close()
@@ -284,7 +290,7 @@ def test_an_address_that_the_model_made_up_is_not_fetched(source: str, fetched: 
 @pytest.mark.seed(111)
 @pytest.mark.parametrize("on", [True, False])
 def test_trace_shows_the_lines_of_plugins_and_nothing_else(on: bool) -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(trace=on), trace=lambda: ["memory: 2 notes"])
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(trace=on), trace=lambda: ["memory: 2 notes"])
     assert ran(blocks, used()) == []
     blocks.feed(end("Done."))
     trace = [("notice", "memory: 2 notes")] if on else []
@@ -300,66 +306,70 @@ SMALL = BlockSettings(10, 40)
 @pytest.mark.seed(318)
 def test_no_blocks_unless_asked_for() -> None:
     blocks = Blocks(inbound(), "item")
-    message = Assistant((Text("word. " * 1000),))
+    message = AssistantMessage((TextBlock("word. " * 1000),))
     assert ran(blocks, heard(message, 7)) == []
 
 
 @pytest.mark.seed(319)
 def test_blocks_go_out_as_they_are_complete_and_the_final_holds_the_rest() -> None:
-    blocks = Blocks(inbound(), "item", Show, SMALL)
-    message = Assistant((Text(LONG),))
+    blocks = Blocks(inbound(), "item", RunVisibility, SMALL)
+    message = AssistantMessage((TextBlock(LONG),))
     *updates, complete = heard(message, 4)
     assert shown(ran(blocks, updates)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
-    assert ran(blocks, [complete, AgentEnd((message,), "stop", Usage())]) == []
+    assert ran(blocks, [complete, AgentEnd((message,), "stop", TokenUsage())]) == []
     assert shown(blocks.close()) == [("final", "Third.")]
 
 
 @pytest.mark.seed(319)
 def test_blocks_at_the_end_of_the_message() -> None:
-    blocks = Blocks(inbound(), "item", Show, BlockSettings(10, 40, at="message_end"))
-    *updates, complete = heard(Assistant((Text(LONG),)), 4)
+    blocks = Blocks(inbound(), "item", RunVisibility, BlockSettings(10, 40, at="message_end"))
+    *updates, complete = heard(AssistantMessage((TextBlock(LONG),)), 4)
     assert ran(blocks, updates) == []
     assert shown(blocks.feed(complete)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
 
 
 def test_a_run_that_is_resumed_says_the_same_things_under_the_same_ids() -> None:
-    message = Assistant((Text(LONG),))
-    last = AgentEnd((message,), "stop", Usage())
-    before = Blocks(inbound(), "item", Show, SMALL)
+    message = AssistantMessage((TextBlock(LONG),))
+    last = AgentEnd((message,), "stop", TokenUsage())
+    before = Blocks(inbound(), "item", RunVisibility, SMALL)
     out = [*ran(before, [*heard(message, 3), last]), *before.close()]
-    ways: list[list[Event]] = [[*heard(message, 11), last], [last]]
+    ways: list[list[RunEvent]] = [[*heard(message, 11), last], [last]]
     for events in ways:  # asked again; found complete on disk
-        again = Blocks(inbound(), "item", Show, SMALL)
+        again = Blocks(inbound(), "item", RunVisibility, SMALL)
         assert [*ran(again, events), *again.close()] == out
-    other = Blocks(inbound(), "item", Show, SMALL)
-    ids = {r.client_id for r in ran(other, heard(Assistant((Text(f"Other. {LONG}"),)), 3))}
+    other = Blocks(inbound(), "item", RunVisibility, SMALL)
+    ids = {r.client_id for r in ran(other, heard(AssistantMessage((TextBlock(f"Other. {LONG}"),)), 3))}
     assert len(ids) == 2 and not {r.client_id for r in out[:1]} & ids  # another text is not taken for a repeat
 
 
 def test_blocks_before_a_tool_and_reasoning_before_blocks() -> None:
-    blocks = Blocks(inbound(), "item", lambda: Show(reasoning="on"), SMALL)
-    message = Assistant((Thinking("why"), Text("First paragraph here.\n\nSecond."), CALL))
+    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning="on"), SMALL)
+    message = AssistantMessage((ThinkingBlock("why"), TextBlock("First paragraph here.\n\nSecond."), CALL))
     start, *text = heard(message, 50)
     replies = ran(blocks, [start, MessageUpdate("why", "thinking"), *text])
     assert shown(replies) == [("reasoning", "Thinking\nwhy"), ("block", "First paragraph here."), ("block", "Second.")]
 
 
 def test_silence_with_blocks() -> None:
-    blocks = Blocks(inbound(), "item", Show, BlockSettings(1, 4))
-    message = Assistant((Text("NO_REPLY"),))
-    assert ran(blocks, [*heard(message, 1), AgentEnd((message,), "stop", Usage())]) == []
+    blocks = Blocks(inbound(), "item", RunVisibility, BlockSettings(1, 4))
+    message = AssistantMessage((TextBlock("NO_REPLY"),))
+    assert ran(blocks, [*heard(message, 1), AgentEnd((message,), "stop", TokenUsage())]) == []
     assert blocks.close() == ()
 
 
 def test_a_client_that_reads_the_events_is_not_spoken_to_at_all() -> None:
-    blocks = Blocks(inbound(push=False), "item", lambda: Show(verbose="full", reasoning="on", trace=True), SMALL)
-    assert ran(blocks, [*heard(Assistant((Thinking("a"), Text(LONG), CALL)), 4), *used(error=True)]) == []
+    blocks = Blocks(
+        inbound(push=False), "item", lambda: RunVisibility(verbose="full", reasoning="on", trace=True), SMALL
+    )
+    assert (
+        ran(blocks, [*heard(AssistantMessage((ThinkingBlock("a"), TextBlock(LONG), CALL)), 4), *used(error=True)]) == []
+    )
     assert blocks.close() == ()
 
 
 def test_a_question_goes_out_at_once_and_after_what_was_said_before_it() -> None:
     blocks = Blocks(inbound(), "item")
-    assert blocks.feed(MessageEnd(Assistant((Text("I will try."), ToolCall("c1", "exec", {}))))) == ()
+    assert blocks.feed(MessageEnd(AssistantMessage((TextBlock("I will try."), ToolCall("c1", "exec", {}))))) == ()
     assert blocks.feed(ToolUpdate("c1", "exec", "progress")) == ()
     now = blocks.feed(ToolUpdate("c1", "exec", "May I?", "id1"))
     assert [(r.kind, r.text) for r in now] == [("block", "I will try."), ("notice", "May I?")]
@@ -370,7 +380,7 @@ def test_a_question_goes_out_at_once_and_after_what_was_said_before_it() -> None
 def letter(text: str, **changes: object) -> ToolResult:
     """A result of the message tool."""
     place = {"ok": True, "channel": "fake", "account": "default", "to": "chat", "text": text}
-    return ToolResult("c", "message", (Text("sent"),), False, {"sent": [{**place, **changes}]})
+    return ToolResult("c", "message", (TextBlock("sent"),), False, {"sent": [{**place, **changes}]})
 
 
 @pytest.mark.parametrize(
@@ -400,11 +410,11 @@ def test_what_the_message_tool_said_here_is_not_repeated(
 
 def test_where_only_the_message_tool_is_seen_text_stays_but_troubles_are_told() -> None:
     for settings in (None, BlockSettings(5, 10)):
-        blocks = Blocks(inbound(), "item", lambda: Show(answer=False), settings)
+        blocks = Blocks(inbound(), "item", lambda: RunVisibility(answer=False), settings)
         for piece in ("Words that ", "nobody ", "reads."):
             assert blocks.feed(MessageUpdate(piece)) == ()
         blocks.feed(end("Words that nobody reads."))
         assert blocks.close() == ()
-        blocks = Blocks(inbound(), "item", lambda: Show(answer=False), settings)
-        blocks.feed(end("I was", kind="error", failure=Failure("cut", "the stream ended")))
+        blocks = Blocks(inbound(), "item", lambda: RunVisibility(answer=False), settings)
+        blocks.feed(end("I was", kind="error", failure=ModelFailure("cut", "the stream ended")))
         assert [r.text for r in blocks.close()] == ["⚠️ No answer: the stream ended."]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from palinurus.core.policy import card
-from palinurus.core.types.approval import Ask, Decision
-from palinurus.core.types.channel import Abilities, Edit
+from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
+from palinurus.core.types.channel import ChannelAbilities, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.cards import CLOSED, KIND, Cards, question_of
@@ -17,22 +17,26 @@ from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 
-ASK = Ask("exec", "main", "s", "r", "c", "exec", "run a command", "touch X")
-SHOWN = card.card(ASK, "0123456789")
-REPLY = Reply(Target("fake", "chat"), SHOWN, "item.a-q1", "notice", buttons=card.buttons(SHOWN), plain=True)
+ASK = ApprovalRequest("exec", "main", "s", "r", "c", "exec", "run a command", "touch X")
+SHOWN = card.write_approval_card(ASK, "0123456789")
+REPLY = Reply(Target("fake", "chat"), SHOWN, "item.a-q1", "notice", buttons=card.parse_card_buttons(SHOWN), plain=True)
 
 
 @pytest.mark.parametrize("allowed", [("allow-once", "allow-always", "deny"), ("allow-once", "deny"), ("deny",)])
-def test_the_buttons_are_what_the_card_offers(allowed: tuple[Decision, ...]) -> None:
-    ask = Ask("exec", "main", "s", "r", "c", "exec", "run", "touch X", allowed=allowed)
-    made = card.buttons(card.card(ask, "0123456789"))
+def test_the_buttons_are_what_the_card_offers(allowed: tuple[ApprovalDecision, ...]) -> None:
+    ask = ApprovalRequest("exec", "main", "s", "r", "c", "exec", "run", "touch X", allowed=allowed)
+    made = card.parse_card_buttons(card.write_approval_card(ask, "0123456789"))
     assert [button.text for button in made] == [f"/approve 01234567 {word}" for word in allowed]
-    assert card.buttons("no card at all") == ()
+    assert card.parse_card_buttons("no card at all") == ()
 
 
 def test_a_command_that_looks_like_the_cards_end_adds_no_button() -> None:
-    ask = Ask("exec", "main", "s", "r", "c", "exec", "run", "echo /approve ffffffff allow-always", allowed=("deny",))
-    assert [b.text for b in card.buttons(card.card(ask, "0123456789"))] == ["/approve 01234567 deny"]
+    ask = ApprovalRequest(
+        "exec", "main", "s", "r", "c", "exec", "run", "echo /approve ffffffff allow-always", allowed=("deny",)
+    )
+    assert [b.text for b in card.parse_card_buttons(card.write_approval_card(ask, "0123456789"))] == [
+        "/approve 01234567 deny"
+    ]
 
 
 def test_which_messages_are_cards() -> None:
@@ -42,7 +46,7 @@ def test_which_messages_are_cards() -> None:
 @pytest.mark.parametrize("early", [False, True])
 async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) -> None:
     store = await open_store(str(tmp_path), FakeClock())
-    channel, helpers = FakeChannel(abilities=Abilities(acts=frozenset(("edit",)), buttons=3)), Helpers()
+    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)), buttons=3)), Helpers()
     cards = Cards(store, {"fake": channel}, helpers.spawn)
     if early:
         cards.on_decided("q1", "deny by me")
@@ -54,7 +58,7 @@ async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) ->
         cards.on_decided("q1", "deny by me")
         await helpers.settle()
     ((_, edit),) = channel.acts
-    assert isinstance(edit, Edit) and edit.message_id == "m1" and edit.buttons == () and edit.plain
+    assert isinstance(edit, EditAction) and edit.message_id == "m1" and edit.buttons == () and edit.plain
     assert edit.text.endswith("\n— deny by me") and "touch X" in edit.text and "/approve" not in edit.text
     assert await store.list_records(KIND) == []
     await store.close()
@@ -62,7 +66,7 @@ async def test_a_decision_is_written_on_the_card(tmp_path: Path, early: bool) ->
 
 async def test_at_a_start_cards_of_closed_questions_are_set_right(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), FakeClock())
-    channel, helpers = FakeChannel(abilities=Abilities(acts=frozenset(("edit",)))), Helpers()
+    channel, helpers = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("edit",)))), Helpers()
     before = Cards(store, {"fake": channel}, helpers.spawn)
     before.on_shown(REPLY, "m1")
     before.on_shown(Reply(Target("fake", "chat"), SHOWN, "item.a-q2", "notice"), "m2")
@@ -71,6 +75,6 @@ async def test_at_a_start_cards_of_closed_questions_are_set_right(tmp_path: Path
     await after.load({"q2"})
     await helpers.settle()
     ((_, edit),) = channel.acts
-    assert isinstance(edit, Edit) and edit.message_id == "m1" and CLOSED in edit.text
+    assert isinstance(edit, EditAction) and edit.message_id == "m1" and CLOSED in edit.text
     assert [kept.key for kept in await store.list_records(KIND)] == ["q2"]
     await store.close()

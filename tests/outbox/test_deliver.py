@@ -14,7 +14,7 @@ import pytest
 from palinurus.agent.settle import outgoing
 from palinurus.clock import SystemClock
 from palinurus.core.stream.coalesce import CoalesceSettings
-from palinurus.core.types.channel import Abilities, Act, Edit, NotSent, Sent
+from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.deliver import Aids, Deliverer
@@ -26,7 +26,7 @@ from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 
 CHAT, OTHER = Target("fake", "chat"), Target("fake", "other")
-EDITS = Abilities(acts=frozenset(("edit", "delete")), pace=0.01)
+EDITS = ChannelAbilities(acts=frozenset(("edit", "delete")), pace=0.01)
 CLOCK = SystemClock()
 
 
@@ -37,20 +37,20 @@ def reply(text: str, ident: str, target: Target = CHAT, **changes: Any) -> Reply
 class Picky(FakeChannel):
     """Answers each send as `says` decides; None: shown."""
 
-    def __init__(self, says: Callable[[Reply], NotSent | None] = lambda reply: None, **more: Any) -> None:
+    def __init__(self, says: Callable[[Reply], SendFailure | None] = lambda reply: None, **more: Any) -> None:
         super().__init__(**more)
         self.says = says
-        self.edits: list[NotSent] = []  # answers to the next edits
+        self.edits: list[SendFailure] = []  # answers to the next edits
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         answer = self.says(reply)
         if answer is not None:
             self.sends.append(reply)
             return answer
         return await super().send(reply)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
-        if isinstance(act, Edit) and self.edits:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+        if isinstance(act, EditAction) and self.edits:
             self.acts.append((target, act))
             return self.edits.pop(0)
         return await super().act(target, act)
@@ -149,7 +149,7 @@ async def world(
 
 
 async def test_formatting_that_is_refused_goes_plain_at_once(tmp_path: Path) -> None:
-    channel = Picky(lambda r: None if r.plain else NotSent("can't parse entities", "markup"))
+    channel = Picky(lambda r: None if r.plain else SendFailure("can't parse entities", "markup"))
     async with world(tmp_path, channel) as w:
         await w.say(reply("**x**", "1"))
         trace = await w.settled(1)
@@ -158,7 +158,7 @@ async def test_formatting_that_is_refused_goes_plain_at_once(tmp_path: Path) -> 
 
 
 async def test_a_text_that_is_too_long_after_all_goes_in_pieces(tmp_path: Path) -> None:
-    channel = Picky(lambda r: NotSent("too long", "long") if len(r.text) > 30 else None)
+    channel = Picky(lambda r: SendFailure("too long", "long") if len(r.text) > 30 else None)
     text = "One two three four five. Six seven eight nine ten. Eleven twelve thirteen."
     async with world(tmp_path, channel) as w:
         await w.say(reply(text, "1"), reply("next", "2"))
@@ -170,11 +170,11 @@ async def test_a_text_that_is_too_long_after_all_goes_in_pieces(tmp_path: Path) 
 async def test_pieces_that_were_shown_are_not_sent_again(tmp_path: Path) -> None:
     state = {"cut": True}
 
-    def says(r: Reply) -> NotSent | None:
+    def says(r: Reply) -> SendFailure | None:
         if len(r.text) > 30:
-            return NotSent("too long", "long")
+            return SendFailure("too long", "long")
         if "Six" in r.text and state.pop("cut", False):
-            return NotSent("down", "down", 0.01)
+            return SendFailure("down", "down", 0.01)
         return None
 
     channel = Picky(says)
@@ -186,7 +186,7 @@ async def test_pieces_that_were_shown_are_not_sent_again(tmp_path: Path) -> None
 
 
 async def test_a_file_that_is_refused_is_named(tmp_path: Path) -> None:
-    channel = Picky(lambda r: NotSent("too big", "media") if r.media else None)
+    channel = Picky(lambda r: SendFailure("too big", "media") if r.media else None)
     async with world(tmp_path, channel) as w:
         await w.say(reply("Look", "1", media=("/secret/folder/a.png",)))
         await w.settled(1)
@@ -194,7 +194,7 @@ async def test_a_file_that_is_refused_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_part_that_is_given_up_holds_no_later_one_back(tmp_path: Path) -> None:
-    channel = Picky(lambda r: NotSent("no", "refused") if r.text == "bad" else None)
+    channel = Picky(lambda r: SendFailure("no", "refused") if r.text == "bad" else None)
     async with world(tmp_path, channel) as w:
         await w.say(reply("bad", "1"), reply("good", "1.p2"))
         trace = await w.settled(2)
@@ -203,7 +203,7 @@ async def test_a_part_that_is_given_up_holds_no_later_one_back(tmp_path: Path) -
 
 
 async def test_a_limited_chat_waits_and_no_other(tmp_path: Path) -> None:
-    answers = [NotSent("slow down", "limited", 0.2)]
+    answers = [SendFailure("slow down", "limited", 0.2)]
     channel = Picky(lambda r: answers.pop() if r.target == CHAT and answers else None)
     async with world(tmp_path, channel) as w:
         await w.say(reply("held", "1"), reply("after it", "2"), reply("free", "3", OTHER))
@@ -212,7 +212,7 @@ async def test_a_limited_chat_waits_and_no_other(tmp_path: Path) -> None:
 
 
 async def test_a_limited_account_waits_as_a_whole(tmp_path: Path) -> None:
-    answers = [NotSent("slow down", "limited", 0.2, everywhere=True)]
+    answers = [SendFailure("slow down", "limited", 0.2, everywhere=True)]
     channel = Picky(lambda r: answers.pop() if answers else None)
     async with world(tmp_path, channel) as w:
         await w.say(reply("first", "1"))
@@ -349,7 +349,7 @@ async def test_the_first_row_takes_the_drafts_place(tmp_path: Path) -> None:
 
 async def test_a_draft_that_cannot_be_edited_gives_way_to_a_new_message(tmp_path: Path) -> None:
     channel = Picky(abilities=EDITS)
-    channel.edits = [NotSent("too old", "refused")]
+    channel.edits = [SendFailure("too old", "refused")]
     async with world(tmp_path, channel) as w:
         await drafted(w, channel)
         await w.say(reply("whole", "1"))
@@ -359,7 +359,7 @@ async def test_a_draft_that_cannot_be_edited_gives_way_to_a_new_message(tmp_path
 
 async def test_an_edit_that_fails_for_now_is_tried_again(tmp_path: Path) -> None:
     channel = Picky(abilities=EDITS)
-    channel.edits = [NotSent("down", "down", 0.02)]
+    channel.edits = [SendFailure("down", "down", 0.02)]
     async with world(tmp_path, channel) as w:
         await drafted(w, channel)
         await w.say(reply("whole", "1"))
@@ -383,8 +383,8 @@ async def test_a_crash_while_the_draft_is_taken_over_leaves_one_copy(tmp_path: P
     class Dies(Picky):
         dead = True
 
-        async def act(self, target: Target, act: Act) -> Sent | NotSent:
-            if self.dead and isinstance(act, Edit):
+        async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+            if self.dead and isinstance(act, EditAction):
                 if edited:
                     await super().act(target, act)
                 self.dead = False
@@ -444,7 +444,7 @@ async def test_hooks_may_change_and_cancel_and_hear_of_the_end(tmp_path: Path) -
 
 
 async def test_a_signed_out_account_waits_untried_until_somebody_signs_in(tmp_path: Path) -> None:
-    answers = [NotSent("token revoked", "signed_out", 0.01)]
+    answers = [SendFailure("token revoked", "signed_out", 0.01)]
     channel = Picky(lambda r: answers.pop() if answers else None)
     channel.set_status("signed_out", "sign in again")
     async with world(tmp_path, channel) as w:
@@ -540,7 +540,7 @@ async def test_taking_a_drafts_place_is_tried_after_any_number_of_deaths(tmp_pat
     class Deadly(Picky):
         deaths = 0
 
-        async def act(self, target: Target, act: Act) -> Sent | NotSent:
+        async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
             if self.deaths < 3:
                 self.deaths += 1
                 await asyncio.get_running_loop().create_future()

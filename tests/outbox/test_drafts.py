@@ -9,7 +9,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, Sent
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    SendFailure,
+    SendReceipt,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import KIND, TRIES, Draft, Drafts, Kept
@@ -19,7 +26,7 @@ from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 
 CHAT = Target("fake", "chat")
-ABLE = Abilities(acts=frozenset(("edit", "delete")), pace=2.0)
+ABLE = ChannelAbilities(acts=frozenset(("edit", "delete")), pace=2.0)
 
 
 class Scene:
@@ -34,7 +41,7 @@ class Scene:
 
     @property
     def edits(self) -> list[str]:
-        return [act.text for _, act in self.channel.acts if isinstance(act, Edit)]
+        return [act.text for _, act in self.channel.acts if isinstance(act, EditAction)]
 
     async def kept(self) -> list[Kept]:
         return [msgspec.json.decode(row.data, type=Kept) for row in await self.store.list_records(KIND)]
@@ -124,8 +131,8 @@ async def test_dropping_takes_it_away(scene: Scene) -> None:
 
 async def test_one_that_cannot_be_removed_now_is_tried_again_at_the_next_start(scene: Scene) -> None:
     class Down(FakeChannel):
-        async def act(self, target: Target, act: Act) -> Sent | NotSent:
-            return NotSent("down") if isinstance(act, Delete) else await super().act(target, act)
+        async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+            return SendFailure("down") if isinstance(act, DeleteAction) else await super().act(target, act)
 
     scene.channel = Down(abilities=ABLE)
     scene.drafts = Drafts(scene.store, {"fake": scene.channel}, scene.clock)
@@ -147,5 +154,5 @@ async def test_a_draft_that_fails_is_left_alone_after_some_tries(scene: Scene) -
 
 
 async def test_where_nothing_can_be_edited_there_are_no_drafts(scene: Scene) -> None:
-    scene.channel.abilities = Abilities()
+    scene.channel.abilities = ChannelAbilities()
     assert scene.drafts.open("item", CHAT) is None and scene.drafts.open("item", Target("none")) is None

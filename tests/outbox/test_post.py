@@ -12,7 +12,14 @@ import msgspec
 from palinurus.clock import SystemClock
 from palinurus.config.channels import AccountSettings
 from palinurus.config.load import load
-from palinurus.core.types.channel import Abilities, Act, NotSent, Poll, React, Sent
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    PollAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.deliver import Deliverer
@@ -26,7 +33,7 @@ from palinurus.tools.post import Delivered
 
 CHAT = Target("fake", "chat")
 CLOCK = SystemClock()
-POLL = Poll("?", ("a", "b"))
+POLL = PollAction("?", ("a", "b"))
 
 
 @asynccontextmanager
@@ -56,7 +63,7 @@ async def test_sent_with_its_receipt_once_for_one_id(tmp_path: Path) -> None:
 
 
 async def test_a_long_one_goes_in_parts_and_is_sent_when_all_are(tmp_path: Path) -> None:
-    channel = FakeChannel(abilities=Abilities(limit=50))
+    channel = FakeChannel(abilities=ChannelAbilities(limit=50))
     own = AccountSettings("fake", "default", limit=20)
     async with opened(tmp_path / "h", channel, accounts={"default": own}) as (post, _):
         text = "One sentence here. Another one there. And a third."
@@ -91,42 +98,44 @@ async def test_what_the_platform_refuses_is_told(tmp_path: Path) -> None:
 class Asked(FakeChannel):
     """Answers acts as `says` does."""
 
-    def __init__(self, says: Callable[[], Awaitable[Sent | NotSent]]) -> None:
+    def __init__(self, says: Callable[[], Awaitable[SendReceipt | SendFailure]]) -> None:
         super().__init__()
         self.says = says
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         self.acts.append((target, act))
         return await self.says()
 
 
 async def test_acts_at_once_and_a_channel_that_raises_is_a_refusal(tmp_path: Path) -> None:
-    async def breaks() -> Sent:
+    async def breaks() -> SendReceipt:
         raise RuntimeError("broken")
 
     channel = Asked(breaks)
     async with opened(tmp_path / "h", channel) as (post, _):
-        done = await post.act(CHAT, React("1", "x"))
-    assert done == NotSent("the channel broke: broken", "refused") and channel.acts == [(CHAT, React("1", "x"))]
+        done = await post.act(CHAT, ReactAction("1", "x"))
+    assert done == SendFailure("the channel broke: broken", "refused") and channel.acts == [
+        (CHAT, ReactAction("1", "x"))
+    ]
 
 
 async def test_what_would_show_twice_is_done_once_and_told_again(tmp_path: Path) -> None:
-    async def done() -> Sent:
-        return Sent("poll-1")
+    async def done() -> SendReceipt:
+        return SendReceipt("poll-1")
 
     channel = Asked(done)
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("poll-1")
+        assert await post.act_once("i.m-1", CHAT, POLL) == SendReceipt("poll-1")
     async with opened(tmp_path / "h", channel) as (post, _):
-        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("poll-1")
-        assert await post.act_once("i.m-2", CHAT, POLL) == Sent("poll-1")
+        assert await post.act_once("i.m-1", CHAT, POLL) == SendReceipt("poll-1")
+        assert await post.act_once("i.m-2", CHAT, POLL) == SendReceipt("poll-1")
     assert len(channel.acts) == 2
 
 
 async def test_killed_while_it_is_done_nobody_knows_and_nobody_repeats_it(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    async def never() -> Sent:
+    async def never() -> SendReceipt:
         begun.set()
         return await asyncio.get_running_loop().create_future()
 
@@ -141,14 +150,14 @@ async def test_killed_while_it_is_done_nobody_knows_and_nobody_repeats_it(tmp_pa
 
 
 async def test_what_was_not_done_may_be_tried_again(tmp_path: Path) -> None:
-    answers: list[Sent | NotSent] = [NotSent("down"), Sent("p")]
+    answers: list[SendReceipt | SendFailure] = [SendFailure("down"), SendReceipt("p")]
 
-    async def next_one() -> Sent | NotSent:
+    async def next_one() -> SendReceipt | SendFailure:
         return answers.pop(0)
 
     async with opened(tmp_path / "h", Asked(next_one)) as (post, _):
-        assert await post.act_once("i.m-1", CHAT, POLL) == NotSent("down")
-        assert await post.act_once("i.m-1", CHAT, POLL) == Sent("p")
+        assert await post.act_once("i.m-1", CHAT, POLL) == SendFailure("down")
+        assert await post.act_once("i.m-1", CHAT, POLL) == SendReceipt("p")
 
 
 async def test_old_records_go(tmp_path: Path) -> None:

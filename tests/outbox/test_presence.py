@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from palinurus.config.blocks import AckScope, PresenceSettings, TypingMode
-from palinurus.core.types.channel import Abilities, React, Typing
+from palinurus.core.types.channel import ChannelAbilities, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import ChatKind, Inbound
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.outbox.presence import LONGEST, Helpers, Presence, acknowledged, typing_mode
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from support import inbound
 
-ABLE = Abilities(acts=frozenset(("typing", "react")), typing=5.0)
-END = AgentEnd((), "stop", Usage())
+ABLE = ChannelAbilities(acts=frozenset(("typing", "react")), typing=5.0)
+END = AgentEnd((), "stop", TokenUsage())
 
 
 def message(kind: ChatKind = "direct", *, mentioned: bool = False, pressed: str = "") -> Inbound:
@@ -23,17 +23,19 @@ def message(kind: ChatKind = "direct", *, mentioned: bool = False, pressed: str 
 
 
 class Scene:
-    def __init__(self, said: Inbound, settings: PresenceSettings = PresenceSettings(), able: Abilities = ABLE) -> None:
+    def __init__(
+        self, said: Inbound, settings: PresenceSettings = PresenceSettings(), able: ChannelAbilities = ABLE
+    ) -> None:
         self.channel, self.clock, self.helpers = FakeChannel(abilities=able), FakeClock(), Helpers()
         self.presence = Presence(self.channel, said, settings, self.clock, self.helpers)
 
     @property
     def typed(self) -> int:
-        return sum(isinstance(act, Typing) for _, act in self.channel.acts)
+        return sum(isinstance(act, TypingAction) for _, act in self.channel.acts)
 
     @property
-    def reactions(self) -> list[React]:
-        return [act for _, act in self.channel.acts if isinstance(act, React)]
+    def reactions(self) -> list[ReactAction]:
+        return [act for _, act in self.channel.acts if isinstance(act, ReactAction)]
 
 
 async def test_typing_goes_on_as_long_as_the_run() -> None:
@@ -95,7 +97,10 @@ def test_which_messages_get_a_reaction(scope: AckScope, direct: bool, group: boo
 
 
 async def test_the_reaction_stays_unless_it_is_to_go() -> None:
-    for remove, expected in ((False, [React("e1", "👀")]), (True, [React("e1", "👀"), React("e1", "👀", True)])):
+    for remove, expected in (
+        (False, [ReactAction("e1", "👀")]),
+        (True, [ReactAction("e1", "👀"), ReactAction("e1", "👀", True)]),
+    ):
         scene = Scene(message(), PresenceSettings(scope="all", remove=remove))
         await scene.clock.advance(0)
         scene.presence.close()
@@ -105,7 +110,7 @@ async def test_the_reaction_stays_unless_it_is_to_go() -> None:
 
 
 async def test_a_channel_that_can_do_neither_is_not_asked() -> None:
-    scene = Scene(message(), PresenceSettings(scope="all"), Abilities())
+    scene = Scene(message(), PresenceSettings(scope="all"), ChannelAbilities())
     scene.presence.feed(MessageUpdate("x"))
     scene.presence.close()
     await scene.clock.advance(10)

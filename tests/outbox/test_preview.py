@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.answer import answer
+from palinurus.core.stream.answer import read_answer
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, ToolStart
-from palinurus.core.types.messages import Assistant, Text
-from palinurus.core.types.outbound import Show
+from palinurus.core.types.messages import AssistantMessage, TextBlock
+from palinurus.core.types.outbound import RunVisibility
 from palinurus.outbox.preview import FIRST, STEP, Mode, Preview
 
 LONG = "This sentence is long enough for a draft. And so on."
 
 
-def message(text: str) -> Assistant:
-    return Assistant((Text(text),))
+def message(text: str) -> AssistantMessage:
+    return AssistantMessage((TextBlock(text),))
 
 
-def preview(mode: Mode = "partial", show: Show = Show()) -> Preview:
+def preview(mode: Mode = "partial", show: RunVisibility = RunVisibility()) -> Preview:
     return Preview(mode, lambda: show)
 
 
@@ -53,7 +53,7 @@ def test_blocks_grow_in_steps() -> None:
 
 @pytest.mark.seed(116, 317)
 def test_reasoning_has_a_label_and_gives_way() -> None:
-    draft = preview("off", Show(reasoning="stream"))
+    draft = preview("off", RunVisibility(reasoning="stream"))
     draft.feed(MessageUpdate("Let me see.", "thinking"))
     assert draft.now() == "Thinking\nLet me see."
     draft.feed(MessageUpdate(LONG))
@@ -63,7 +63,7 @@ def test_reasoning_has_a_label_and_gives_way() -> None:
 @pytest.mark.parametrize("level", ["off", "on"])
 @pytest.mark.seed(315)
 def test_reasoning_is_not_shown_unless_it_is_to_be_streamed(level: str) -> None:
-    draft = preview("partial", Show(reasoning=level))  # type: ignore[arg-type]
+    draft = preview("partial", RunVisibility(reasoning=level))  # type: ignore[arg-type]
     draft.feed(MessageUpdate("Let me see.", "thinking"))
     draft.feed(MessageUpdate("<think>more of it, which is long enough</think>"))
     assert draft.now() == ""
@@ -84,14 +84,14 @@ def test_at_the_end_it_is_the_answer_however_it_came(pieces: list[str], cuts: li
     marks = sorted({0, len(text), *(c for c in cuts if c <= len(text))})
     for low, high in pairwise(marks):
         draft.feed(MessageUpdate(text[low:high]))
-        assert "NO_REPLY" not in draft.now() or "NO_REPLY" in answer(text).text
+        assert "NO_REPLY" not in draft.now() or "NO_REPLY" in read_answer(text).text
     draft.feed(MessageEnd(message(text)))
     shown = draft.now()
-    assert shown in ("", answer(text).text.strip())
+    assert shown in ("", read_answer(text).text.strip())
 
 
 def test_where_only_the_message_tool_is_seen_there_is_no_draft() -> None:
-    draft = preview(show=Show(reasoning="stream", answer=False))
+    draft = preview(show=RunVisibility(reasoning="stream", answer=False))
     draft.feed(MessageUpdate("Thoughts.", "thinking"))
     assert draft.now() == ""
     draft.feed(MessageUpdate(LONG))

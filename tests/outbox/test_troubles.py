@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.troubles import DAY, HOLD, LIMITED, TABLE, WAITS, How, Next, after, remedy, shaped
@@ -15,23 +15,23 @@ REPLY = Reply(Target("fake"), "some text", "id", media=("/home/me/secret/a.png",
 
 
 def test_every_trouble_has_a_row() -> None:
-    assert set(TABLE) == set(get_args(Trouble))
+    assert set(TABLE) == set(get_args(SendTrouble))
 
 
 @pytest.mark.parametrize(
     ("trouble", "how"),
     [("markup", How(plain=True)), ("media", How(bare=True)), ("long", How(small=True))],
 )
-def test_remedies_are_tried_once(trouble: Trouble, how: How) -> None:
+def test_remedies_are_tried_once(trouble: SendTrouble, how: How) -> None:
     assert remedy(trouble, How(), REPLY) == how
     assert remedy(trouble, how, REPLY) is None
-    assert after(NotSent("", trouble), 1, 0) == Next(None)
+    assert after(SendFailure("", trouble), 1, 0) == Next(None)
 
 
 @pytest.mark.parametrize("trouble", ["blocked", "gone", "refused"])
-def test_some_things_never_work(trouble: Trouble) -> None:
+def test_some_things_never_work(trouble: SendTrouble) -> None:
     assert remedy(trouble, How(), REPLY) is None
-    assert after(NotSent("", trouble), 1, 0) == Next(None)
+    assert after(SendFailure("", trouble), 1, 0) == Next(None)
 
 
 def test_names_stand_for_files_that_are_not_taken_and_say_not_where_they_lie() -> None:
@@ -41,16 +41,16 @@ def test_names_stand_for_files_that_are_not_taken_and_say_not_where_they_lie() -
 
 
 def test_waits_grow_and_end() -> None:
-    assert [after(NotSent("", "down"), n, 0).wait for n in range(1, 8)] == [*WAITS, None]
-    assert after(NotSent("", "down", 7.0), 1, 0).wait == 7.0
+    assert [after(SendFailure("", "down"), n, 0).wait for n in range(1, 8)] == [*WAITS, None]
+    assert after(SendFailure("", "down", 7.0), 1, 0).wait == 7.0
 
 
 def test_what_the_platform_limits_waits_as_long_as_it_says_and_is_not_given_up_for_a_day() -> None:
-    assert after(NotSent("", "limited", 9.0), 50, 0) == Next(9.0)
-    assert after(NotSent("", "limited"), 50, 0) == Next(LIMITED)
-    assert after(NotSent("", "limited", 9.0, everywhere=True), 1, 0) == Next(9.0, chat=False)
-    assert after(NotSent("", "limited", 9.0), 50, DAY) == Next(None)
+    assert after(SendFailure("", "limited", 9.0), 50, 0) == Next(9.0)
+    assert after(SendFailure("", "limited"), 50, 0) == Next(LIMITED)
+    assert after(SendFailure("", "limited", 9.0, everywhere=True), 1, 0) == Next(9.0, chat=False)
+    assert after(SendFailure("", "limited", 9.0), 50, DAY) == Next(None)
 
 
 def test_a_signed_out_account_waits_as_a_whole() -> None:
-    assert after(NotSent("", "signed_out"), 99, 0) == Next(HOLD, chat=False)
+    assert after(SendFailure("", "signed_out"), 99, 0) == Next(HOLD, chat=False)

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, Optional
 import msgspec
 import pytest
 
-from palinurus.core.types.messages import Image
-from palinurus.core.types.tool import Output, ToolContext, ToolFailure, said
+from palinurus.core.types.messages import ImageBlock
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.plugins.function import documented, hook, output, threaded, tool
 from palinurus.tools.schema import check
 
@@ -159,9 +159,9 @@ def test_results(result: Any, text: str) -> None:
 
 
 def test_results_that_are_outputs_already() -> None:
-    given = said("x", error=True)
+    given = make_output("x", error=True)
     assert output(given) is given
-    assert output(Image("QQ==", "image/png")) == Output((Image("QQ==", "image/png"),))
+    assert output(ImageBlock("QQ==", "image/png")) == ToolOutput((ImageBlock("QQ==", "image/png"),))
 
 
 @pytest.mark.parametrize("text", ["", "One line", "A\n\nArgs:\n", "Args:\n  x: y\n\n  z\nReturns:\n  q: r"])

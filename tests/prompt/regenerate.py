@@ -13,17 +13,17 @@ import msgspec
 
 from palinurus.agent.facts import Gatherer, Occasion, Supply
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
-from palinurus.core.prompt.facts import Docs, FileFact, SkillFact
-from palinurus.core.prompt.render import render
+from palinurus.core.prompt.facts import DocsFact, FileFact, SkillFact
+from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import ModelRef, SessionKey
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool
 from palinurus.providers.catalog import Catalog
 
 HERE = Path(__file__).parent
 BOUNDARY = "\n\n=========================== cache boundary ===========================\n\n"
-MODEL = ModelInfo(ModelRef("fake", "m"), "openai-completions")
-GPT = ModelInfo(ModelRef("openai", "gpt-5.5"), "openai-responses")
+MODEL = ModelSpec(ModelRef("fake", "m"), "openai-completions")
+GPT = ModelSpec(ModelRef("openai", "gpt-5.5"), "openai-responses")
 
 TOOLS = (
     "read", "write", "edit", "grep", "find", "ls", "exec", "process", "web_search", "web_fetch", "cron", "message",
@@ -97,7 +97,7 @@ def rendered(name: str) -> str:
     gatherer = Gatherer(settings, Catalog(settings, {}), lambda agent, key: supply)
     facts = gatherer.facts("main", [_tool(tool) for tool in names], occasion)
     fixed: dict[str, Any] = {
-        "docs": Docs(
+        "docs": DocsFact(
             local="/opt/palinurus/docs",
             source="/opt/palinurus",
             hub="https://clawhub.ai",
@@ -109,7 +109,7 @@ def rendered(name: str) -> str:
         "repo": "",
         "default_model": "fake/m",
     }
-    made = render(msgspec.structs.replace(facts, **fixed))
+    made = render_prompt(msgspec.structs.replace(facts, **fixed))
     return made.stable + BOUNDARY + made.volatile + "\n"
 
 

@@ -10,8 +10,8 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings, ProviderSettings, Settings
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Message, User
-from palinurus.core.types.model import CallDelta, Decoder, ModelEvent, ModelInfo, Prompt, Request, TextDelta
+from palinurus.core.types.messages import Message, UserMessage
+from palinurus.core.types.model import CallDelta, ModelEvent, ModelRequest, ModelSpec, Prompt, StreamDecoder, TextDelta
 from palinurus.core.types.model import ThinkingDelta as Thought
 from palinurus.core.types.tool import ToolSpec
 
@@ -20,12 +20,12 @@ READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {"path":
 LS = ToolSpec("ls", "List", {"type": "object", "properties": {}})
 
 
-def info(api: str = "openai-completions", **changes: Any) -> ModelInfo:
-    return msgspec.structs.replace(ModelInfo(ModelRef("p", "m"), api, "http://127.0.0.1:1/v1"), **changes)
+def info(api: str = "openai-completions", **changes: Any) -> ModelSpec:
+    return msgspec.structs.replace(ModelSpec(ModelRef("p", "m"), api, "http://127.0.0.1:1/v1"), **changes)
 
 
-def request(*messages: Message, model: ModelInfo | None = None, **changes: Any) -> Request:
-    plain = Request(model or info(), Prompt("You are a test.", "Now."), messages or (User("hi"),))
+def request(*messages: Message, model: ModelSpec | None = None, **changes: Any) -> ModelRequest:
+    plain = ModelRequest(model or info(), Prompt("You are a test.", "Now."), messages or (UserMessage("hi"),))
     return msgspec.structs.replace(plain, **changes)
 
 
@@ -49,7 +49,9 @@ def joined(events: Iterable[ModelEvent]) -> list[ModelEvent]:
     return out
 
 
-def decoded(make: Callable[[Request], Decoder], pieces: Iterable[bytes], asked: Request) -> list[ModelEvent]:
+def decoded(
+    make: Callable[[ModelRequest], StreamDecoder], pieces: Iterable[bytes], asked: ModelRequest
+) -> list[ModelEvent]:
     decoder = make(asked)
     events: list[ModelEvent] = []
     for piece in pieces:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.config.settings import ProviderSettings, Secret
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.auth import find_key, headers, source
 
@@ -26,7 +26,7 @@ def test_config_then_variables_in_order() -> None:
 
 def test_a_missing_key_names_the_variable_and_the_config_key() -> None:
     found = find_key("v", None, VENDOR, {}, False)
-    assert isinstance(found, Failure) and found.kind == "config"
+    assert isinstance(found, ModelFailure) and found.kind == "config"
     assert "V_KEY" in found.message and "models.providers.v.apiKey" in found.message
     assert "models.providers.v.apiKey" in key(ProviderSettings("v"), None, {})
 

@@ -13,9 +13,19 @@ from hypothesis import strategies as st
 from palinurus.abort import Abort
 from palinurus.config.settings import BudgetSettings, LimitSettings
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Text, User
-from palinurus.core.types.model import Done, Failed, Failure, ModelEvent, ModelInfo, Notice, Price, Prompt, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
+from palinurus.core.types.model import (
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    ModelSpec,
+    Prompt,
+    StreamDone,
+    StreamFailed,
+    StreamNotice,
+    TokenPrice,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.account import Account, Amount
 from palinurus.providers.budget import Budgets, Hold, counted, dollars
 from palinurus.providers.meter import Metered
@@ -24,8 +34,8 @@ from palinurus.store.port import SessionRow, Spent
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import Gate, ScriptedModel, Turn, fail, held, say
 
-PRICE = Price(1, 10)  # dollars for a million
-MODEL = ModelInfo(ModelRef("p", "m"), "x", price=PRICE, max_tokens=100_000)
+PRICE = TokenPrice(1, 10)  # dollars for a million
+MODEL = ModelSpec(ModelRef("p", "m"), "x", price=PRICE, max_tokens=100_000)
 DAY = 86_400
 
 
@@ -54,13 +64,13 @@ def entry(at: int, usd: float | None, key: str = "agent:main:main", tokens: int 
     return Spent("i", "r", key, key.split(":")[1], "p", "m", at, tokens, 0, 0, 0, usd)
 
 
-def asked(session: str = "s", owner: str = "agent:main:main", model: ModelInfo = MODEL, **changes: Any) -> Request:
-    return Request(model, Prompt(""), (User("x" * 400),), session=session, owner=owner, **changes)
+def asked(session: str = "s", owner: str = "agent:main:main", model: ModelSpec = MODEL, **changes: Any) -> ModelRequest:
+    return ModelRequest(model, Prompt(""), (UserMessage("x" * 400),), session=session, owner=owner, **changes)
 
 
-def used(usd: float) -> Usage:
+def used(usd: float) -> TokenUsage:
     """Usage that costs so many dollars."""
-    usage = Usage(output=round(usd * 100_000))
+    usage = TokenUsage(output=round(usd * 100_000))
     return msgspec.structs.replace(usage, cost=cost(PRICE, usage))
 
 
@@ -78,7 +88,7 @@ async def take(made: Budgets, *args: Any, **kwargs: Any) -> Hold:
 async def refused(made: Budgets, *args: Any, **kwargs: Any) -> str:
     async with asyncio.timeout(2):
         got = await made.reserve(asked(*args, **kwargs))
-    assert isinstance(got, Failure) and got.kind == "budget", got
+    assert isinstance(got, ModelFailure) and got.kind == "budget", got
     return got.message
 
 
@@ -161,7 +171,7 @@ async def test_a_new_day_begins_with_nothing_spent() -> None:
 
 async def test_tokens_are_a_limit_of_their_own() -> None:
     made = budgets(session=limit(hard_tokens=150_000))
-    made.settle(await take(made), Usage(100_000, 49_500, 500))
+    made.settle(await take(made), TokenUsage(100_000, 49_500, 500))
     text = await refused(made)
     assert "150,000 of 150,000 tokens (budgets.session.hardTokens); /new starts another" in text
     await take(made, "another session")
@@ -204,8 +214,8 @@ async def test_who_is_cancelled_while_waiting_holds_nothing() -> None:
     await asyncio.sleep(0)
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
-    made.settle(first, Usage())
-    made.settle(await take(made), Usage())
+    made.settle(first, TokenUsage())
+    made.settle(await take(made), TokenUsage())
     assert made._pair(next(iter(first.scopes))).usd.held == 0
 
 
@@ -255,13 +265,13 @@ async def test_a_start_remembers_what_the_ledger_says() -> None:
 async def test_dollar_limits_do_not_stop_what_is_free_and_say_that_they_do_not_see_what_is_unpriced() -> None:
     made = budgets(day=limit(hard=1))
     made.settle(await take(made), used(1))
-    await take(made, model=msgspec.structs.replace(MODEL, price=Price()))
+    await take(made, model=msgspec.structs.replace(MODEL, price=TokenPrice()))
     await refused(made, model=msgspec.structs.replace(MODEL, price=None))
     fresh = budgets(day=limit(hard=1))
     odd = msgspec.structs.replace(MODEL, price=None)
-    (told,) = fresh.settle(await take(fresh, model=odd), Usage(5, 5))
+    (told,) = fresh.settle(await take(fresh, model=odd), TokenUsage(5, 5))
     assert "the price of p/m is not known" in told
-    assert fresh.settle(await take(fresh, model=odd), Usage(5, 5)) == []
+    assert fresh.settle(await take(fresh, model=odd), TokenUsage(5, 5)) == []
 
 
 def test_a_call_s_size() -> None:
@@ -270,7 +280,12 @@ def test_a_call_s_size() -> None:
     assert dollars(plain).most == pytest.approx((120 * 1 + 100_000 * 10) / 1e6)
     assert counted(asked(max_tokens=50)).most == 170
     known = msgspec.structs.replace(
-        plain, messages=(User("x"), Assistant((Text("y"),), usage=Usage(5000, 10)), User("zzzz"))
+        plain,
+        messages=(
+            UserMessage("x"),
+            AssistantMessage((TextBlock("y"),), usage=TokenUsage(5000, 10)),
+            UserMessage("zzzz"),
+        ),
     )
     assert counted(known).likely == 5011 + 1000
     assert dollars(asked(model=msgspec.structs.replace(MODEL, price=None))) == Amount(0, 0)
@@ -302,28 +317,30 @@ def test_many_sessions_at_once_stay_within_the_limit(costs: list[float], hard: f
 # --- around a model -------------------------------------------------------------------------------------------
 
 
-async def events(model: Metered, request: Request, stop: Abort | None = None) -> list[ModelEvent]:
+async def events(model: Metered, request: ModelRequest, stop: Abort | None = None) -> list[ModelEvent]:
     return [event async for event in model.stream(request, stop or Abort())]
 
 
 async def test_the_meter_prices_answers_failures_and_nothing_else() -> None:
     model = Metered(ScriptedModel([say("hi"), fail("cut", after="x")]))
     done, cut = (await events(model, asked()))[-1], (await events(model, asked()))[-1]
-    assert isinstance(done, Done) and done.message.usage.cost is not None
+    assert isinstance(done, StreamDone) and done.message.usage.cost is not None
     assert done.message.usage.cost.total == pytest.approx((10 * 1 + 5 * 10) / 1e6)
-    assert isinstance(cut, Failed) and cut.message.usage.cost is None
-    unpriced = (await events(Metered(ScriptedModel(["hi"])), asked(model=ModelInfo(ModelRef("p", "m"), "x"))))[-1]
-    assert isinstance(unpriced, Done) and unpriced.message.usage.cost is None
+    assert isinstance(cut, StreamFailed) and cut.message.usage.cost is None
+    unpriced = (await events(Metered(ScriptedModel(["hi"])), asked(model=ModelSpec(ModelRef("p", "m"), "x"))))[-1]
+    assert isinstance(unpriced, StreamDone) and unpriced.message.usage.cost is None
 
 
 async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_end() -> None:
-    script = ScriptedModel([Turn("one", usage=Usage(0, 60_000)), Turn("two", usage=Usage(0, 39_999)), say("three")])
+    script = ScriptedModel(
+        [Turn("one", usage=TokenUsage(0, 60_000)), Turn("two", usage=TokenUsage(0, 39_999)), say("three")]
+    )
     model = Metered(script, budgets(day=limit(soft=0.5, hard=1)))
     first = await events(model, asked())
-    assert isinstance(first[-2], Notice) and "$0.60 spent" in first[-2].text and isinstance(first[-1], Done)
-    assert not any(isinstance(e, Notice) for e in await events(model, asked()))
+    assert isinstance(first[-2], StreamNotice) and "$0.60 spent" in first[-2].text and isinstance(first[-1], StreamDone)
+    assert not any(isinstance(e, StreamNotice) for e in await events(model, asked()))
     (last,) = await events(model, asked())
-    assert isinstance(last, Failed) and last.failure.kind == "budget" and last.message.stopReason == "error"
+    assert isinstance(last, StreamFailed) and last.failure.kind == "budget" and last.message.stopReason == "error"
     assert len(script.requests) == 2
 
 
@@ -339,9 +356,9 @@ async def test_a_stopped_or_abandoned_call_gives_its_reservation_back() -> None:
     await asyncio.sleep(0)
     other.set("user")
     (refused_,) = await waiting
-    assert isinstance(refused_, Failed) and refused_.failure.kind == "aborted"
+    assert isinstance(refused_, StreamFailed) and refused_.failure.kind == "aborted"
     stop.set("user")
-    assert isinstance((await under_way)[-1], Failed)
+    assert isinstance((await under_way)[-1], StreamFailed)
     stream = model.stream(asked(), Abort())
     await anext(stream)
     await stream.aclose()

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.core.types.messages import Assistant, Text, ToolCall, ToolResult, User
-from palinurus.core.types.model import Done, Failed, Model, ModelEvent, Prompt, Request
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest, Prompt, StreamDone, StreamFailed
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.providers.cassette import Player, Recorder, difference, wrap
 from palinurus.testing.clock import FakeClock
@@ -21,19 +21,19 @@ from providers.kit import READ, info, request
 SECRET = "sk-canary-0123456789abcdef"
 
 
-async def drain(model: Model, asked: Request) -> list[ModelEvent]:
+async def drain(model: Model, asked: ModelRequest) -> list[ModelEvent]:
     return [event async for event in model.stream(asked, Abort())]
 
 
-def conversation() -> list[Request]:
-    first = request(User("look at ü.txt"), tools=(READ,))
+def conversation() -> list[ModelRequest]:
+    first = request(UserMessage("look at ü.txt"), tools=(READ,))
     then = request(
-        User("look at ü.txt", timestamp=5),
-        Assistant((ToolCall("c", "read", {"path": "ü.txt"}),), timestamp=6),
-        ToolResult("c", "read", (Text("🦞"),), timestamp=7),
+        UserMessage("look at ü.txt", timestamp=5),
+        AssistantMessage((ToolCall("c", "read", {"path": "ü.txt"}),), timestamp=6),
+        ToolResult("c", "read", (TextBlock("🦞"),), timestamp=7),
         tools=(READ,),
     )
-    return [first, then, request(User("fails"))]
+    return [first, then, request(UserMessage("fails"))]
 
 
 async def record(path: Path, **options: Any) -> list[list[ModelEvent]]:
@@ -72,18 +72,21 @@ async def test_any_order_and_changed_circumstances(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        (request(User("look at u.txt"), tools=(READ,)), "messages[0].content at character 8"),
-        (request(User("look at ü.txt")), "tools: recorded 1 entries, now 0"),
-        (request(User("look at ü.txt"), tools=(READ,), level="high"), "level at character 0"),
-        (request(User("look at ü.txt"), tools=(READ,), model=info("anthropic-messages")), "api at character 0"),
-        (request(User("look at ü.txt"), tools=(READ,), prompt=Prompt("You are a best.")), "prompt at character 10"),
-        (request(User("look at ü.txt"), tools=(READ,), max_tokens=3), "max_tokens: recorded None, now 3"),
+        (request(UserMessage("look at u.txt"), tools=(READ,)), "messages[0].content at character 8"),
+        (request(UserMessage("look at ü.txt")), "tools: recorded 1 entries, now 0"),
+        (request(UserMessage("look at ü.txt"), tools=(READ,), level="high"), "level at character 0"),
+        (request(UserMessage("look at ü.txt"), tools=(READ,), model=info("anthropic-messages")), "api at character 0"),
+        (
+            request(UserMessage("look at ü.txt"), tools=(READ,), prompt=Prompt("You are a best.")),
+            "prompt at character 10",
+        ),
+        (request(UserMessage("look at ü.txt"), tools=(READ,), max_tokens=3), "max_tokens: recorded None, now 3"),
     ],
 )
-async def test_a_difference_is_named(asked: Request, words: str, tmp_path: Path) -> None:
+async def test_a_difference_is_named(asked: ModelRequest, words: str, tmp_path: Path) -> None:
     await record(tmp_path / "a.jsonl")
     (event,) = await drain(Player(str(tmp_path / "a.jsonl")), asked)
-    assert isinstance(event, Failed) and event.failure.kind == "format"
+    assert isinstance(event, StreamFailed) and event.failure.kind == "format"
     assert words in event.failure.message and "a.jsonl" in event.failure.message
 
 
@@ -93,13 +96,13 @@ async def test_one_call_too_many(tmp_path: Path) -> None:
     for asked in conversation():
         await drain(player, asked)
     (event,) = await drain(player, conversation()[0])
-    assert isinstance(event, Failed) and "all 3 recorded calls were used" in event.failure.message
+    assert isinstance(event, StreamFailed) and "all 3 recorded calls were used" in event.failure.message
 
 
 async def test_credentials_are_blanked_and_it_still_plays(tmp_path: Path) -> None:
     path = str(tmp_path / "a.jsonl")
     asked = request(
-        User(f"my key is {SECRET}, password=hunter22, mine: plain-secret"), model=info(headers={"x": SECRET})
+        UserMessage(f"my key is {SECRET}, password=hunter22, mine: plain-secret"), model=info(headers={"x": SECRET})
     )
     recorder = Recorder(
         ScriptedModel([say(f"noted {SECRET} and plain-secret")], chunk=999), path, secrets=["plain-secret"]
@@ -108,7 +111,7 @@ async def test_credentials_are_blanked_and_it_still_plays(tmp_path: Path) -> Non
     text = (tmp_path / "a.jsonl").read_text()
     assert "canary" not in text and "hunter22" not in text and "plain-secret" not in text
     events = await drain(Player(path, secrets=["plain-secret"]), asked)
-    assert isinstance(events[-1], Done) and events[-1].message.text == "noted *** and ***"
+    assert isinstance(events[-1], StreamDone) and events[-1].message.text == "noted *** and ***"
 
 
 async def test_recorded_timing_is_kept_when_asked_for(tmp_path: Path) -> None:
@@ -116,7 +119,7 @@ async def test_recorded_timing_is_kept_when_asked_for(tmp_path: Path) -> None:
     clock = FakeClock()
 
     class Slow(ScriptedModel):
-        async def stream(self, request: Request, stop: Abort) -> Any:
+        async def stream(self, request: ModelRequest, stop: Abort) -> Any:
             async for event in ScriptedModel.stream(self, request, stop):
                 await clock.advance(0.5)
                 yield event
@@ -137,7 +140,7 @@ async def test_stop_while_playing(tmp_path: Path) -> None:
     stop = Abort()
     stop.set("user")
     events = [e async for e in Player(str(tmp_path / "a.jsonl")).stream(conversation()[0], stop)]
-    assert isinstance(events[-1], Failed) and events[-1].failure.kind == "aborted"
+    assert isinstance(events[-1], StreamFailed) and events[-1].failure.kind == "aborted"
 
 
 def test_broken_or_missing_cassettes(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
-from palinurus.core.types.model import Failure, ModelInfo, Price
+from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.providers import VENDORS, load
 from palinurus.providers.catalog import Catalog
 from providers.kit import agent, settings
@@ -43,10 +43,10 @@ def find(text: str, *providers: ProviderSettings, environ: dict[str, str] | None
 
 def test_config_facts() -> None:
     found = find("bench/big", BENCH, model_params={"bench/big": {"q": 2}})
-    assert isinstance(found, ModelInfo)
+    assert isinstance(found, ModelSpec)
     assert (found.api, found.base_url, found.name) == ("openai-completions", "http://127.0.0.1:9/v1", "Big")
     assert (found.reasoning, found.vision, found.context_window, found.max_tokens) == (True, True, 1000, 10)
-    assert found.price == Price(1, 2, 0, 0)
+    assert found.price == TokenPrice(1, 2, 0, 0)
     assert found.headers == {"a": "1", "b": "2"}
     assert (found.compat, found.params, found.timeout) == ({"x": 1}, {"p": 1, "q": 2}, 7)
 
@@ -81,7 +81,7 @@ def test_vendor_facts_and_what_the_config_adds() -> None:
 )
 def test_found(text: str, ref: str) -> None:
     found = find(text, BENCH, aliases={"fast": "bench/big"}, environ={"ANTHROPIC_API_KEY": "k"})
-    assert isinstance(found, ModelInfo), found
+    assert isinstance(found, ModelSpec), found
     assert str(found.ref) == ref
 
 
@@ -104,13 +104,13 @@ def test_the_api_of_one_model_may_differ() -> None:
 )
 def test_not_found(text: str, kind: str, words: str) -> None:
     found = find(text, BENCH)
-    assert isinstance(found, Failure) and found.kind == kind and words in found.message, found
+    assert isinstance(found, ModelFailure) and found.kind == kind and words in found.message, found
 
 
 def test_an_id_two_providers_have_must_be_written_out() -> None:
     other = ProviderSettings("other", base_url="http://x", models=(ModelSettings("big"),))
     found = find("big", BENCH, other)
-    assert isinstance(found, Failure) and "bench/big, other/big" in found.message
+    assert isinstance(found, ModelFailure) and "bench/big, other/big" in found.message
 
 
 def test_a_provider_without_a_list_takes_any_model() -> None:
@@ -151,9 +151,9 @@ def test_a_bare_id_alias_then_unique_then_the_default_provider() -> None:
     assert str(find("claude-next-9", model="anthropic/claude-opus-4-8").ref) == "anthropic/claude-next-9"
     assert str(find("new", free, model="Main", aliases={"main": "lab/x"}).ref) == "lab/new"
     missing = find("huge", BENCH, other, model="other/tiny")  # that provider lists its models: huge is none of them
-    assert isinstance(missing, Failure) and missing.kind == "not_found" and "other has no model" in missing.message
+    assert isinstance(missing, ModelFailure) and missing.kind == "not_found" and "other has no model" in missing.message
     twice = find("big", BENCH, other, model="anthropic/claude-opus-4-8")
-    assert isinstance(twice, Failure) and "bench/big, other/big" in twice.message
+    assert isinstance(twice, ModelFailure) and "bench/big, other/big" in twice.message
 
 
 @pytest.mark.parametrize("stale", ["bench/removed", "gone/model", "gone-model"])
@@ -169,7 +169,7 @@ def test_a_default_that_is_no_longer_there_gives_way_to_the_first_listed_one(sta
 def chain(asked: str, strict: bool = False, **changes: Any) -> Any:
     made = Catalog(settings(BENCH, ProviderSettings("lab", base_url="http://x")), {})
     got = made.chain(asked, agent(**changes), strict=strict)
-    return got if isinstance(got, Failure) else [str(m.ref) for m in got]
+    return got if isinstance(got, ModelFailure) else [str(m.ref) for m in got]
 
 
 def test_the_chain_each_model_once_the_configured_one_at_the_end() -> None:
@@ -184,7 +184,7 @@ def test_the_chain_each_model_once_the_configured_one_at_the_end() -> None:
 def test_a_model_somebody_chose_is_the_only_one() -> None:
     assert chain("lab/b", strict=True, model="bench/big", fallbacks=("lab/a",)) == ["lab/b"]
     wrong = chain("bench/bog", strict=True, model="bench/big")
-    assert isinstance(wrong, Failure) and "did you mean 'bench/big'" in wrong.message
+    assert isinstance(wrong, ModelFailure) and "did you mean 'bench/big'" in wrong.message
 
 
 def test_parameters_from_the_general_to_the_particular() -> None:

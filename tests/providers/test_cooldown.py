@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.providers.cooldown import HOUR, LONGEST, MINUTE, RESTS, WORDS, Health, Rules, failed, rest, worked
 
 KINDS = get_args(FailureKind)
@@ -18,7 +18,7 @@ NOW = 1_000_000_000_000
 def series(kind: FailureKind, times: int, rules: Rules | None = None) -> list[int]:
     health, now, out = Health(), NOW, []
     for _ in range(times):
-        health = failed(health, Failure(kind, ""), "m", now, rules or Rules())
+        health = failed(health, ModelFailure(kind, ""), "m", now, rules or Rules())
         out.append(rest(health, "m", now))
         now = health.cooldown_until
     return out
@@ -37,36 +37,36 @@ def test_billing_rests_five_hours_and_doubles_to_a_day() -> None:
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(RESTS)))
 def test_what_is_not_the_provider_s_fault_never_makes_a_key_rest(kind: FailureKind) -> None:
     before = Health(last_used=3, error_count=2, failed_at=NOW)
-    assert failed(before, Failure(kind, "", 400, retry_after=99), "m", NOW) is before
+    assert failed(before, ModelFailure(kind, "", 400, retry_after=99), "m", NOW) is before
 
 
 def test_rate_limits_are_of_a_model_refused_keys_of_all() -> None:
-    limited = failed(Health(), Failure("rate_limit", ""), "m", NOW)
+    limited = failed(Health(), ModelFailure("rate_limit", ""), "m", NOW)
     assert rest(limited, "m", NOW) and not rest(limited, "other", NOW)
-    both = failed(limited, Failure("rate_limit", ""), "other", NOW + 1)
+    both = failed(limited, ModelFailure("rate_limit", ""), "other", NOW + 1)
     assert rest(both, "m", NOW + 1) and rest(both, "other", NOW + 1)
-    assert rest(failed(Health(), Failure("auth", ""), "m", NOW), "other", NOW)
+    assert rest(failed(Health(), ModelFailure("auth", ""), "m", NOW), "other", NOW)
 
 
 def test_the_provider_s_wish_counts_if_it_is_longer() -> None:
-    long = failed(Health(), Failure("rate_limit", "", retry_after=3600), "m", NOW)
+    long = failed(Health(), ModelFailure("rate_limit", "", retry_after=3600), "m", NOW)
     assert rest(long, "m", NOW) == HOUR
-    assert rest(failed(Health(), Failure("rate_limit", "", retry_after=1), "m", NOW), "m", NOW) == MINUTE
-    assert rest(failed(Health(), Failure("rate_limit", "", retry_after=1e12), "m", NOW), "m", NOW) == 24 * HOUR
+    assert rest(failed(Health(), ModelFailure("rate_limit", "", retry_after=1), "m", NOW), "m", NOW) == MINUTE
+    assert rest(failed(Health(), ModelFailure("rate_limit", "", retry_after=1e12), "m", NOW), "m", NOW) == 24 * HOUR
 
 
 def test_after_a_quiet_day_counting_begins_anew_and_success_forgets() -> None:
-    twice = failed(failed(Health(mark="k"), Failure("auth", ""), "m", NOW), Failure("auth", ""), "m", NOW)
+    twice = failed(failed(Health(mark="k"), ModelFailure("auth", ""), "m", NOW), ModelFailure("auth", ""), "m", NOW)
     assert twice.error_count == 2
-    assert failed(twice, Failure("auth", ""), "m", NOW + 24 * HOUR).error_count == 3
-    assert failed(twice, Failure("auth", ""), "m", twice.cooldown_until + 24 * HOUR).error_count == 1
+    assert failed(twice, ModelFailure("auth", ""), "m", NOW + 24 * HOUR).error_count == 3
+    assert failed(twice, ModelFailure("auth", ""), "m", twice.cooldown_until + 24 * HOUR).error_count == 1
     assert worked(twice, NOW + 5) == Health(last_used=NOW + 5, mark="k")
 
 
 def test_a_clock_that_was_set_back_does_not_lock_a_key_away() -> None:
-    health = failed(Health(), Failure("auth", ""), "m", NOW)
+    health = failed(Health(), ModelFailure("auth", ""), "m", NOW)
     assert rest(health, "m", NOW - 30 * 24 * HOUR) == 0
-    assert failed(health, Failure("auth", ""), "m", NOW - 30 * 24 * HOUR).error_count == 1
+    assert failed(health, ModelFailure("auth", ""), "m", NOW - 30 * 24 * HOUR).error_count == 1
 
 
 def test_every_rest_has_a_word() -> None:
@@ -83,5 +83,5 @@ def test_rests_are_bounded_whatever_happens(story: list[tuple[FailureKind, int, 
     health, now = Health(), NOW
     for kind, pause, wish in story:
         now += pause
-        health = failed(health, Failure(kind, "", retry_after=wish), "m", now)
+        health = failed(health, ModelFailure(kind, "", retry_after=wish), "m", now)
         assert 0 <= rest(health, "m", now) <= LONGEST and health.cooldown_until - now <= 24 * HOUR

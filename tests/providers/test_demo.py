@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.abort import Abort
-from palinurus.core.types.messages import Assistant, Message, Text, ToolCall, ToolResult, User
-from palinurus.core.types.model import CallStart, Done, Failed, TextDelta
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import CallStart, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.demo import Demo, decide
@@ -26,8 +26,8 @@ def specs(*names: str) -> tuple[ToolSpec, ...]:
     return tuple(ToolSpec(n, n, {"type": "object"}) for n in names)
 
 
-def said(text: str, *tools: str) -> Assistant:
-    return decide(request(User(text), tools=specs(*(tools or ALL))))
+def said(text: str, *tools: str) -> AssistantMessage:
+    return decide(request(UserMessage(text), tools=specs(*(tools or ALL))))
 
 
 class Folder:
@@ -40,9 +40,9 @@ class Folder:
         args = call.arguments
         try:
             text = getattr(self, call.name)(**args)
-            return ToolResult(call.id, call.name, (Text(text),))
+            return ToolResult(call.id, call.name, (TextBlock(text),))
         except OSError as error:
-            return ToolResult(call.id, call.name, (Text(str(error.strerror)),), isError=True)
+            return ToolResult(call.id, call.name, (TextBlock(str(error.strerror)),), isError=True)
 
     def ls(self, path: str) -> str:
         return "\n".join(sorted(p.name for p in (self.path / path).iterdir()))
@@ -65,7 +65,7 @@ class Folder:
 
 def talk(folder: Folder, messages: list[Message], text: str, *tools: str) -> str:
     """One turn of the loop: until there are no more calls."""
-    messages.append(User(text))
+    messages.append(UserMessage(text))
     for _ in range(5):
         reply = decide(request(*messages, tools=specs(*(tools or ALL))))
         messages.append(reply)
@@ -134,7 +134,7 @@ def test_it_says_what_it_is_and_how_to_get_a_real_one(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["list files", "read a", "write a with b", "run ls", "remember x", "recall"])
 def test_only_tools_on_offer_are_called(text: str) -> None:
-    reply = decide(request(User(text), tools=()))
+    reply = decide(request(UserMessage(text), tools=()))
     assert not reply.calls and "not given" in reply.text
     for name in ALL:
         assert {c.name for c in said(text, name).calls} <= {name}
@@ -142,33 +142,35 @@ def test_only_tools_on_offer_are_called(text: str) -> None:
 
 @given(st.text(max_size=60))
 def test_any_text_is_answered_the_same_way_twice(text: str) -> None:
-    asked = request(User(text), tools=specs(*ALL))
+    asked = request(UserMessage(text), tools=specs(*ALL))
     assert decide(asked) == decide(asked)
     reply = decide(asked)
     assert reply.text or reply.calls
 
 
 async def test_stream_comes_in_words_and_adds_up() -> None:
-    asked = request(User("hello"), model=Catalog(settings(), {}).default(agent()))
+    asked = request(UserMessage("hello"), model=Catalog(settings(), {}).default(agent()))
     events = [e async for e in Demo().stream(asked, Abort())]
     words = [e.text for e in events if isinstance(e, TextDelta)]
     last = events[-1]
-    assert isinstance(last, Done) and len(words) > 10 and "".join(words) == last.message.text
+    assert isinstance(last, StreamDone) and len(words) > 10 and "".join(words) == last.message.text
     assert last.message.usage.cost is not None and last.message.usage.cost.total == 0
     events = [
         e
-        async for e in Demo().stream(msgspec.structs.replace(asked, messages=(User("ls"),), tools=specs("ls")), Abort())
+        async for e in Demo().stream(
+            msgspec.structs.replace(asked, messages=(UserMessage("ls"),), tools=specs("ls")), Abort()
+        )
     ]
-    assert isinstance(events[0], CallStart) and isinstance(events[-1], Done)
+    assert isinstance(events[0], CallStart) and isinstance(events[-1], StreamDone)
 
 
 async def test_stop() -> None:
     stop = Abort()
     events = []
-    async for event in Demo().stream(request(User("hello")), stop):
+    async for event in Demo().stream(request(UserMessage("hello")), stop):
         events.append(event)
         if len(events) == 3:
             stop.set("user")
     last = events[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "aborted" and last.failure.partial
+    assert isinstance(last, StreamFailed) and last.failure.kind == "aborted" and last.failure.partial
     assert last.message.text == "".join(e.text for e in events if isinstance(e, TextDelta)) and len(events) == 4

@@ -10,10 +10,10 @@ import pytest
 from palinurus.agent.plan import Choice
 from palinurus.agent.think import Thinker
 from palinurus.config.settings import AuthSettings, ModelSettings, ProfileSettings, ProviderSettings, Secret
-from palinurus.core.levels.resolve import Asked, Decision, fast
+from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import MessageUpdate
-from palinurus.core.types.messages import Assistant, ToolCall, User
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage
+from palinurus.core.types.model import ModelSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import Limits
 from palinurus.providers.rotation import Rotation
@@ -51,14 +51,14 @@ class Bench:
 
     def choice(self, name: str, level: str = "off", mode: Any = None) -> Choice:
         found = self.catalog.find(name, agent())
-        assert isinstance(found, ModelInfo)
-        return Choice(found, Decision(level, "inline", "", level), fast(found, Asked(mode)))
+        assert isinstance(found, ModelSpec)
+        return Choice(found, ThinkingDecision(level, "inline", "", level), resolve_fast_mode(found, LevelRequest(mode)))
 
     async def ask(self, *messages: Any, **choice: Any) -> Thinker:
         names = ("p/m", "q/n") if self.fallback else ("p/m",)
         made = plan(choices=tuple(self.choice(n, **choice) for n in names), started=self.clock.now())
         thinker = Thinker(made, ports(self.models, Notes(), clock=self.clock))
-        events = await collect(thinker.think(messages or (User("hello"),)))
+        events = await collect(thinker.think(messages or (UserMessage("hello"),)))
         self.said = "".join(e.delta for e in events if isinstance(e, MessageUpdate))
         return thinker
 
@@ -144,7 +144,7 @@ async def test_a_burst_is_ridden_out_then_the_next_model_and_the_answer_comes_on
 
 @pytest.mark.parametrize("code", [400, 422])
 async def test_our_own_fault_is_mended_once_and_no_key_rests(code: int) -> None:
-    orphan = (User("a"), Assistant((ToolCall("c1", "read", {}),), stopReason="toolUse"), User("b"))
+    orphan = (UserMessage("a"), AssistantMessage((ToolCall("c1", "read", {}),), stopReason="toolUse"), UserMessage("b"))
     wrong = status(code, '{"error": {"message": "tool_calls must be followed by tool messages"}}')
     async with ModelServer([wrong, wrong, say("from q"), say("p again")]) as server:
         bench = Bench(server.url, keys=2)

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.history.repair import repair
+from palinurus.core.history.repair import repair_history
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Message, User
-from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.messages import Message, UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import RULES, VENDORS, WIRES, load
@@ -46,9 +46,9 @@ class Place(NamedTuple):
         vendor: Vendor = load(VENDORS, self.provider) or load(RULES, "custom")
         return vendor
 
-    def info(self) -> ModelInfo:
+    def info(self) -> ModelSpec:
         vendor = self.vendor
-        return ModelInfo(
+        return ModelSpec(
             ModelRef(self.provider, self.model),
             self.api or vendor.api,
             vendor.base_url or "http://127.0.0.1:1",
@@ -86,7 +86,7 @@ named = pytest.mark.parametrize("place", PLACES, ids=lambda p: f"{p.provider}-{p
 
 def body(place: Place, messages: Sequence[Message], **changes: Any) -> dict[str, Any]:
     level = "off" if place.level == "never" else place.level
-    asked = Request(place.info(), Prompt("You are a test.", "Now."), repair(messages), TOOLS, level)
+    asked = ModelRequest(place.info(), Prompt("You are a test.", "Now."), repair_history(messages), TOOLS, level)
     asked = msgspec.structs.replace(asked, **changes)
     return dict(msgspec.json.decode(encoded(composed(asked, load(WIRES, asked.model.api), place.vendor))))
 
@@ -116,7 +116,7 @@ def test_a_story_told_by_all_in_turn(place: Place) -> None:
     told: list[Message] = []
     for number, api in enumerate(THOUGHTS):
         told += STORIES[(number * 5) % len(STORIES)](Scribe(api, "p", "m", list(IDS)[number]))
-    told.append(User("and now you"))
+    told.append(UserMessage("and now you"))
     assert refusals(place, body(place, told)) == []
 
 
@@ -125,7 +125,7 @@ def test_without_tools_and_with_a_forced_one(place: Place) -> None:
     """A compaction asks without tools; a plugin may force one."""
     for story in STORIES:
         told = story(Scribe("openai-responses", "other"))
-        assert refusals(place, body(place, [*told, User("sum up")], tools=())) == []
+        assert refusals(place, body(place, [*told, UserMessage("sum up")], tools=())) == []
         for choice in ("auto", "none", "required", {"type": "function", "function": {"name": "read"}}):
             assert refusals(place, body(place, told, tool_choice=choice)) == [], choice
 
@@ -158,11 +158,11 @@ def test_the_beginning_stays_the_same_bytes_as_the_conversation_grows(place: Pla
 
 
 def tools(scribe: Scribe) -> list[Message]:
-    return [User("a"), scribe.said(scribe.text("b")), User("c"), scribe.said(scribe.text("d"))]
+    return [UserMessage("a"), scribe.said(scribe.text("b")), UserMessage("c"), scribe.said(scribe.text("d"))]
 
 
 def finished(scribe: Scribe) -> list[Message]:
-    return [User("e"), scribe.said(scribe.text("f")), User("g")]
+    return [UserMessage("e"), scribe.said(scribe.text("f")), UserMessage("g")]
 
 
 def turns(sent: dict[str, Any]) -> list[Any]:
@@ -181,9 +181,9 @@ def clean(value: Any) -> Any:
 @given(told=anything, asked=st.booleans(), data=st.data())
 def test_whatever_happened_before(told: list[Message], asked: bool, data: st.DataObject) -> None:
     for place in PLACES:
-        history = repair(told)
+        history = repair_history(told)
         ends = history and getattr(history[-1], "toolCallId", None) and not asked
-        assert refusals(place, body(place, told if ends else [*told, User("go on")])) == [], place
+        assert refusals(place, body(place, told if ends else [*told, UserMessage("go on")])) == [], place
 
 
 def test_the_judges_judge() -> None:

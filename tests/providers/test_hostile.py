@@ -15,8 +15,16 @@ from aiohttp.test_utils import TestServer
 
 from palinurus.abort import Abort
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
-from palinurus.core.types.messages import Assistant, User
-from palinurus.core.types.model import CallStart, Done, Failed, Failure, ModelEvent, ModelInfo, Retrying
+from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.core.types.model import (
+    CallStart,
+    ModelEvent,
+    ModelFailure,
+    ModelSpec,
+    StreamDone,
+    StreamFailed,
+    StreamRetry,
+)
 from palinurus.providers import VENDORS, WIRES, auth, load
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import Limits
@@ -187,16 +195,16 @@ def test_every_wire_has_a_row() -> None:
 def run(api: str, *pieces: bytes) -> list[ModelEvent]:
     asked = request(model=info(api))
     events = decoded(load(WIRES, api).decoder, (TONGUES[api].begin(), *pieces), asked)
-    assert isinstance(events[-1], Done | Failed)
-    assert not any(isinstance(e, Done | Failed) for e in events[:-1])
+    assert isinstance(events[-1], StreamDone | StreamFailed)
+    assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
     msgspec.json.encode(events[-1])  # can be written down: no half characters, no NaN
-    if isinstance(events[-1], Failed):
+    if isinstance(events[-1], StreamFailed):
         assert 0 < len(events[-1].failure.message) <= 500 and not events[-1].message.calls
     return events
 
 
-def done(events: list[ModelEvent]) -> Assistant:
-    assert isinstance(events[-1], Done), events[-1]
+def done(events: list[ModelEvent]) -> AssistantMessage:
+    assert isinstance(events[-1], StreamDone), events[-1]
     return events[-1].message
 
 
@@ -282,11 +290,11 @@ def test_five_megabytes_of_arguments(api: str) -> None:
 def test_arguments_a_hundred_thousand_deep(api: str, nest: str) -> None:
     tongue = TONGUES[api]
     last = run(api, *tongue.call(0, "x", nest), tongue.stop())[-1]
-    if isinstance(last, Done):
+    if isinstance(last, StreamDone):
         (call,) = last.message.calls
         assert call.invalid and call.arguments == {} and len(call.invalid) < 200
     else:
-        assert isinstance(last, Failed) and last.failure.kind == "malformed"
+        assert isinstance(last, StreamFailed) and last.failure.kind == "malformed"
 
 
 @apis
@@ -307,7 +315,7 @@ def test_comments_without_end_cost_no_memory(api: str) -> None:
     for _ in range(500):
         assert decoder.feed(filler) == []
     (only,) = decoder.close()
-    assert isinstance(only, Failed) and only.failure.kind == "cut"
+    assert isinstance(only, StreamFailed) and only.failure.kind == "cut"
 
 
 # --- over HTTP ------------------------------------------------------------------------------------------------
@@ -374,8 +382,8 @@ async def ask(
         )
         models = Models(Catalog(settings(own), {}), clock, limits=limits or Limits(2, 5, 5), chance=lambda: 0.5)
         found = models._catalog.find("fake/m", agent())
-        assert isinstance(found, ModelInfo)
-        asked = msgspec.structs.replace(request(User("x")), model=found)
+        assert isinstance(found, ModelSpec)
+        asked = msgspec.structs.replace(request(UserMessage("x")), model=found)
         try:
             events = [event async for event in models.stream(asked, Abort())]
         finally:
@@ -394,10 +402,10 @@ async def test_answers_that_are_none(api: str, name: str) -> None:
     clock = Clock()
     events, calls = await ask(api, answer, clock)
     last = events[-1]
-    assert isinstance(last, Failed) and last.failure.kind in kinds, last
+    assert isinstance(last, StreamFailed) and last.failure.kind in kinds, last
     assert len(last.failure.message) <= 500 and "<" not in last.failure.message
     assert calls <= most and len(clock.slept) == calls - 1
-    assert sum(isinstance(e, Retrying) for e in events) == calls - 1
+    assert sum(isinstance(e, StreamRetry) for e in events) == calls - 1
 
 
 @apis
@@ -412,7 +420,7 @@ async def test_comments_without_end_are_given_up(api: str) -> None:
 
     events, calls = await ask(api, answer, Clock(step=100.0), Limits(2, 5, 5, 900))
     last = events[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "timeout", last
+    assert isinstance(last, StreamFailed) and last.failure.kind == "timeout", last
     assert "nothing but comments for 900 s" in last.failure.message
     assert calls == 2  # a time-out is tried once more
 
@@ -431,7 +439,7 @@ def nothing(api: str) -> bytes:
 def test_a_missing_key_says_where_to_put_one(name: str) -> None:
     vendor = load(VENDORS, name)
     found = auth.find_key(name, None, vendor, {}, False)
-    assert isinstance(found, Failure) and found.kind == "config"
+    assert isinstance(found, ModelFailure) and found.kind == "config"
     assert vendor.keys[0] in found.message and f"models.providers.{name}.apiKey" in found.message
 
 
@@ -441,4 +449,4 @@ def test_a_misspelt_provider_is_guessed(name: str) -> None:
         return
     typo = name[:-2] + name[-1]
     found = Catalog(settings(), {}).find(f"{typo}/some-model", agent())
-    assert isinstance(found, Failure) and "did you mean" in found.message
+    assert isinstance(found, ModelFailure) and "did you mean" in found.message

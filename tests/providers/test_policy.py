@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.config.settings import ModelSettings, ProviderSettings
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.policy import normalize_thinking_level, resolve_thinking_policy
 from providers.kit import agent, settings
@@ -32,7 +32,7 @@ def test_a_catalog_makes_opt_ins_count() -> None:
     lab = ProviderSettings("lab", base_url="http://x", models=(ModelSettings("m", reasoning=True, compat=efforts),))
     catalog = Catalog(settings(lab), {})
 
-    def find(text: str) -> ModelInfo | Failure:
+    def find(text: str) -> ModelSpec | ModelFailure:
         return catalog.find(text, agent())
 
     assert "xhigh" not in resolve_thinking_policy("lab", "m").thinkingOptions

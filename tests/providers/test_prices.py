@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from palinurus.config.settings import ModelSettings, ProviderSettings
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Text
-from palinurus.core.types.model import Price
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock
+from palinurus.core.types.model import TokenPrice
+from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.prices import Row, cost, known_price, priced, table
@@ -38,8 +38,8 @@ def test_the_file_is_dated_and_sane() -> None:
 
 
 def test_known_models() -> None:
-    assert known_price(ModelRef("anthropic", "claude-opus-4-8")) == Price(5, 25, 0.5, 6.25)
-    assert known_price(ModelRef("anthropic", "claude-opus-4-5-20251101")) == Price(5, 25, 0.5, 6.25)
+    assert known_price(ModelRef("anthropic", "claude-opus-4-8")) == TokenPrice(5, 25, 0.5, 6.25)
+    assert known_price(ModelRef("anthropic", "claude-opus-4-5-20251101")) == TokenPrice(5, 25, 0.5, 6.25)
     assert known_price(ModelRef("openai", "gpt-5.4-2026-03-05")) == known_price(ModelRef("openai", "gpt-5.4"))
     assert known_price(ModelRef("anthropic", "claude-next")) is None
     assert known_price(ModelRef("nobody", "gpt-5.4")) is None
@@ -51,20 +51,22 @@ def test_a_cache_price_nobody_states_is_the_input_price() -> None:
 
 
 def test_arithmetic() -> None:
-    price = Price(3, 15, 0.3, 3.75)
-    assert cost(price, Usage(1_000_000, 100_000, 2_000_000, 400_000)) == Cost(3.0, 1.5, 0.6, 1.5, 6.6)
-    long = Price(1, 2, above=100, long=Price(10, 20))
-    assert cost(long, Usage(100, 1)).total == pytest.approx(102 / 1e6)
-    assert cost(long, Usage(50, 1, 25, 26)).input == pytest.approx(500 / 1e6)
+    price = TokenPrice(3, 15, 0.3, 3.75)
+    assert cost(price, TokenUsage(1_000_000, 100_000, 2_000_000, 400_000)) == TokenCost(3.0, 1.5, 0.6, 1.5, 6.6)
+    long = TokenPrice(1, 2, above=100, long=TokenPrice(10, 20))
+    assert cost(long, TokenUsage(100, 1)).total == pytest.approx(102 / 1e6)
+    assert cost(long, TokenUsage(50, 1, 25, 26)).input == pytest.approx(500 / 1e6)
 
 
 def test_the_message_gets_its_cost_once_and_only_if_it_is_known() -> None:
-    said = Assistant((Text("x"),), usage=Usage(10, 5))
+    said = AssistantMessage((TextBlock("x"),), usage=TokenUsage(10, 5))
     assert priced(said, info()).usage.cost is None
-    done = priced(said, info(price=Price(1, 1)))
+    done = priced(said, info(price=TokenPrice(1, 1)))
     assert done.usage.cost is not None and done.usage.cost.total == pytest.approx(15e-6)
-    assert priced(done, info(price=Price(9, 9))) is done
-    assert priced(Assistant(()), info(price=Price(1, 1))).usage.cost is None  # nothing was used, nothing is claimed
+    assert priced(done, info(price=TokenPrice(9, 9))) is done
+    assert (
+        priced(AssistantMessage(()), info(price=TokenPrice(1, 1))).usage.cost is None
+    )  # nothing was used, nothing is claimed
 
 
 def test_the_config_s_cost_wins_and_free_is_a_price() -> None:
@@ -75,11 +77,11 @@ def test_the_config_s_cost_wins_and_free_is_a_price() -> None:
     prices = {
         name: catalog.find(name, agent()).price for name in ("openai/gpt-5.4", "lab/q", "odd/q", "openai/gpt-5.5")
     }  # type: ignore[union-attr]
-    assert prices["openai/gpt-5.4"] == Price(9, 9) and prices["lab/q"] == Price() and prices["odd/q"] is None
+    assert prices["openai/gpt-5.4"] == TokenPrice(9, 9) and prices["lab/q"] == TokenPrice() and prices["odd/q"] is None
     assert prices["openai/gpt-5.5"] == known_price(ModelRef("openai", "gpt-5.5"))
 
 
-@given(st.builds(Usage, *[st.integers(0, 10**9)] * 4), st.builds(Price, *[st.floats(0, 1000)] * 4))
-def test_the_sum_is_the_sum_and_never_negative(usage: Usage, price: Price) -> None:
+@given(st.builds(TokenUsage, *[st.integers(0, 10**9)] * 4), st.builds(TokenPrice, *[st.floats(0, 1000)] * 4))
+def test_the_sum_is_the_sum_and_never_negative(usage: TokenUsage, price: TokenPrice) -> None:
     got = cost(price, usage)
     assert got.total >= 0 and math.isclose(got.total, got.input + got.output + got.cacheRead + got.cacheWrite)

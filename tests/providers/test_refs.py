@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from palinurus.config.settings import ModelSettings, ProviderSettings
-from palinurus.core.types.keys import ModelRef, model_ref
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.keys import ModelRef, parse_model_ref
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.providers.catalog import Catalog
 from providers.kit import agent, settings
 
@@ -19,7 +19,7 @@ def provider(name: str, *models: str) -> ProviderSettings:
 
 def find(text: str, *providers: ProviderSettings, **changes: Any) -> str:
     found = Catalog(settings(*providers), {}).find(text, agent(**changes))
-    return str(found.ref) if isinstance(found, ModelInfo) else f"! {found.message}"
+    return str(found.ref) if isinstance(found, ModelSpec) else f"! {found.message}"
 
 
 @pytest.mark.seed(383)
@@ -33,7 +33,7 @@ def find(text: str, *providers: ProviderSettings, **changes: Any) -> str:
     ],
 )
 def test_the_first_slash_ends_the_provider(text: str, ref: tuple[str, str]) -> None:
-    assert model_ref(text) == ModelRef(*ref)
+    assert parse_model_ref(text) == ModelRef(*ref)
     if ref[0] in ("openai", "openrouter"):
         assert find(text) == "/".join(ref)
 
@@ -65,5 +65,5 @@ def test_a_default_that_its_provider_no_longer_has_gives_way_to_the_first_config
     catalog = Catalog(settings(lab, den), {"ANTHROPIC_API_KEY": "k"})
     assert str(catalog.default(agent(model="den/gone")).ref) == "lab/big"
     assert str(catalog.default(agent(model="den/small")).ref) == "den/small"
-    assert isinstance(catalog.find("den/gone", agent()), Failure)  # asked for by name it is an error
+    assert isinstance(catalog.find("den/gone", agent()), ModelFailure)  # asked for by name it is an error
     assert "did you mean" in catalog.explain_missing(agent(model="den/smal"))

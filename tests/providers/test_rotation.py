@@ -14,7 +14,7 @@ import pytest
 
 from palinurus.config.settings import AuthSettings, ProviderSettings, Secret
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.model import Failure, ModelInfo, Prompt, Request
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.cooldown import HOUR, MINUTE
 from palinurus.providers.profiles import Key, Profile
@@ -22,14 +22,14 @@ from palinurus.providers.rotation import FILE, Rotation, rules
 from palinurus.testing.clock import FakeClock
 from providers.kit import settings
 
-MODEL = ModelInfo(ModelRef("openai", "m"), "openai-responses", "https://api.example")
+MODEL = ModelSpec(ModelRef("openai", "m"), "openai-responses", "https://api.example")
 TWO = {"OPENAI_API_KEY_1": "key-one", "OPENAI_API_KEY_2": "key-two"}
-LIMITED, REFUSED = Failure("rate_limit", "slow down"), Failure("auth", "no")
+LIMITED, REFUSED = ModelFailure("rate_limit", "slow down"), ModelFailure("auth", "no")
 
 
-def asked(session: str = "s", model: str = "m", **changes: Any) -> Request:
+def asked(session: str = "s", model: str = "m", **changes: Any) -> ModelRequest:
     info = msgspec.structs.replace(MODEL, ref=ModelRef("openai", model))
-    return Request(info, Prompt(""), (), session=session, **changes)
+    return ModelRequest(info, Prompt(""), (), session=session, **changes)
 
 
 class Bench:
@@ -69,8 +69,10 @@ async def test_an_explicit_order_is_kept() -> None:
         assert key.secret.reveal() == "key-two"
 
 
-@pytest.mark.parametrize("failure", [LIMITED, REFUSED, Failure("billing", "broke"), Failure("overloaded", "")])
-async def test_a_failed_key_rests_and_the_next_takes_over(failure: Failure) -> None:
+@pytest.mark.parametrize(
+    "failure", [LIMITED, REFUSED, ModelFailure("billing", "broke"), ModelFailure("overloaded", "")]
+)
+async def test_a_failed_key_rests_and_the_next_takes_over(failure: ModelFailure) -> None:
     bench = Bench()
     key = await bench.pick()
     assert bench.keys.has_spare(key, failure)
@@ -86,7 +88,7 @@ async def test_a_failed_key_rests_and_the_next_takes_over(failure: Failure) -> N
 async def test_our_own_faults_leave_keys_alone(kind: Any) -> None:
     bench = Bench()
     key = await bench.pick()
-    assert not bench.keys.report(key, Failure(kind, "x", 400))
+    assert not bench.keys.report(key, ModelFailure(kind, "x", 400))
     assert await bench.name() == "key-one"
     assert await bench.name("another session") == "key-one"
 
@@ -117,7 +119,7 @@ async def test_when_all_rest_another_model_is_asked_but_the_last_one_gets_its_ca
     bench.keys.report(await bench.pick(), LIMITED)
     bench.keys.report(await bench.pick(), LIMITED)
     refused = await bench.keys.pick(asked(fallback=True), bench.catalog)
-    assert isinstance(refused, Failure) and refused.kind == "rate_limit" and refused.retry_after == 60
+    assert isinstance(refused, ModelFailure) and refused.kind == "rate_limit" and refused.retry_after == 60
     assert refused.message == "openai: all 2 keys rest after a rate limit, for 1 min more"
     assert await bench.name(fallback=False) == "key-two"
     assert await bench.name(model="sibling", fallback=True) == "key-two"  # limits are of a model
@@ -127,10 +129,10 @@ async def test_near_the_end_of_a_rest_one_probe_in_thirty_seconds() -> None:
     bench = Bench({"OPENAI_API_KEY": "only"})
     bench.keys.report(await bench.pick(), LIMITED)
     await bench.clock.advance(29)
-    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), Failure)
+    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), ModelFailure)
     await bench.clock.advance(2)
     assert await bench.name(fallback=True) == "only"
-    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), Failure)
+    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), ModelFailure)
 
 
 async def test_calls_under_way_when_a_key_fails_count_once() -> None:
@@ -151,8 +153,8 @@ async def test_calls_under_way_when_a_key_fails_count_once() -> None:
 async def test_who_needs_no_key_gets_none_and_a_missing_one_is_named() -> None:
     bench = Bench({})
     missing = await bench.keys.pick(asked(), bench.catalog)
-    assert isinstance(missing, Failure) and "OPENAI_API_KEY" in missing.message
-    local = msgspec.structs.replace(asked(), model=ModelInfo(ModelRef("ollama", "q"), "ollama", "http://127.0.0.1:1"))
+    assert isinstance(missing, ModelFailure) and "OPENAI_API_KEY" in missing.message
+    local = msgspec.structs.replace(asked(), model=ModelSpec(ModelRef("ollama", "q"), "ollama", "http://127.0.0.1:1"))
     key = await bench.keys.pick(local, bench.catalog)
     assert key == Key() and not bench.keys.report(key, REFUSED)
 
@@ -196,13 +198,13 @@ class Mint:
     def __init__(self, clock: FakeClock, *answers: Any) -> None:
         self.clock, self.answers, self.calls = clock, list(answers), 0
 
-    async def __call__(self, profile: Profile) -> Profile | Failure:
+    async def __call__(self, profile: Profile) -> Profile | ModelFailure:
         self.calls += 1
         await asyncio.sleep(0)
         answer = self.answers.pop(0) if self.answers else f"token-{self.calls}"
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Failure):
+        if isinstance(answer, ModelFailure):
             return answer
         return msgspec.structs.replace(profile, secret=Secret(answer), expires=self.clock.now() + HOUR)
 
@@ -234,16 +236,16 @@ async def test_a_token_refused_early_is_renewed_before_the_profile_rests(tmp_pat
     fresh = await bench.pick(fallback=True)
     assert fresh.secret.reveal() == "token-1"
     assert not bench.keys.report(fresh, REFUSED)  # a new one was refused too: no storm
-    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), Failure) and mint.calls == 1
+    assert isinstance(await bench.keys.pick(asked(fallback=True), bench.catalog), ModelFailure) and mint.calls == 1
 
 
-@pytest.mark.parametrize("answer", [Failure("auth", "revoked"), OSError("down"), ValueError("x")])
+@pytest.mark.parametrize("answer", [ModelFailure("auth", "revoked"), OSError("down"), ValueError("x")])
 async def test_a_token_that_cannot_be_renewed_gives_way_to_a_key(tmp_path: Path, answer: Any) -> None:
     spare = {"openai:spare": {"type": "api_key", "provider": "openai", "key": "spare"}}
     bench, _ = tokens(tmp_path, answer, extra=spare)
     assert await bench.name() == "spare"
     lonely, _ = tokens(tmp_path / "lonely", answer)
-    assert isinstance(await lonely.keys.pick(asked(), lonely.catalog), Failure)
+    assert isinstance(await lonely.keys.pick(asked(), lonely.catalog), ModelFailure)
 
 
 async def test_oauth_goes_before_token_before_api_key(tmp_path: Path) -> None:
@@ -256,7 +258,7 @@ async def test_oauth_goes_before_token_before_api_key(tmp_path: Path) -> None:
     for _ in range(3):
         key = await bench.pick(f"s{len(got)}")
         got.append(key.secret.reveal())
-        bench.keys.report(key, Failure("billing", "broke"))
+        bench.keys.report(key, ModelFailure("billing", "broke"))
     assert got == ["old", "t", "k"]
 
 

@@ -19,7 +19,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter, ValidationError
 
 from palinurus.core.types.messages import Message
-from palinurus.core.types.model import Done
+from palinurus.core.types.model import StreamDone
 from palinurus.providers import WIRES, load
 from providers.histories import STORIES, THOUGHTS, Scribe
 from providers.kit import info, recorded, request
@@ -121,10 +121,10 @@ def test_the_types_refuse_what_is_wrong() -> None:
 # Completions, Messages and Responses are compared next to their decoders (wire/*/test_decode.py).
 
 
-def ours(api: str, data: bytes) -> Done:
+def ours(api: str, data: bytes) -> StreamDone:
     decoder = load(WIRES, api).decoder(request(model=info(api)))
     last = [*decoder.feed(data), *decoder.close()][-1]
-    assert isinstance(last, Done)
+    assert isinstance(last, StreamDone)
     return last
 
 

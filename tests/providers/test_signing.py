@@ -11,8 +11,8 @@ from aiohttp.test_utils import TestServer
 
 from palinurus.abort import Abort
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, Failure, ModelEvent, ModelInfo
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, StreamDone, StreamFailed
 from palinurus.providers import VENDORS, auth, load
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import Models, stamp
@@ -70,8 +70,8 @@ async def ask(model: str, environ: dict[str, str], **provider: Any) -> tuple[lis
         own = ProviderSettings("amazon-bedrock", base_url=str(server.make_url("")).rstrip("/"), **provider)
         models = Models(Catalog(settings(own), environ), Clock())
         found = models._catalog.find(f"amazon-bedrock/{model}", agent())
-        assert isinstance(found, ModelInfo)
-        asked = msgspec.structs.replace(request(User("grüß dich")), model=found)
+        assert isinstance(found, ModelSpec)
+        asked = msgspec.structs.replace(request(UserMessage("grüß dich")), model=found)
         try:
             return [event async for event in models.stream(asked, Abort())], region
         finally:
@@ -85,7 +85,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET}
 @pytest.mark.parametrize("more", [{}, {"AWS_SESSION_TOKEN": TOKEN}, {"AWS_REGION": "eu-central-1"}])
 async def test_the_signature_verifies(model: str, more: dict[str, str]) -> None:
     events, region = await ask(model, KEYS | more)
-    assert isinstance(events[-1], Done), events[-1]
+    assert isinstance(events[-1], StreamDone), events[-1]
     (seen,) = region.seen
     assert (seen["region"], seen["service"]) == (more.get("AWS_REGION", "us-east-1"), "bedrock")
     assert {"content-type", "host", "x-amz-date"} <= set(seen["names"])
@@ -95,7 +95,7 @@ async def test_the_signature_verifies(model: str, more: dict[str, str]) -> None:
 async def test_a_wrong_secret_is_an_auth_failure_that_shows_nothing() -> None:
     events, _ = await ask("m", KEYS | {"AWS_SECRET_ACCESS_KEY": "not-the-secret-0123456789"})
     last = events[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "auth"
+    assert isinstance(last, StreamFailed) and last.failure.kind == "auth"
     assert "not-the-secret" not in repr(events) and ACCESS not in repr(events)
 
 
@@ -113,8 +113,8 @@ async def test_a_bearer_key_goes_before() -> None:
         for environ in (KEYS | {"AWS_BEARER_TOKEN_BEDROCK": "bearer-0123"}, KEYS):
             models = Models(Catalog(settings(own), environ), Clock())
             found = models._catalog.find("amazon-bedrock/m", agent())
-            assert isinstance(found, ModelInfo)
-            async for _ in models.stream(msgspec.structs.replace(request(User("x")), model=found), Abort()):
+            assert isinstance(found, ModelSpec)
+            async for _ in models.stream(msgspec.structs.replace(request(UserMessage("x")), model=found), Abort()):
                 pass
             await models.close()
     assert sent[0] == "Bearer bearer-0123" and sent[1].startswith("AWS4-HMAC-SHA256 Credential=AKID")
@@ -138,7 +138,7 @@ def test_the_region_moves_the_vendors_own_address_only(environ: dict[str, str], 
 
 def test_without_credentials_the_message_names_both_ways() -> None:
     found = auth.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
-    assert isinstance(found, Failure)
+    assert isinstance(found, ModelFailure)
     assert "AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found.message
     assert auth.source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
     signer = auth.signer(VENDOR, KEYS)
@@ -153,4 +153,4 @@ def test_the_time_of_a_signature() -> None:
 def test_model_settings_are_those_of_any_provider() -> None:
     own = ProviderSettings("amazon-bedrock", models=(ModelSettings("m", reasoning=True),))
     found = Catalog(settings(own), KEYS).find("amazon-bedrock/m", agent())
-    assert isinstance(found, ModelInfo) and found.api == "bedrock-converse-stream" and found.reasoning
+    assert isinstance(found, ModelSpec) and found.api == "bedrock-converse-stream" and found.reasoning

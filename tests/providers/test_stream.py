@@ -12,8 +12,16 @@ import pytest
 from palinurus.abort import Abort
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Text, ToolCall, User
-from palinurus.core.types.model import Done, Failed, ModelEvent, ModelInfo, Request, Retrying, TextDelta
+from palinurus.core.types.messages import TextBlock, ToolCall, UserMessage
+from palinurus.core.types.model import (
+    ModelEvent,
+    ModelRequest,
+    ModelSpec,
+    StreamDone,
+    StreamFailed,
+    StreamRetry,
+    TextDelta,
+)
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.http import Limits
 from palinurus.providers.stream import Models
@@ -52,28 +60,28 @@ class Bench:
         self.clock = QuickClock()
         self.models = Models(self.catalog, self.clock, limits=limits or Limits(2, 5, 5), chance=lambda: 0.5)
         found = self.catalog.find("fake/m", agent())
-        assert isinstance(found, ModelInfo)
+        assert isinstance(found, ModelSpec)
         self.model = found
 
-    async def ask(self, asked: Request | None = None, stop: Abort | None = None) -> list[ModelEvent]:
-        asked = msgspec.structs.replace(asked or request(User("hello")), model=self.model)
+    async def ask(self, asked: ModelRequest | None = None, stop: Abort | None = None) -> list[ModelEvent]:
+        asked = msgspec.structs.replace(asked or request(UserMessage("hello")), model=self.model)
         try:
             events = [event async for event in self.models.stream(asked, stop or Abort())]
         finally:
             await self.models.close()
-        assert isinstance(events[-1], Done | Failed)
-        assert not any(isinstance(e, Done | Failed) for e in events[:-1])
+        assert isinstance(events[-1], StreamDone | StreamFailed)
+        assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
         assert CANARY not in repr(events)
         return events
 
 
-def failure(events: list[ModelEvent]) -> Failed:
-    assert isinstance(events[-1], Failed), events[-1]
+def failure(events: list[ModelEvent]) -> StreamFailed:
+    assert isinstance(events[-1], StreamFailed), events[-1]
     return events[-1]
 
 
 def tries(events: list[ModelEvent]) -> int:
-    return sum(isinstance(e, Retrying) for e in events) + 1
+    return sum(isinstance(e, StreamRetry) for e in events) + 1
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -81,7 +89,7 @@ async def test_text_and_calls(api: str) -> None:
     async with ModelServer([split(say("Grüße 🦞"), 3), calls(("read", {"path": "ü"}))]) as server:
         events = await Bench(server.url, api).ask()
         said = events[-1].message
-        assert said.content == (Text("Grüße 🦞"),) and said.timestamp == START_MS
+        assert said.content == (TextBlock("Grüße 🦞"),) and said.timestamp == START_MS
         assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Grüße 🦞"
         assert (said.api, said.provider, said.model) == (api, "fake", "m")
         (call,) = (await Bench(server.url, api).ask())[-1].message.calls
@@ -159,9 +167,9 @@ async def test_faults(answer: Any, kind: str, attempts: int, api: str, caplog: p
 async def test_a_second_try_that_works_says_nothing_twice(after: int) -> None:
     async with ModelServer([status(after), say("once")]) as server:
         events = await Bench(server.url).ask()
-        assert isinstance(events[0], Retrying) and events[0].attempt == 1
+        assert isinstance(events[0], StreamRetry) and events[0].attempt == 1
         assert events[-1].message.text == "once"
-        assert sum(isinstance(e, Done) for e in events) == 1
+        assert sum(isinstance(e, StreamDone) for e in events) == 1
 
 
 @pytest.mark.parametrize(
@@ -236,7 +244,7 @@ async def test_a_slow_reader_is_not_a_stall() -> None:
             if len(events) == 1:
                 await asyncio.sleep(0.2)
         await bench.models.close()
-        assert isinstance(events[-1], Done)
+        assert isinstance(events[-1], StreamDone)
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -249,7 +257,7 @@ async def test_stop_within_a_stream(api: str) -> None:
                 shown += event.text
                 asyncio.get_running_loop().call_later(0.05, stop.set, "user")
         await bench.models.close()
-        assert isinstance(event, Failed)
+        assert isinstance(event, StreamFailed)
         assert (event.failure.kind, event.failure.message, event.failure.partial) == ("aborted", "user", True)
         assert event.message.stopReason == "aborted" and event.message.text == shown != ""
         gate.open()
@@ -304,8 +312,8 @@ async def test_a_whole_answer_instead_of_a_stream(api: str) -> None:
 
 async def test_text_with_half_a_character_can_be_sent() -> None:
     async with ModelServer([say("ok")]) as server:
-        events = await Bench(server.url).ask(request(User("x\ud800y")))
-        assert isinstance(events[-1], Done)
+        events = await Bench(server.url).ask(request(UserMessage("x\ud800y")))
+        assert isinstance(events[-1], StreamDone)
         assert server.requests[0].body["messages"][-1]["content"] == "x\ufffdy"
 
 
@@ -336,8 +344,8 @@ async def test_an_unknown_model_says_why() -> None:
 async def test_the_built_in_model_is_reached_the_same_way() -> None:
     catalog = Catalog(settings(), {})
     models = Models(catalog, QuickClock())
-    events = [e async for e in models.stream(request(User("hello"), model=catalog.default(agent())), Abort())]
-    assert isinstance(events[-1], Done) and events[-1].message.model == "demo" and events[-1].message.timestamp
+    events = [e async for e in models.stream(request(UserMessage("hello"), model=catalog.default(agent())), Abort())]
+    assert isinstance(events[-1], StreamDone) and events[-1].message.model == "demo" and events[-1].message.timestamp
 
 
 async def test_nothing_shows_the_key() -> None:
@@ -352,7 +360,7 @@ def test_local_servers_are_not_watched_unless_asked() -> None:
     models = Models(Catalog(settings(), {}), QuickClock())
 
     def limits(url: str, timeout: float | None = None) -> Limits:
-        return models._limit(ModelInfo(ModelRef("p", "m"), "x", url, timeout=timeout))
+        return models._limit(ModelSpec(ModelRef("p", "m"), "x", url, timeout=timeout))
 
     assert limits("http://127.0.0.1:11434/v1") == Limits(15, None, None, None)
     assert limits("https://api.example/v1") == Limits(15, 120, 120)

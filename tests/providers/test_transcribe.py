@@ -11,7 +11,7 @@ from aiohttp import web
 
 from palinurus.config.audio import AudioSettings, Way
 from palinurus.config.load import load
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.transcribe import Ears, Sound, form
 from palinurus.testing.home import make_home
@@ -50,7 +50,7 @@ async def test_the_next_way_is_gone_when_one_fails_and_the_last_reason_is_told(t
         assert len(server.asked) == 1
         async with listening(tmp_path, server.url, Way("nobody", "w"), Way("fake", "w")) as ears:
             failed = await ears.transcribe(SOUND)
-    assert isinstance(failed, Failure) and failed.status == 503 and "fake-key" not in failed.message
+    assert isinstance(failed, ModelFailure) and failed.status == 503 and "fake-key" not in failed.message
 
 
 async def test_what_a_command_writes_beside_its_output_goes_before_it(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ async def test_whatever_goes_wrong_is_a_reason(tmp_path: Path) -> None:
     for words, way in cases.items():
         async with listening(tmp_path, "http://127.0.0.1:9/v1", way) as ears:
             found = await ears.transcribe(SOUND)
-            assert isinstance(found, Failure) and words in found.message, (words, found)
+            assert isinstance(found, ModelFailure) and words in found.message, (words, found)
     async with listening(tmp_path, "", Way(argv=("/bin/true",)), size=3) as ears:
         assert "larger than 3 bytes" in (await ears.transcribe(SOUND)).message  # type: ignore[union-attr]
     async with listening(tmp_path, "") as ears:
@@ -82,7 +82,7 @@ async def test_an_answer_that_is_no_transcript_is_a_reason(tmp_path: Path) -> No
     async with Transcriber("x", answer=lambda: web.Response(text="<html>")) as server:
         async with listening(tmp_path, server.url, Way("fake", "w")) as ears:
             found = await ears.transcribe(SOUND)
-    assert isinstance(found, Failure) and found.kind == "malformed"
+    assert isinstance(found, ModelFailure) and found.kind == "malformed"
 
 
 def test_names_do_not_leave_their_quotes() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.vision import Eyes
 from palinurus.testing.model import ScriptedModel, fail, say
 from providers.kit import agent
 
-IMAGE = Image("aGk=", "image/png")
+IMAGE = ImageBlock("aGk=", "image/png")
 
 
 def eyes(model: ScriptedModel, *, named: tuple[str, ...] = (), seeing: tuple[str, ...] = ("b",)) -> Eyes:

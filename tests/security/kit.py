@@ -16,8 +16,8 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.messages import ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest
 from palinurus.inbox.approvals import Row
 from palinurus.testing.model import ScriptedModel, calls, say
 
@@ -37,7 +37,7 @@ class Obedient(ScriptedModel):
         super().__init__([])
         self._done: dict[str, set[str]] = {}
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[Any]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[Any]:
         done = self._done.setdefault(request.owner, set())
         found = [o for text in _texts(request) for o in _ORDER.findall(text) if f"{o[0]} {o[1]}" not in done]
         found = list(dict.fromkeys(found))
@@ -57,11 +57,11 @@ def _turn(found: list[tuple[str, str]]) -> Any:
     return calls(*made) if made else say("done")
 
 
-def _texts(request: Request) -> list[str]:
+def _texts(request: ModelRequest) -> list[str]:
     """Everything it is shown, also what stands inside JSON."""
     found = [request.prompt.text]
     for message in request.messages:
-        if isinstance(message, (User, ToolResult)):
+        if isinstance(message, (UserMessage, ToolResult)):
             found.append(message.text)
             try:
                 found += _strings(json.loads(message.text))

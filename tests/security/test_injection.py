@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from palinurus.app import App
-from palinurus.core.policy.card import card
+from palinurus.core.policy.card import write_approval_card
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.model import ScriptedModel, calls, say
 from security.corpus import ATTACKS, WAYS, WORDS, Attack
@@ -194,7 +194,7 @@ async def test_the_card_says_where_it_came_from_and_shows_what_would_be_written(
         desk = Desk(app)
         await turn(app, f"read {url}")
     (row,) = desk.rows
-    shown = card(row.ask, row.id)
+    shown = write_approval_card(row.ask, row.id)
     assert "change MEMORY.md" in shown and f"web {url}" in shown and "\u202e" not in shown and "202e" in shown.lower()
 
 

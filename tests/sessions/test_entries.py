@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from palinurus.core.types.messages import Assistant, Image, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.sessions.entries import (
     DECODER,
     BranchSummary,
@@ -60,15 +60,15 @@ def test_header() -> None:
 
 
 def test_the_item_is_an_extra_field() -> None:
-    data = json.loads(written(Said(id="a", parentId=None, message=User("x"), item="01item"))[1])
+    data = json.loads(written(Said(id="a", parentId=None, message=UserMessage("x"), item="01item"))[1])
     assert data["item"] == "01item"
-    assert "item" not in json.loads(written(Said(id="a", message=User("x")))[1])
+    assert "item" not in json.loads(written(Said(id="a", message=UserMessage("x")))[1])
 
 
 def test_what_cannot_be_written_is_replaced_on_file_and_in_memory() -> None:
     half = "cut \ud83d here"
     entry, data = written(
-        Said(id="a", parentId=None, message=ToolResult("c", "exec", (Text(half),), details={"n": 2**70}))
+        Said(id="a", parentId=None, message=ToolResult("c", "exec", (TextBlock(half),), details={"n": 2**70}))
     )
     assert b"\n" not in data
     assert DECODER.decode(data) == entry
@@ -82,12 +82,12 @@ def test_details_nobody_can_encode_do_not_stop_a_write() -> None:
         def __str__(self) -> str:
             return "odd"
 
-    _, data = written(Said(id="a", message=ToolResult("c", "exec", (Text("ok"),), details={"x": Odd()})))
+    _, data = written(Said(id="a", message=ToolResult("c", "exec", (TextBlock("ok"),), details={"x": Odd()})))
     assert json.loads(data)["message"]["details"] == {"x": "odd"}
 
 
 def test_newlines_never_break_a_line() -> None:
-    _, data = written(Said(id="a", message=User("one\ntwo\r\n\u2028three")))
+    _, data = written(Said(id="a", message=UserMessage("one\ntwo\r\n\u2028three")))
     assert b"\n" not in data
     assert b"\r" not in data
 
@@ -99,11 +99,11 @@ def test_times() -> None:
 
 
 def test_what_the_model_sees_of_a_line() -> None:
-    assert spoken(CustomMessage(customType="c", content=(Text("x"), Image("d", "image/png")))) == User(
-        (Text("x"), Image("d", "image/png"))
+    assert spoken(CustomMessage(customType="c", content=(TextBlock("x"), ImageBlock("d", "image/png")))) == UserMessage(
+        (TextBlock("x"), ImageBlock("d", "image/png"))
     )
     summary = spoken(BranchSummary(summary="went elsewhere"))
-    assert isinstance(summary, User)
+    assert isinstance(summary, UserMessage)
     assert "went elsewhere" in summary.text
     for silent in (Custom(customType="c"), Label(targetId="t"), Info(name="n"), ModelChange(provider="p", modelId="m")):
         assert spoken(silent) is None
@@ -119,5 +119,5 @@ def test_what_the_model_sees_of_a_line() -> None:
     ],
 )
 def test_mirrors_are_not_sent(provider: str, model: str, shown: bool) -> None:
-    message = Assistant((Text("delivered"), ToolCall("a", "b", {})), provider=provider, model=model)
+    message = AssistantMessage((TextBlock("delivered"), ToolCall("a", "b", {})), provider=provider, model=model)
     assert spoken(Said(message=message)) == (message if shown else None)

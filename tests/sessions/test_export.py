@@ -8,7 +8,15 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.sessions.entries import Compaction, Label, ModelChange
 from palinurus.sessions.export import as_html, as_json, as_markdown
 from palinurus.sessions.transcript import Transcript
@@ -19,16 +27,22 @@ EVIL = '<script>alert("x")</script><img src=x onerror=y>&amp;'
 
 def conversation() -> Transcript:
     t = Transcript("agents/main/sessions/s.jsonl", "/w")
-    (_, first) = t.add(User("hello " + EVIL, NOW), "", NOW)
-    t.add(User("on a branch that was left"), "", NOW)
+    (_, first) = t.add(UserMessage("hello " + EVIL, NOW), "", NOW)
+    t.add(UserMessage("on a branch that was left"), "", NOW)
     t.branch_line(first.id, NOW)
     t.add_entry(ModelChange(provider="p", modelId="m"), NOW)
     t.add(
-        Assistant((Thinking("hm"), Text("look"), ToolCall("c", EVIL, {"path": "```\n" + EVIL})), errorMessage="late"),
+        AssistantMessage(
+            (ThinkingBlock("hm"), TextBlock("look"), ToolCall("c", EVIL, {"path": "```\n" + EVIL})), errorMessage="late"
+        ),
         "",
         NOW,
     )
-    t.add(ToolResult("c", EVIL, (Text("````\nresult\x1b[31m"), Image("aGk=", "image/png")), isError=True), "", NOW)
+    t.add(
+        ToolResult("c", EVIL, (TextBlock("````\nresult\x1b[31m"), ImageBlock("aGk=", "image/png")), isError=True),
+        "",
+        NOW,
+    )
     t.add_entry(Compaction(summary="all of it", firstKeptEntryId=None), NOW)
     t.add_entry(Label(targetId=first.id, label=EVIL), NOW)
     return t
@@ -74,7 +88,7 @@ def test_html_is_one_harmless_file() -> None:
 def test_html_shows_no_other_kinds_of_images() -> None:
     for mime, data in (("image/svg+xml", "aGk="), ("text/html", "aGk="), ("image/png", '"><script>'), ('image/"', "a")):
         t = Transcript("s.jsonl")
-        t.add(User((Image(data, mime),)), "", NOW)
+        t.add(UserMessage((ImageBlock(data, mime),)), "", NOW)
         page = as_html(t, "k")
         assert "<img" not in page
         assert "cannot be shown" in page
@@ -90,8 +104,8 @@ def test_an_empty_session() -> None:
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_nothing_said_becomes_markup(text: str, name: str) -> None:
     t = Transcript("s.jsonl")
-    t.add(User(text, NOW), "", NOW)
-    t.add(Assistant((ToolCall("c", name, {"a": text}),)), "", NOW)
+    t.add(UserMessage(text, NOW), "", NOW)
+    t.add(AssistantMessage((ToolCall("c", name, {"a": text}),)), "", NOW)
     page = as_html(t, name)
     assert page.count("<article") == len(t.messages()) == 2
     assert page.count("<script") == 0

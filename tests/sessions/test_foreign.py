@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.entries import Compaction, Custom, Header, Said, Unknown
 from palinurus.sessions.foreign import entry, said
 
@@ -19,8 +27,8 @@ def message(role: str, **fields: Any) -> Any:
 
 
 def test_assistant_in_strange_forms() -> None:
-    assert message("assistant", content="plain", stopReason="end_turn") == Assistant((Text("plain"),))
-    assert message("assistant", content=None) == Assistant(())
+    assert message("assistant", content="plain", stopReason="end_turn") == AssistantMessage((TextBlock("plain"),))
+    assert message("assistant", content=None) == AssistantMessage(())
     made = message(
         "assistant",
         content=[
@@ -37,22 +45,24 @@ def test_assistant_in_strange_forms() -> None:
         errorMessage=["?"],
     )
     assert made.content[:4] == (
-        Text("a"),
-        Thinking("t", "s"),
+        TextBlock("a"),
+        ThinkingBlock("t", "s"),
         ToolCall("1", "ls", {"p": 1}),
         ToolCall("2", "ls", {"p": 2}),
     )
     assert made.content[4].arguments == {}
     assert made.content[4].invalid
     assert made.stopReason == "toolUse"
-    assert made.usage == Usage(input=5)
+    assert made.usage == TokenUsage(input=5)
     assert made.timestamp == 1781082001000
 
 
 def test_results_and_users() -> None:
-    assert message("toolResult", toolUseId="a", toolName="ls", content="text") == ToolResult("a", "ls", (Text("text"),))
-    assert message("user", content=["a", {"type": "image", "data": "d", "mimeType": "image/png"}, {}]) == User(
-        (Text("a"), Image("d", "image/png"))
+    assert message("toolResult", toolUseId="a", toolName="ls", content="text") == ToolResult(
+        "a", "ls", (TextBlock("text"),)
+    )
+    assert message("user", content=["a", {"type": "image", "data": "d", "mimeType": "image/png"}, {}]) == UserMessage(
+        (TextBlock("a"), ImageBlock("d", "image/png"))
     )
     assert message("user", content=[]) is None
     assert message("user") is None
@@ -60,7 +70,7 @@ def test_results_and_users() -> None:
 
 @pytest.mark.parametrize("role", ["custom", "hookMessage"])
 def test_version_2_hook_messages_are_custom_ones(role: str) -> None:
-    assert message(role, customType="c", content="from a hook", timestamp=5) == User("from a hook", 5)
+    assert message(role, customType="c", content="from a hook", timestamp=5) == UserMessage("from a hook", 5)
 
 
 def test_in_memory_roles() -> None:

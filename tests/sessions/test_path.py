@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.core.types.messages import Assistant, Text, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.sessions.entries import Compaction, condensed
 from palinurus.sessions.path import checkpoints, counting, shown, undo
 from palinurus.sessions.transcript import Transcript, read
@@ -11,8 +11,8 @@ from palinurus.sessions.transcript import Transcript, read
 def talk(count: int) -> Transcript:
     transcript = Transcript("s.jsonl")
     for n in range(count):
-        transcript.add(User(f"q{n}"), "", 1)
-        transcript.add(Assistant((Text(f"a{n}"),)), "", 1)
+        transcript.add(UserMessage(f"q{n}"), "", 1)
+        transcript.add(AssistantMessage((TextBlock(f"a{n}"),)), "", 1)
     return transcript
 
 
@@ -29,9 +29,9 @@ def compact(transcript: Transcript, summary: str, first: int | None) -> str:
 def test_the_last_compaction_counts_and_what_it_keeps_may_be_older_than_the_one_before() -> None:
     transcript = talk(3)
     compact(transcript, "one", 2)
-    transcript.add(User("q3"), "", 1)
+    transcript.add(UserMessage("q3"), "", 1)
     compact(transcript, "two", 4)
-    transcript.add(User("q4"), "", 1)
+    transcript.add(UserMessage("q4"), "", 1)
     assert texts(transcript) == ["two", "q2", "a2", "q3", "q4"] and transcript.older_count == 4
     assert [p.counts for p in checkpoints(transcript.path_to_leaf())] == [False, True]
 
@@ -40,9 +40,9 @@ def test_taken_back_the_one_before_counts_again_and_then_none() -> None:
     transcript = talk(2)
     before = transcript.messages()
     first = compact(transcript, "one", None)
-    transcript.add(User("q2"), "", 1)
+    transcript.add(UserMessage("q2"), "", 1)
     second = compact(transcript, "two", None)
-    transcript.add(User("q3"), "", 1)
+    transcript.add(UserMessage("q3"), "", 1)
     transcript.add_entry(undo(second), 1)
     assert texts(transcript) == ["one", "q2", "q3"]
     transcript.add_entry(undo(first), 1)
@@ -53,10 +53,10 @@ def test_taken_back_the_one_before_counts_again_and_then_none() -> None:
 def test_the_file_says_the_same(tmp_path) -> None:  # type: ignore[no-untyped-def]
     file = tmp_path / "s.jsonl"
     transcript = Transcript(str(file))
-    lines = [*transcript.add(User("q0"), "", 1), *transcript.add(Assistant((Text("a0"),)), "", 1)]
+    lines = [*transcript.add(UserMessage("q0"), "", 1), *transcript.add(AssistantMessage((TextBlock("a0"),)), "", 1)]
     lines += transcript.add_entry(Compaction(summary="one", tokensBefore=1), 1)
     lines += transcript.add_entry(undo(transcript.entries[-1].id), 1)
-    lines += transcript.add(User("q1"), "", 1)
+    lines += transcript.add(UserMessage("q1"), "", 1)
     file.write_bytes(b"".join(line.data + b"\n" for line in lines))
     assert read(str(file)).messages() == transcript.messages() and texts(transcript) == ["q0", "a0", "q1"]
 

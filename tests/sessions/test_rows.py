@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from palinurus.core.levels.thinking import Row
+from palinurus.core.levels.thinking import ThinkingRow
 from palinurus.core.types.keys import SessionKey
 from palinurus.sessions.record import Record
 from palinurus.sessions.rows import chat, kind, row
@@ -36,7 +36,7 @@ def test_kinds(rest: str, listed: str, talk: str) -> None:
 
 def test_a_new_session_shows_what_its_model_would_be() -> None:
     model = info()
-    levels = Row(({"id": "off", "label": "off"},), ("off",), "off")
+    levels = ThinkingRow(({"id": "off", "label": "off"},), ("off",), "off")
     shown = row(Record(sessionId="s"), MAIN, model, levels, "/h/s.jsonl")
     assert shown["key"] == "agent:main:main"
     assert shown["kind"] == "direct"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 from palinurus.sessions.entries import Compaction, Said, Unknown
 from palinurus.sessions.scan import Scan, scan
 
@@ -27,7 +27,7 @@ ONE, TWO, THREE = line(1), line(2), line(3)
 
 
 def texts(found: Scan) -> list[str]:
-    return [e.message.text for e in found.entries if isinstance(e, Said) and isinstance(e.message, User)]
+    return [e.message.text for e in found.entries if isinstance(e, Said) and isinstance(e.message, UserMessage)]
 
 
 ALL = ["message 1", "message 2", "message 3"]

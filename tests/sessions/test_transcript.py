@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Message, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.sessions.entries import Compaction, Custom, CustomMessage, LevelChange, ModelChange, Said
 from palinurus.sessions.transcript import Transcript, Transcripts, read, set_aside
@@ -55,7 +55,7 @@ def filled(*lines: bytes) -> Transcript:
 
 def test_the_first_line_brings_the_header() -> None:
     transcript = new()
-    lines = transcript.add(User("hi", NOW), "item1", NOW)
+    lines = transcript.add(UserMessage("hi", NOW), "item1", NOW)
     assert [line.path for line in lines] == [PATH, PATH]
     header, first = (json.loads(line.data) for line in lines)
     assert header == {
@@ -73,7 +73,7 @@ def test_the_first_line_brings_the_header() -> None:
         "item": "item1",
         "message": {"role": "user", "content": "hi", "timestamp": NOW},
     }
-    (second,) = transcript.add(Assistant((Text("hello"),)), "item1", NOW)
+    (second,) = transcript.add(AssistantMessage((TextBlock("hello"),)), "item1", NOW)
     assert json.loads(second.data)["parentId"] == "00000001"
     assert transcript.leaf == second.id == "00000002"
     assert said(transcript) == ["hi", "hello"]
@@ -82,13 +82,13 @@ def test_the_first_line_brings_the_header() -> None:
 
 def test_ids_are_eight_hex_digits_and_unique_in_the_file() -> None:
     transcript = Transcript(PATH)
-    made = [line.id for n in range(300) for line in transcript.add(User(str(n)), "", NOW)][1:]
+    made = [line.id for n in range(300) for line in transcript.add(UserMessage(str(n)), "", NOW)][1:]
     assert all(len(i) == 8 and int(i, 16) >= 0 for i in made)
     assert len(set(made)) == 300
     clash = iter(["aaaaaaaa", "aaaaaaaa", "bbbbbbbb"])
     twice = Transcript(PATH, ids=clash.__next__)
-    twice.add(User("1"), "", NOW)
-    assert twice.add(User("2"), "", NOW)[0].id == "bbbbbbbb"
+    twice.add(UserMessage("1"), "", NOW)
+    assert twice.add(UserMessage("2"), "", NOW)[0].id == "bbbbbbbb"
 
 
 def test_the_session_id_of_a_topic_file() -> None:
@@ -97,8 +97,8 @@ def test_the_session_id_of_a_topic_file() -> None:
 
 def test_entries_of_an_item() -> None:
     transcript = new()
-    lines = [*transcript.add(User("a"), "i1", NOW), *transcript.add(User("b"), "i2", NOW)]
-    lines += transcript.add(Assistant((Text("c"),)), "i1", NOW)
+    lines = [*transcript.add(UserMessage("a"), "i1", NOW), *transcript.add(UserMessage("b"), "i2", NOW)]
+    lines += transcript.add(AssistantMessage((TextBlock("c"),)), "i1", NOW)
     for t in (transcript, again(lines)):
         found = t.entries_of("i1")
         assert [e.message.text for e in found if isinstance(e, Said)] == ["a", "c"]
@@ -107,12 +107,12 @@ def test_entries_of_an_item() -> None:
 
 def test_messages_are_kept_and_extended_not_rebuilt() -> None:
     transcript = new()
-    transcript.add(User("a"), "", NOW)
+    transcript.add(UserMessage("a"), "", NOW)
     first = transcript.messages()
     assert transcript.messages() is first
     transcript.add_entry(Custom(customType="openclaw.cache-ttl"), NOW)
     assert transcript.messages() is first
-    transcript.add(User("b"), "", NOW)
+    transcript.add(UserMessage("b"), "", NOW)
     assert transcript.messages()[0] is first[0]
     assert len(transcript.messages()) == 2
 
@@ -122,13 +122,13 @@ def test_messages_are_kept_and_extended_not_rebuilt() -> None:
 
 def test_compaction_keeps_what_it_says() -> None:
     transcript = new()
-    lines = [line for text in "abcd" for line in transcript.add(User(text), "", NOW)]
+    lines = [line for text in "abcd" for line in transcript.add(UserMessage(text), "", NOW)]
     lines += transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId="00000003", tokensBefore=9), NOW)
-    lines += transcript.add(User("e"), "", NOW)
+    lines += transcript.add(UserMessage("e"), "", NOW)
     for t in (transcript, again(lines)):
         summary, *rest = t.messages()
         assert "SUM" in summary.text
-        assert isinstance(summary, User)
+        assert isinstance(summary, UserMessage)
         assert [m.text for m in rest] == ["c", "d", "e"]
         assert t.older_count == 3
     assert new().older_count == 0
@@ -137,21 +137,21 @@ def test_compaction_keeps_what_it_says() -> None:
 @pytest.mark.parametrize("kept", ["missing", None, "00000009"])
 def test_compaction_without_a_first_kept_entry_keeps_only_what_follows(kept: str | None) -> None:
     transcript = new()
-    transcript.add(User("a"), "", NOW)
+    transcript.add(UserMessage("a"), "", NOW)
     transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId=kept), NOW)
-    transcript.add(User("b"), "", NOW)
+    transcript.add(UserMessage("b"), "", NOW)
     assert said(transcript)[1:] == ["b"]
     assert len(transcript.messages()) == 2
 
 
 def test_only_the_last_compaction_counts() -> None:
     transcript = new()
-    transcript.add(User("a"), "", NOW)
+    transcript.add(UserMessage("a"), "", NOW)
     transcript.add_entry(Compaction(summary="FIRST", firstKeptEntryId="00000001"), NOW)
-    transcript.add(User("b"), "", NOW)
+    transcript.add(UserMessage("b"), "", NOW)
     # kept from before the first compaction on: its summary is not repeated
     transcript.add_entry(Compaction(summary="SECOND", firstKeptEntryId="00000001"), NOW)
-    transcript.add(User("c"), "", NOW)
+    transcript.add(UserMessage("c"), "", NOW)
     summary, *rest = said(transcript)
     assert "SECOND" in summary
     assert rest == ["a", "b", "c"]
@@ -172,12 +172,12 @@ def test_a_kept_entry_on_another_branch_does_not_count() -> None:
 def test_compaction_on_one_branch_only() -> None:
     transcript = new()
     for text in "abc":
-        transcript.add(User(text), "", NOW)
+        transcript.add(UserMessage(text), "", NOW)
     transcript.add_entry(Compaction(summary="SUM", firstKeptEntryId="00000003"), NOW)
     transcript.branch("00000002")
     assert said(transcript) == ["a", "b"]
     assert transcript.older_count == 0
-    transcript.add(User("d"), "", NOW)
+    transcript.add(UserMessage("d"), "", NOW)
     assert said(transcript) == ["a", "b", "d"]
     transcript.branch("00000004")
     assert said(transcript)[1:] == ["c"]
@@ -188,14 +188,14 @@ def test_compaction_on_one_branch_only() -> None:
 
 def test_branching_makes_a_sibling_and_deletes_nothing() -> None:
     transcript = new()
-    lines = [line for text in "abc" for line in transcript.add(User(text), "", NOW)]
+    lines = [line for text in "abc" for line in transcript.add(UserMessage(text), "", NOW)]
     transcript.branch("00000001")
     assert transcript.leaf == "00000001"
-    lines += transcript.add(User("d"), "", NOW)
+    lines += transcript.add(UserMessage("d"), "", NOW)
     assert said(transcript) == said(again(lines)) == ["a", "d"]
     transcript.branch(None)
     assert transcript.leaf is None
-    lines += transcript.add(User("e"), "", NOW)
+    lines += transcript.add(UserMessage("e"), "", NOW)
     assert said(transcript) == said(again(lines)) == ["e"]
     assert len(transcript.entries) == 5
     with pytest.raises(NotFound, match="nowhere"):
@@ -204,8 +204,8 @@ def test_branching_makes_a_sibling_and_deletes_nothing() -> None:
 
 def test_mirrors_are_left_out_and_custom_messages_are_in() -> None:
     transcript = new()
-    transcript.add(User("a"), "", NOW)
-    transcript.add(Assistant((Text("shown"),), provider="openclaw", model="delivery-mirror"), "", NOW)
+    transcript.add(UserMessage("a"), "", NOW)
+    transcript.add(AssistantMessage((TextBlock("shown"),), provider="openclaw", model="delivery-mirror"), "", NOW)
     transcript.add_entry(CustomMessage(customType="c", content="note"), NOW)
     assert said(transcript) == ["a", "note"]
 
@@ -217,8 +217,8 @@ def test_model_and_level_are_the_last_ones_on_the_path() -> None:
     transcript.add_entry(ModelChange(provider="p", modelId="m"), NOW)
     transcript.add_entry(LevelChange(thinkingLevel="high"), NOW)
     assert (transcript.model(), transcript.level()) == (("p", "m"), "high")
-    transcript.add(Assistant((Text("x"),), provider="q", model="n"), "", NOW)
-    transcript.add(Assistant((Text("x"),), provider="openclaw", model="delivery-mirror"), "", NOW)
+    transcript.add(AssistantMessage((TextBlock("x"),), provider="q", model="n"), "", NOW)
+    transcript.add(AssistantMessage((TextBlock("x"),), provider="openclaw", model="delivery-mirror"), "", NOW)
     assert transcript.model() == ("q", "n")
 
 
@@ -251,7 +251,7 @@ def test_version_1_and_2_are_migrated_in_memory(tmp_path: Path) -> None:
     data = b"".join(json.dumps(line).encode() + b"\n" for line in one)
     transcript = again([], data)
     assert said(transcript)[1:] == ["c", "d"]
-    lines = transcript.add(User("e"), "", NOW)
+    lines = transcript.add(UserMessage("e"), "", NOW)
     assert len(lines) == 1
     assert said(again(lines, data))[1:] == ["c", "d", "e"]
 
@@ -270,13 +270,13 @@ def test_version_1_and_2_are_migrated_in_memory(tmp_path: Path) -> None:
 def test_a_file_without_header_loads_and_goes_on() -> None:
     transcript = filled(raw("a", None))
     assert transcript.session_id == "2f1e"
-    lines = transcript.add(User("b"), "", NOW)
+    lines = transcript.add(UserMessage("b"), "", NOW)
     assert len(lines) == 1
     assert said(again(lines, raw("a", None) + b"\n")) == ["a", "b"]
 
 
 def test_a_file_of_garbage_starts_over() -> None:
-    lines = filled(b"garbage").add(User("b"), "", NOW)
+    lines = filled(b"garbage").add(UserMessage("b"), "", NOW)
     assert len(lines) == 2
     assert said(again(lines, b"garbage\n")) == ["b"]
 
@@ -293,20 +293,20 @@ def test_an_unknown_line_without_an_id_is_nobodys_parent() -> None:
 def test_rollback_forgets_everything_since_the_mark() -> None:
     transcript = new()
     start = transcript.mark()
-    transcript.add(User("a"), "i1", NOW)
+    transcript.add(UserMessage("a"), "i1", NOW)
     mark = transcript.mark()
     size = transcript.size
-    transcript.add(User("b"), "i1", NOW)
-    transcript.add(User("c"), "i2", NOW)
+    transcript.add(UserMessage("b"), "i1", NOW)
+    transcript.add(UserMessage("c"), "i2", NOW)
     transcript.rollback(mark)
     assert said(transcript) == ["a"]
     assert transcript.size == size
     assert (len(transcript.entries_of("i1")), transcript.entries_of("i2")) == (1, [])
-    (line,) = transcript.add(User("d"), "i2", NOW)
+    (line,) = transcript.add(UserMessage("d"), "i2", NOW)
     assert json.loads(line.data)["parentId"] == "00000001"
     transcript.rollback(start)
     assert transcript.messages() == ()
-    assert len(transcript.add(User("e"), "", NOW)) == 2  # the header has not reached the disk either
+    assert len(transcript.add(UserMessage("e"), "", NOW)) == 2  # the header has not reached the disk either
 
 
 OPS = st.lists(
@@ -330,13 +330,13 @@ def test_memory_always_agrees_with_the_file(ops: list[tuple[str, int]]) -> None:
     marks: list[tuple[Any, int]] = []
     for number, (op, arg) in enumerate(ops):
         if op == "say":
-            lines += transcript.add(User(f"{number}"), f"i{arg}", NOW)
+            lines += transcript.add(UserMessage(f"{number}"), f"i{arg}", NOW)
         elif op == "compact":
             kept = transcript.entries[arg].id if arg < len(transcript.entries) else None
             lines += transcript.add_entry(Compaction(summary=f"S{number}", firstKeptEntryId=kept), NOW)
         elif op == "branch" and arg < len(transcript.entries):
             transcript.branch(transcript.entries[arg].id)
-            lines += transcript.add(User(f"{number}"), "", NOW)
+            lines += transcript.add(UserMessage(f"{number}"), "", NOW)
         elif op == "look":
             transcript.messages()
         elif op == "mark":
@@ -365,8 +365,8 @@ def test_any_file_can_be_continued(data: bytes) -> None:
     transcript = Transcript(PATH)
     transcript.fill(data)
     before = transcript.messages()
-    lines = transcript.add(User("next"), "item", NOW)
-    assert transcript.messages() == (*before, User("next"))
+    lines = transcript.add(UserMessage("next"), "item", NOW)
+    assert transcript.messages() == (*before, UserMessage("next"))
     file = again(lines, data + b"\n")
     assert file.messages() == transcript.messages()
     assert len(file.entries_of("item")) == 1
@@ -387,7 +387,7 @@ def store(home: Path, lines: tuple[Line, ...] | list[Line]) -> None:
 @pytest.mark.seed(374)
 async def test_a_session_lives_in_its_file(tmp_path: Path) -> None:
     first = await Transcripts(str(tmp_path), 8).load(PATH, "/w")
-    store(tmp_path, first.add(User("hi"), "i", NOW))
+    store(tmp_path, first.add(UserMessage("hi"), "i", NOW))
     assert (tmp_path / "agents" / "main" / "sessions" / "2f1e.jsonl").exists()
     second = await Transcripts(str(tmp_path), 8).load(PATH)
     assert said(second) == ["hi"]
@@ -407,7 +407,7 @@ async def test_the_same_object_until_it_is_forgotten(tmp_path: Path) -> None:
     transcripts = Transcripts(str(tmp_path), 8)
     first, same = await asyncio.gather(transcripts.load(PATH), transcripts.load(PATH))
     assert first is same
-    store(tmp_path, first.add(User("a"), "", NOW))
+    store(tmp_path, first.add(UserMessage("a"), "", NOW))
     assert await transcripts.load(PATH) is first
     (tmp_path / PATH).write_bytes(raw("z", None, "replaced"))
     transcripts.forget(PATH)
@@ -450,7 +450,7 @@ async def test_the_cache_is_bounded_by_number_and_by_bytes(tmp_path: Path) -> No
 async def test_a_transcript_in_use_is_never_loaded_twice(tmp_path: Path) -> None:
     transcripts = Transcripts(str(tmp_path), 1)
     held = await transcripts.load(PATH)
-    held.add(User("not on file yet"), "", NOW)
+    held.add(UserMessage("not on file yet"), "", NOW)
     await transcripts.load("agents/main/sessions/other.jsonl")
     assert await transcripts.load(PATH) is held
 
@@ -500,10 +500,10 @@ def test_a_tool_turn_comes_back_as_it_was(count: int) -> None:
     transcript = new()
     lines: list[Line] = []
     turn: tuple[Message, ...] = (
-        User("list", NOW),
-        Assistant((ToolCall("c", "ls", {"path": "."}),), "api", "p", "m", stopReason="toolUse", timestamp=NOW),
-        ToolResult("c", "ls", (Text("a.txt"),), details={"n": [1]}, timestamp=NOW),
-        Assistant((Text("one file"),), "api", "p", "m", timestamp=NOW),
+        UserMessage("list", NOW),
+        AssistantMessage((ToolCall("c", "ls", {"path": "."}),), "api", "p", "m", stopReason="toolUse", timestamp=NOW),
+        ToolResult("c", "ls", (TextBlock("a.txt"),), details={"n": [1]}, timestamp=NOW),
+        AssistantMessage((TextBlock("one file"),), "api", "p", "m", timestamp=NOW),
     )
     for n in range(count):
         lines += transcript.add(turn[n % 4], f"{n // 4}", NOW)

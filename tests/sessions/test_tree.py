@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import Compaction, Custom, Info, Label
 from palinurus.sessions.transcript import Transcript
@@ -32,7 +32,7 @@ class Book:
         return lines[-1].id
 
     def say(self, text: str) -> str:
-        return self.write(self.transcript.add(User(text), "item", NOW))
+        return self.write(self.transcript.add(UserMessage(text), "item", NOW))
 
     def back(self, ident: str | None) -> str:
         return self.write(self.transcript.branch_line(ident, NOW))
@@ -179,8 +179,8 @@ def test_a_fork_keeps_what_it_does_not_know() -> None:
 
 def test_words() -> None:
     t = Transcript(PATH)
-    t.add(Assistant((Text("look\nat  it"), ToolCall("c", "ls", {})), errorMessage=None), "", NOW)
-    t.add(ToolResult("c", "ls", (Text("x" * 200),)), "", NOW)
+    t.add(AssistantMessage((TextBlock("look\nat  it"), ToolCall("c", "ls", {})), errorMessage=None), "", NOW)
+    t.add(ToolResult("c", "ls", (TextBlock("x" * 200),)), "", NOW)
     t.add_entry(Custom(customType="openclaw.cache-ttl"), NOW)
     assert [who(e) for e in t.entries] == ["assistant", "ls", "custom"]
     assert [gist(e, 20) for e in t.entries] == ["look at it -> ls", "x" * 19 + "…", "openclaw.cache-ttl"]

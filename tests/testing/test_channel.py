@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from palinurus.core.types.channel import NotSent, Sent
+from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.testing.channel import FakeChannel
@@ -14,8 +14,8 @@ def reply(text="hi", client_id="c1"):
 
 async def test_what_was_sent_is_what_the_human_saw():
     channel = FakeChannel()
-    assert await channel.send(reply()) == Sent("fake-1")
-    assert await channel.send(reply("more", "c2")) == Sent("fake-2")
+    assert await channel.send(reply()) == SendReceipt("fake-1")
+    assert await channel.send(reply("more", "c2")) == SendReceipt("fake-2")
     assert channel.texts == ["hi", "more"] and channel.duplicate_ids == []
 
 
@@ -27,10 +27,10 @@ async def test_faults(fault, seen, trouble):
     channel = FakeChannel()
     channel.faults = [fault]
     answer = await channel.send(reply())
-    assert isinstance(answer, NotSent)
+    assert isinstance(answer, SendFailure)
     assert (len(channel.seen), answer.trouble) == (seen, trouble)
     assert (await channel.find(reply()) is not None) == bool(seen)
-    assert isinstance(await channel.send(reply()), Sent)
+    assert isinstance(await channel.send(reply()), SendReceipt)
     assert bool(channel.duplicate_ids) == bool(seen)
 
 
@@ -38,7 +38,7 @@ async def test_a_platform_that_dedupes_shows_one_message():
     channel = FakeChannel(dedupes=True)
     channel.faults = ["shown"]
     await channel.send(reply())
-    assert await channel.send(reply()) == Sent("fake-1") and channel.texts == ["hi"]
+    assert await channel.send(reply()) == SendReceipt("fake-1") and channel.texts == ["hi"]
 
 
 async def test_a_platform_without_read_back_cannot_tell():
@@ -55,7 +55,7 @@ async def test_a_late_acknowledgement_is_shown_at_once_and_answered_on_release()
         await asyncio.sleep(0)
     assert not task.done()
     channel.release()
-    assert await task == Sent("fake-1")
+    assert await task == SendReceipt("fake-1")
 
 
 async def test_a_channel_that_breaks_its_promise():

@@ -3,7 +3,15 @@ import asyncio
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, Failure, TextDelta, ThinkingDelta
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelFailure,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+)
 from palinurus.testing.model import Gate, ScriptedModel, ask, calls, fail, held, say
 
 
@@ -16,7 +24,7 @@ async def test_text_comes_in_pieces_and_ends_with_the_whole():
     assert [e.text for e in events[:-1]] == ["hm", "hell", "o wo", "rld"]
     assert isinstance(events[0], ThinkingDelta)
     last = events[-1]
-    assert isinstance(last, Done) and last.message.text == "hello world" and last.message.stopReason == "stop"
+    assert isinstance(last, StreamDone) and last.message.text == "hello world" and last.message.stopReason == "stop"
 
 
 async def test_calls_have_ids_of_their_own_and_their_arguments_join_to_json():
@@ -31,7 +39,7 @@ async def test_calls_have_ids_of_their_own_and_their_arguments_join_to_json():
 
 
 async def test_failures_are_values_with_what_had_arrived():
-    model = ScriptedModel([fail("rate_limit"), fail("cut", after="half an ans"), Failure("auth", "no")])
+    model = ScriptedModel([fail("rate_limit"), fail("cut", after="half an ans"), ModelFailure("auth", "no")])
     early, late, bare = await run(model), await run(model), await run(model)
     assert len(early) == 1 and early[0].failure.kind == "rate_limit" and not early[0].failure.partial
     assert late[-1].failure.partial and late[-1].message.text == "half an ans"
@@ -48,7 +56,7 @@ async def test_a_step_may_depend_on_the_request_and_requests_are_kept():
 async def test_asking_beyond_the_script_fails_unless_the_last_step_repeats():
     model = ScriptedModel([say("one")])
     await run(model)
-    assert isinstance((await run(model))[-1], Failed) and model.steps_left == 0
+    assert isinstance((await run(model))[-1], StreamFailed) and model.steps_left == 0
     again = ScriptedModel([say("one")], repeat=True)
     assert [(await run(again))[-1].message.text for _ in range(3)] == ["one"] * 3
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.types.approval import Ask, ExecRules, Told
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolSettings
@@ -38,8 +38,8 @@ class FakeContext:
         given = {"rules": ExecRules(security="full", ask="off"), **settings}
         self.settings = ToolSettings(exec_env=child_env({"HOME": str(workspace)}, {}), **given)
         self.updates: list[str] = []
-        self.asked: list[Ask] = []
-        self.told = Told(None, "nobody is here")
+        self.asked: list[ApprovalRequest] = []
+        self.told = ApprovalAnswer(None, "nobody is here")
 
     def set(self, **settings: Any) -> FakeContext:
         self.settings = msgspec.structs.replace(self.settings, **settings)
@@ -51,7 +51,7 @@ class FakeContext:
     def file_taint(self, path: str) -> tuple[str, ...]:
         return ()
 
-    async def ask(self, ask: Ask) -> Told:
+    async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(ask)
         return self.told
 

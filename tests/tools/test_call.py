@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.types.approval import Told
-from palinurus.core.types.messages import Text, ToolCall
-from palinurus.core.types.tool import Output, Tool, ToolFailure, said
+from palinurus.core.types.approval import ApprovalAnswer
+from palinurus.core.types.messages import TextBlock, ToolCall
+from palinurus.core.types.tool import Tool, ToolFailure, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call
 from palinurus.tools.collect import builtin
@@ -33,9 +33,9 @@ class Spy:
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
 
-    async def __call__(self, ctx: Any, **args: Any) -> Output:
+    async def __call__(self, ctx: Any, **args: Any) -> ToolOutput:
         self.calls.append(args)
-        return said("done", {"n": args["n"]})
+        return make_output("done", {"n": args["n"]})
 
 
 async def test_a_good_call(ctx: Any) -> None:
@@ -84,13 +84,13 @@ async def test_wrong_arguments_are_answered_with_what_was_expected(ctx: Any) -> 
 
 
 async def test_failures_and_crashes_are_results(ctx: Any) -> None:
-    async def fails(ctx: Any, **_: Any) -> Output:
+    async def fails(ctx: Any, **_: Any) -> ToolOutput:
         raise ToolFailure("no such thing")
 
-    async def crashes(ctx: Any, **_: Any) -> Output:
+    async def crashes(ctx: Any, **_: Any) -> ToolOutput:
         raise KeyError("x")
 
-    async def bottomless(ctx: Any, **_: Any) -> Output:
+    async def bottomless(ctx: Any, **_: Any) -> ToolOutput:
         raise RecursionError("maximum recursion depth exceeded")
 
     async def wrong(ctx: Any, **_: Any) -> str:
@@ -107,8 +107,8 @@ async def test_failures_and_crashes_are_results(ctx: Any) -> None:
 
 
 async def test_results_are_cut_and_storable(ctx: Any) -> None:
-    async def chatty(ctx: Any, **_: Any) -> Output:
-        return Output((Text("x" * 50_000 + "\ud800"),), {"bad": object()})
+    async def chatty(ctx: Any, **_: Any) -> ToolOutput:
+        return ToolOutput((TextBlock("x" * 50_000 + "\ud800"),), {"bad": object()})
 
     ctx.set(result_chars=1000)
     result = await call(ToolCall("1", "count", {"n": 1}), tool(chatty), ctx, Hooks())
@@ -117,8 +117,8 @@ async def test_results_are_cut_and_storable(ctx: Any) -> None:
 
 
 async def test_an_empty_result_still_says_something_and_terminate_is_passed_on(ctx: Any) -> None:
-    async def silent(ctx: Any, **_: Any) -> Output:
-        return Output((), terminate=True)
+    async def silent(ctx: Any, **_: Any) -> ToolOutput:
+        return ToolOutput((), terminate=True)
 
     result = await call(ToolCall("1", "count", {"n": 1}), tool(silent), ctx, Hooks())
     assert result.text == "(no output)"
@@ -178,7 +178,7 @@ async def test_an_approval_nobody_can_give_blocks(ctx: Any) -> None:
 async def test_an_approval_that_is_given_lets_it_run_with_the_arguments_that_were_shown(ctx: Any) -> None:
     spy, hooks = Spy(), Hooks()
     hooks.on("before_tool_call", lambda p: {"requireApproval": {"title": "?"}, "params": {"n": 2}})
-    ctx.told = Told("allow-once", "me")
+    ctx.told = ApprovalAnswer("allow-once", "me")
     result = await call(ToolCall("1", "count", {"n": 1}), tool(spy), ctx, hooks)
     assert not result.isError and '"n": 2' in ctx.asked[0].command and spy.calls[0]["n"] == 2
 
@@ -216,11 +216,11 @@ async def test_hooks_fire_around_the_execution(ctx: Any) -> None:
     hooks.on("before_tool_call", lambda p: order.append(f"before {p['toolName']} {p['toolCallId']} {p['runId']}"))
     hooks.on("after_tool_call", lambda p: order.append(f"after {p['result']['content'][0]['text']}"))
 
-    async def run(ctx: Any, **_: Any) -> Output:
+    async def run(ctx: Any, **_: Any) -> ToolOutput:
         order.append("run")
         ctx.update("half")
         order.extend(ctx.updates)
-        return said("ok")
+        return make_output("ok")
 
     await call(ToolCall("id1", "count", {"n": 1}), tool(run), ctx, hooks)
     await hooks.drain()
@@ -238,7 +238,7 @@ async def test_after_tool_call_is_not_waited_for_and_cannot_fail_the_call(ctx: A
     def broken(payload: dict[str, Any]) -> None:
         raise RuntimeError
 
-    async def fails(ctx: Any, **_: Any) -> Output:
+    async def fails(ctx: Any, **_: Any) -> ToolOutput:
         raise ToolFailure("no")
 
     hooks.on("after_tool_call", broken, priority=9)
@@ -255,13 +255,13 @@ async def test_cancellation_passes_through_after_the_tools_own_cleanup(ctx: Any)
     hooks, started = Hooks(), asyncio.Event()
     hooks.on("after_tool_call", lambda p: order.append(p["error"]))
 
-    async def waits(ctx: Any, **_: Any) -> Output:
+    async def waits(ctx: Any, **_: Any) -> ToolOutput:
         started.set()
         try:
             await asyncio.Event().wait()
         finally:
             order.append("cleaned")
-        return said("never")
+        return make_output("never")
 
     task = asyncio.ensure_future(call(ToolCall("1", "count", {"n": 1}), tool(waits), ctx, hooks))
     await started.wait()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flow.test_app import CONFIG, running
-from palinurus.core.types.tool import Output, ToolFailure
+from palinurus.core.types.tool import ToolFailure, ToolOutput
 from palinurus.testing.model import ScriptedModel
 from palinurus.tools.gateway import Keeper, make, writable
 
@@ -21,7 +21,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def act(home: Path, action: str, keeper: Keeper | None = None, **given: Any) -> Output:
+async def act(home: Path, action: str, keeper: Keeper | None = None, **given: Any) -> ToolOutput:
     tool = make(keeper or Keeper(str(home), {}))["gateway"]
     return await tool.run(None, action=action, **given)
 

@@ -12,15 +12,22 @@ import msgspec
 import pytest
 
 from palinurus.config import approvals
-from palinurus.core.types.approval import Ask, Decision, ExecRules, Rule, Told
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, CommandRule, ExecRules
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools.environ import child_env
 from palinurus.tools.guard import Permit, Want, permit
 
-CONTAINED = Cell("landlock")
-LISTED = (Rule("echo"), Rule("ls"), Rule("cat"), Rule("true"), Rule("/usr/bin/echo"), Rule("/bin/echo"))
+CONTAINED = SandboxSpec("landlock")
+LISTED = (
+    CommandRule("echo"),
+    CommandRule("ls"),
+    CommandRule("cat"),
+    CommandRule("true"),
+    CommandRule("/usr/bin/echo"),
+    CommandRule("/bin/echo"),
+)
 
 
 class Ctx:
@@ -28,20 +35,22 @@ class Ctx:
 
     agent, session, run, call, trusted = "main", "agent:main:main", "run", "call", True
 
-    def __init__(self, folder: Path, say: Decision | None = "deny", *, cell: Cell = Cell(), **rules: Any) -> None:
+    def __init__(
+        self, folder: Path, say: ApprovalDecision | None = "deny", *, cell: SandboxSpec = SandboxSpec(), **rules: Any
+    ) -> None:
         self.workspace = str(folder)
         self.say = say
-        self.asked: list[Ask] = []
+        self.asked: list[ApprovalRequest] = []
         self.taint: tuple[str, ...] = ()
         self.before_answer: Any = lambda: None
         self.inbound = Inbound(Target("terminal"), Sender("me", owner=True), "", "hi", 0)
         held = ExecRules(file=str(folder.parent / "exec-approvals.json"), **rules)
         self.settings = ToolSettings(exec_env=child_env({"HOME": str(folder)}, {}), cell=cell, rules=held)
 
-    async def ask(self, ask: Ask) -> Told:
+    async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
         self.asked.append(ask)
         self.before_answer()
-        return Told(self.say, "me", "id")
+        return ApprovalAnswer(self.say, "me", "id")
 
     def now(self) -> int:
         return 1_000_000
@@ -57,7 +66,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def allow(ctx: Ctx, *rules: Rule) -> None:
+def allow(ctx: Ctx, *rules: CommandRule) -> None:
     approvals.add(ctx.settings.rules.file, "main", rules, "test", 0)
 
 
@@ -164,9 +173,9 @@ async def test_a_developers_day_asks_nothing(folder: Path) -> None:
     assert len(ctx.asked) < 0.05 * len(BENIGN)
 
 
-@pytest.mark.parametrize("cell", [CONTAINED, Cell()], ids=["contained", "host"])
+@pytest.mark.parametrize("cell", [CONTAINED, SandboxSpec()], ids=["contained", "host"])
 @pytest.mark.parametrize("text", ["echo a\u202eb", "echo a\u200bb", "c\u0430t x", "echo a\x1b[2Kb", "echo a\rb"])
-async def test_hidden_characters_are_asked_about_everywhere(folder: Path, text: str, cell: Cell) -> None:
+async def test_hidden_characters_are_asked_about_everywhere(folder: Path, text: str, cell: SandboxSpec) -> None:
     ctx = Ctx(folder, cell=cell, security="full", ask="off", elevated="full" if cell.kind == "none" else None)
     assert "denied" in str(await judged(ctx, text))
     assert ctx.asked[0].warning and ctx.asked[0].allowed == ("allow-once", "deny")

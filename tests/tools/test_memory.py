@@ -11,8 +11,8 @@ import pytest
 
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings
-from palinurus.core.memory.values import Excerpt, Found, Hit, Options, Refused
-from palinurus.core.policy.groups import GROUPS
+from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryHit, MemoryOptions, MemoryRefusal
+from palinurus.core.policy.groups import TOOL_GROUPS
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call
@@ -25,17 +25,21 @@ Do = Callable[..., Awaitable[ToolResult]]
 class Nothing:
     """A Recall that answers what it is told to."""
 
-    def __init__(self, found: Found = Found(), excerpt: Excerpt | Refused = Refused("no")) -> None:
+    def __init__(
+        self, found: MemoryFindings = MemoryFindings(), excerpt: MemoryExcerpt | MemoryRefusal = MemoryRefusal("no")
+    ) -> None:
         self.found, self.excerpt = found, excerpt
         self.asked: list[tuple[Any, ...]] = []
 
     async def search(
         self, agent: str, session: str, text: str, limit: int | None = None, least: float | None = None
-    ) -> Found:
+    ) -> MemoryFindings:
         self.asked.append((agent, session, text, limit, least))
         return self.found
 
-    async def get(self, agent: str, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused:
+    async def get(
+        self, agent: str, path: str, start: int = 1, lines: int | None = None
+    ) -> MemoryExcerpt | MemoryRefusal:
         self.asked.append((agent, path, start, lines))
         return self.excerpt
 
@@ -52,7 +56,7 @@ def doing(recall: Recall, ctx: Any) -> Do:
 @pytest.fixture
 def real(ctx: Any, workspace: Path) -> Do:
     """With real files and a real index."""
-    settings = AgentSettings("main", "main", str(workspace), memory=Options(get_lines=5, get_chars=200))
+    settings = AgentSettings("main", "main", str(workspace), memory=MemoryOptions(get_lines=5, get_chars=200))
     return doing(Shelf(str(workspace.parent / "home"), {"main": settings}, SystemClock()), ctx)
 
 
@@ -100,7 +104,7 @@ async def test_only_memory_is_read(real: Do, workspace: Path, path: str) -> None
 
 
 async def test_arguments_are_handed_on(ctx: Any) -> None:
-    recall = Nothing(excerpt=Excerpt("m", "t", 3, 1, 3))
+    recall = Nothing(excerpt=MemoryExcerpt("m", "t", 3, 1, 3))
     do = doing(recall, ctx)
     await do("memory_search", q="x", limit=2, minScore=0.5)
     await do("memory_get", path="m", offset=3, limit=7)
@@ -110,14 +114,14 @@ async def test_arguments_are_handed_on(ctx: Any) -> None:
 
 
 async def test_trouble_is_a_result(ctx: Any) -> None:
-    result = await doing(Nothing(Found(disabled="no index")), ctx)("memory_search", query="x")
+    result = await doing(Nothing(MemoryFindings(disabled="no index")), ctx)("memory_search", query="x")
     assert not result.isError
     assert json.loads(result.text) == {"results": [], "disabled": True, "reason": "no index"}
 
 
 async def test_what_does_not_fit_is_left_out_whole(ctx: Any) -> None:
     ctx.set(result_chars=2000)
-    found = Found(tuple(Hit(f"{n}", 1, 2, 1.0, "x" * 600) for n in range(6)))
+    found = MemoryFindings(tuple(MemoryHit(f"{n}", 1, 2, 1.0, "x" * 600) for n in range(6)))
     told = json.loads((await doing(Nothing(found), ctx)("memory_search", query="x")).text)
     assert len(told["results"]) == 2 and told["leftOut"] == 4
 
@@ -133,4 +137,4 @@ def test_both_only_read() -> None:
 
 @pytest.mark.seed(294)
 def test_the_group_is_these_two_tools() -> None:
-    assert GROUPS["group:memory"] == tuple(make(Nothing()))
+    assert TOOL_GROUPS["group:memory"] == tuple(make(Nothing()))

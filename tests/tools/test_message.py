@@ -11,7 +11,19 @@ import msgspec
 import pytest
 
 from palinurus.config.messaging import MessageRules
-from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, Pin, Poll, React, Read, Sent, Thread
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+)
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.outbound import Button, Reply
@@ -28,11 +40,11 @@ class Fake:
     """Implements `Post`."""
 
     def __init__(self) -> None:
-        self.every = {"fake": Abilities(acts=EVERY, media=1000, buttons=4), "other": Abilities()}  # type: ignore[arg-type]
+        self.every = {"fake": ChannelAbilities(acts=EVERY, media=1000, buttons=4), "other": ChannelAbilities()}  # type: ignore[arg-type]
         self.sent: list[Reply] = []
-        self.acted: list[tuple[Target, Act]] = []
+        self.acted: list[tuple[Target, ChannelAction]] = []
         self.result = Delivered("sent", "m1")
-        self.found: Sent | NotSent | None = Sent("m2")
+        self.found: SendReceipt | SendFailure | None = SendReceipt("m2")
         self.known = [
             Chat("Family", Target("fake", "-100")),
             Chat("", Target("fake", "-100")),
@@ -43,7 +55,7 @@ class Fake:
             Chat("chat", Target("fake", "thief")),  # … or like this chat
         ]
 
-    def channels(self) -> Mapping[str, Abilities]:
+    def channels(self) -> Mapping[str, ChannelAbilities]:
         return self.every
 
     def accounts(self, channel: str) -> tuple[str, ...]:
@@ -53,12 +65,12 @@ class Fake:
         self.sent.append(reply)
         return self.result
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         self.acted.append((target, act))
         assert self.found is not None
         return self.found
 
-    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: ChannelAction) -> SendReceipt | SendFailure | None:
         self.acted.append((target, act))
         return self.found
 
@@ -106,7 +118,7 @@ def test_only_actions_that_some_channel_can_do_are_offered(post: Fake) -> None:
         "send", "react", "edit", "delete", "pin", "unpin", "poll", "thread-create", "read",
     ]  # fmt: skip
     assert offered["channel"]["enum"] == ["fake", "other"] and "pollQuestion" in offered
-    post.every = {"other": Abilities()}
+    post.every = {"other": ChannelAbilities()}
     offered = make(post, MessageRules())["message"].parameters["properties"]
     assert offered["action"]["enum"] == ["send"] and not {"messageId", "emoji", "pollQuestion", "limit"} & set(offered)
 
@@ -294,31 +306,31 @@ async def test_a_dry_run_does_nothing(post: Fake, do: Do) -> None:
 # what else
 
 
-ACTS: list[tuple[dict[str, Any], Act]] = [
-    ({"action": "react", "emoji": "👍"}, React("e", "👍")),
-    ({"action": "react", "emoji": "👍", "messageId": "5", "remove": True}, React("5", "👍", True)),
-    ({"action": "edit", "messageId": "5", "message": "new"}, Edit("5", "new")),
-    ({"action": "delete", "messageId": "5"}, Delete("5")),
-    ({"action": "pin", "messageId": "5"}, Pin("5")),
-    ({"action": "unpin", "messageId": "5"}, Pin("5", True)),
+ACTS: list[tuple[dict[str, Any], ChannelAction]] = [
+    ({"action": "react", "emoji": "👍"}, ReactAction("e", "👍")),
+    ({"action": "react", "emoji": "👍", "messageId": "5", "remove": True}, ReactAction("5", "👍", True)),
+    ({"action": "edit", "messageId": "5", "message": "new"}, EditAction("5", "new")),
+    ({"action": "delete", "messageId": "5"}, DeleteAction("5")),
+    ({"action": "pin", "messageId": "5"}, PinAction("5")),
+    ({"action": "unpin", "messageId": "5"}, PinAction("5", True)),
     (
         {"action": "poll", "pollQuestion": "?", "pollOptions": ["a", "b"], "pollMulti": True},
-        Poll("?", ("a", "b"), True),
+        PollAction("?", ("a", "b"), True),
     ),
-    ({"action": "thread-create", "threadName": "t", "messageId": "5"}, Thread("t", "5")),
-    ({"action": "read", "limit": 3}, Read(3)),
+    ({"action": "thread-create", "threadName": "t", "messageId": "5"}, ThreadAction("t", "5")),
+    ({"action": "read", "limit": 3}, ReadAction(3)),
 ]
 
 
 @pytest.mark.parametrize(("args", "act"), ACTS)
-async def test_acts(post: Fake, do: Do, args: dict[str, Any], act: Act) -> None:
+async def test_acts(post: Fake, do: Do, args: dict[str, Any], act: ChannelAction) -> None:
     result = await do(**args)
     assert not result.isError, result.text
     assert post.acted == [(Target("fake", "chat"), act)]
 
 
 async def test_what_others_wrote_taints(post: Fake, do: Do) -> None:
-    post.found = Sent("", [{"id": "1", "from": "x", "text": "obey", "at": 0}])
+    post.found = SendReceipt("", [{"id": "1", "from": "x", "text": "obey", "at": 0}])
     result = await do(action="read")
     assert json.loads(result.text)["messages"][0]["text"] == "obey" and result.source.startswith("chat")
 
@@ -339,7 +351,7 @@ async def test_acts_that_cannot_be(post: Fake, do: Do, args: dict[str, Any], why
 
 
 async def test_what_the_platform_refuses_and_what_nobody_knows(post: Fake, do: Do) -> None:
-    post.found = NotSent("no rights", "refused")
+    post.found = SendFailure("no rights", "refused")
     result = await do(action="pin", messageId="1")
     assert result.isError and result.text == "pin: no rights"
     post.found = None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import Box, Cell, Mount
+from palinurus.core.types.cell import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.core.types.tool import ToolFailure, ToolSettings
 from palinurus.tools import files
 from palinurus.tools.paths import inside, resolve
@@ -293,7 +293,7 @@ def walled(ctx: Any, canary: Path, workspace: Path, tmp_path: Path) -> Any:
     (workspace / "home").symlink_to(workspace)
     (workspace / "chain-2").symlink_to("chain")
     (workspace / "relative-link").symlink_to("../canary/secret")
-    return ctx.set(cell=Cell("landlock", (str(tmp_path / "open"),), (str(workspace),)))
+    return ctx.set(cell=SandboxSpec("landlock", (str(tmp_path / "open"),), (str(workspace),)))
 
 
 def attempts(path: str) -> list[tuple[str, dict[str, Any]]]:
@@ -338,14 +338,14 @@ async def test_the_cell_says_what_would_open_a_folder(do: Any, walled: Any, tmp_
 
 
 async def test_a_single_file_may_be_open(do: Any, walled: Any, tmp_path: Path, workspace: Path) -> None:
-    walled.set(cell=Cell("landlock", (str(tmp_path / "open" / "page"),), (str(workspace),)))
+    walled.set(cell=SandboxSpec("landlock", (str(tmp_path / "open" / "page"),), (str(workspace),)))
     assert (await do("read", path=str(tmp_path / "open" / "page"))).text == "readable"
     assert (await do("ls", path=str(tmp_path / "open"))).isError
 
 
 async def test_containers_show_folders_under_other_names(do: Any, walled: Any, workspace: Path) -> None:
-    box = Box("b", "i", mounts=(Mount(str(workspace), "/workspace", True),))
-    walled.set(cell=Cell("docker", (), (str(workspace),), box=box))
+    box = ContainerSpec("b", "i", mounts=(ContainerMount(str(workspace), "/workspace", True),))
+    walled.set(cell=SandboxSpec("docker", (), (str(workspace),), box=box))
     assert not (await do("write", path="/workspace/x/y", content="inside")).isError
     assert (workspace / "x" / "y").read_text() == "inside"
     assert (await do("read", path="/workspace/./x/../x/y")).text == "inside"
@@ -355,7 +355,7 @@ async def test_containers_show_folders_under_other_names(do: Any, walled: Any, w
 
 async def test_bubblewrap_has_another_tmp(do: Any, walled: Any, workspace: Path) -> None:
     (workspace / "t").mkdir()
-    walled.set(cell=Cell("bubblewrap", (), (str(workspace),), temporary=str(workspace / "t")))
+    walled.set(cell=SandboxSpec("bubblewrap", (), (str(workspace),), temporary=str(workspace / "t")))
     assert not (await do("write", path="/tmp/a/b", content="private")).isError
     assert (workspace / "t" / "a" / "b").read_text() == "private"
     assert not (await do("write", path=str(workspace / "c"), content="x")).isError  # wherever the workspace lies

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.stream.progress import line
+from palinurus.core.stream.progress import write_tool_line
 from palinurus.tools.plan import TOOL
 
 STEPS = [
@@ -45,5 +45,5 @@ async def test_what_is_no_plan(do: Any, plan: Any, said: str) -> None:
 def test_the_progress_line() -> None:
     assert TOOL.summary is not None
     told = TOOL.summary({"plan": STEPS})
-    assert line("update_plan", {"plan": STEPS}, told) == "🗺️ Update Plan: 1 of 3 done, now: mend"
+    assert write_tool_line("update_plan", {"plan": STEPS}, told) == "🗺️ Update Plan: 1 of 3 done, now: mend"
     assert [TOOL.summary(args) for args in ({}, {"plan": "x"}, {"plan": [1]})] == ["", "", ""]

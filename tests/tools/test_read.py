@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.tools.read import MAX_IMAGE, image_type
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 40
@@ -93,7 +93,7 @@ async def test_images_are_shown_by_what_they_are(do: Any, workspace: Path, data:
     (workspace / "photo.txt").write_bytes(data)  # names lie
     result = await do("read", path="photo.txt")
     image = result.content[1]
-    assert isinstance(image, Image)
+    assert isinstance(image, ImageBlock)
     assert (image.mimeType, base64.b64decode(image.data)) == (mime, data)
 
 

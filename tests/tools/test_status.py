@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from palinurus.core.status import Card
+from palinurus.core.status import SessionCard
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.core.types.tool import ToolFailure
 from palinurus.plugins.hooks import Hooks
@@ -24,12 +24,14 @@ class Sessions:
     def __init__(self) -> None:
         self.chosen: dict[str, str] = {}
 
-    async def card(self, caller: str, session: str) -> Card | None:
+    async def card(self, caller: str, session: str) -> SessionCard | None:
         if session != caller and (caller, session) != (OWN, CHILD):
             return None
         model = self.chosen.get(session)
         zone = ZoneInfo("Europe/Berlin")
-        return Card(session, model or "p/usual", AT, zone, "Europe/Berlin", chosen=model is not None, cost=0.5, calls=3)
+        return SessionCard(
+            session, model or "p/usual", AT, zone, "Europe/Berlin", chosen=model is not None, cost=0.5, calls=3
+        )
 
     async def set_model(self, caller: str, session: str, model: str | None) -> str:
         if model == "nonsense":

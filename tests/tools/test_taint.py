@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.types.approval import Told
+from palinurus.core.types.approval import ApprovalAnswer
 from palinurus.core.types.messages import ToolCall
 from palinurus.core.types.taint import TaintRules
-from palinurus.core.types.tool import Output, Tool, said
+from palinurus.core.types.tool import Tool, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.tools.call import call
 from palinurus.tools.collect import builtin
@@ -23,9 +23,9 @@ class Spy:
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
 
-    async def __call__(self, ctx: Any, **args: Any) -> Output:
+    async def __call__(self, ctx: Any, **args: Any) -> ToolOutput:
         self.calls.append(args)
-        return said("done")
+        return make_output("done")
 
 
 @pytest.fixture
@@ -63,10 +63,10 @@ async def test_what_reaches_further_is_asked_and_runs_only_with_a_yes(
     tools, hooks = one(name, spy, **facts), Hooks()
     result = await call(ToolCall("1", name, args), tools, tainted, hooks)
     assert result.isError and "needs an approval" in result.text and "https://a.example" in result.text
-    tainted.told = Told("deny", "me")
+    tainted.told = ApprovalAnswer("deny", "me")
     assert "denied by me" in (await call(ToolCall("1", name, args), tools, tainted, hooks)).text
     assert spy.calls == []
-    tainted.told = Told("allow-once", "me")
+    tainted.told = ApprovalAnswer("allow-once", "me")
     assert not (await call(ToolCall("1", name, args), tools, tainted, hooks)).isError and spy.calls == [args]
     assert [ask.taint for ask in tainted.asked] == [tainted.taint] * 3 and tainted.asked[0].binding["args"]
     tainted.taint = ()
@@ -89,7 +89,7 @@ async def test_a_change_that_cannot_be_shown_whole_is_refused(tainted: Any, work
 async def test_memory_is_marked_before_it_is_written_and_a_prompt_file_a_person_read_is_theirs(
     tainted: Any, workspace: Path
 ) -> None:
-    tainted.told = Told("allow-once", "me")
+    tainted.told = ApprovalAnswer("allow-once", "me")
     for path in ("memory/a.md", "MEMORY.md", "plain.md"):
         assert not (
             await call(ToolCall("1", "write", {"path": path, "content": "x"}), builtin(), tainted, Hooks())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.history.truncate import handle, known, shorten, where
+from palinurus.core.history.truncate import find_result_handle, make_read_hint, make_result_handle, shorten_result
 from palinurus.core.types.messages import ToolResult
 from palinurus.tools.whole import handle_of, keep
 
@@ -35,7 +35,7 @@ def test_what_is_a_handle() -> None:
 async def test_following_the_marks_gives_every_character(do: Do, ctx: Any, tmp_path: Path, text: str) -> None:
     ctx.set(result_chars=4000, results=f"{tmp_path}/s.jsonl.result-")
     kept = keep(ctx.settings.results, text)
-    assert kept == handle(text)
+    assert kept == make_result_handle(text)
     found, offset = "", 1
     while offset:
         result = await do("read", path=f"result:{kept}", offset=offset)
@@ -50,11 +50,11 @@ async def test_following_the_marks_gives_every_character(do: Do, ctx: Any, tmp_p
 async def test_the_mark_of_a_cut_leads_to_what_was_cut(do: Do, ctx: Any, tmp_path: Path) -> None:
     ctx.set(result_chars=4000, results=f"{tmp_path}/s.jsonl.result-")
     text = "\n".join(f"row {n}" for n in range(3000))
-    short = shorten(text, 4000, keep(ctx.settings.results, text))
+    short = shorten_result(text, 4000, keep(ctx.settings.results, text))
     offset = int(short.partition("offset=")[2].split()[0])
-    assert where(known(short), offset) in short
+    assert make_read_hint(find_result_handle(short), offset) in short
     last = short.partition("\n[…")[0].splitlines()[-1]
-    result = await do("read", path=f"result:{known(short)}", offset=offset)
+    result = await do("read", path=f"result:{find_result_handle(short)}", offset=offset)
     assert last in text.splitlines()[offset - 2 : offset]
     assert f"row {int(last.split()[1]) + 1}" in result.text
 
@@ -80,6 +80,6 @@ async def test_an_offset_beyond_the_end(do: Do, ctx: Any, tmp_path: Path) -> Non
 async def test_the_same_text_at_the_same_time_is_one_file(tmp_path: Path) -> None:
     text = "x" * 200_000
     names = await asyncio.gather(*(asyncio.to_thread(keep, f"{tmp_path}/s.jsonl.result-", text) for _ in range(8)))
-    assert set(names) == {handle(text)}
-    assert os.listdir(tmp_path) == [f"s.jsonl.result-{handle(text)}"]
+    assert set(names) == {make_result_handle(text)}
+    assert os.listdir(tmp_path) == [f"s.jsonl.result-{make_result_handle(text)}"]
     assert keep("", text) == ""

@@ -17,8 +17,8 @@ import pytest
 from flow.test_app import running, until
 from palinurus.abort import Abort
 from palinurus.app import App
-from palinurus.core.types.messages import Assistant, Text, User
-from palinurus.core.types.model import Done, ModelEvent, Request, TextDelta
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
+from palinurus.core.types.model import ModelEvent, ModelRequest, StreamDone, TextDelta
 from palinurus.errors import QueueFull
 from palinurus.testing.channel import FakeChannel
 
@@ -41,10 +41,10 @@ class Parrot:
         self.asked = 0
         self.dropped: dict[str, int] = {}  # messages it was told of that nobody read, by the notice
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         self.asked += 1
         await asyncio.sleep(self.thinks)
-        said = [m.text for m in request.messages if isinstance(m, User)]
+        said = [m.text for m in request.messages if isinstance(m, UserMessage)]
         for text in said:
             if found := DROPPED.search(text):
                 self.dropped[text] = int(found[1])
@@ -52,7 +52,9 @@ class Parrot:
         text = f"read #{numbers[-1]}" if numbers else SUMMARY
         yield TextDelta(text)
         model = request.model
-        yield Done(Assistant((Text(text),), model.api, model.ref.provider, model.ref.model, stopReason="stop"))
+        yield StreamDone(
+            AssistantMessage((TextBlock(text),), model.api, model.ref.provider, model.ref.model, stopReason="stop")
+        )
 
     async def close(self) -> None:
         pass

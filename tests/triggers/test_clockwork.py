@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.schedule.fire import DAY, Cron, following
+from palinurus.core.schedule.fire import DAY_MS, CronSchedule, find_next_due
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.record import Record
@@ -50,10 +50,12 @@ async def test_ten_years_of_schedules_with_summer_time_and_restarts() -> None:
         if year % 3 == 2:
             await work.close()
             work = await world.up()
-        await hop(world, work, START_MS + (year + 1) * 365 * DAY)
+        await hop(world, work, START_MS + (year + 1) * 365 * DAY_MS)
     for expr, one in zip(lines, made, strict=True):
         wanted, at = [], START_MS
-        while (found := following(Cron(expr, "Europe/Berlin"), at)) is not None and found < START_MS + 3650 * DAY:
+        while (
+            found := find_next_due(CronSchedule(expr, "Europe/Berlin"), at)
+        ) is not None and found < START_MS + 3650 * DAY_MS:
             wanted.append(at := found)
         assert world.inbox.fires(one["id"]) == wanted
         assert len({s for s in world.memory.slots if s[0] == one["id"]}) == len(wanted)
@@ -185,7 +187,7 @@ async def test_killed_at_any_write_every_slot_has_one_fire(recwarn: pytest.Warni
     reached = 0
     for at in range(1, 12):
         died, world, ident = await sweep(at)
-        assert world.inbox.fires(ident) == [START_MS + 9 * HOUR, START_MS + 9 * HOUR + DAY], at
+        assert world.inbox.fires(ident) == [START_MS + 9 * HOUR, START_MS + 9 * HOUR + DAY_MS], at
         reached += died
     assert 6 <= reached < 11  # the sweep went over the end
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.schedule.fire import DAY, following
-from palinurus.core.schedule.job import schedule_of
-from palinurus.core.schedule.missed import unfolded
+from palinurus.core.schedule.fire import DAY_MS, find_next_due
+from palinurus.core.schedule.job import parse_schedule
+from palinurus.core.schedule.missed import unfold_history
 from palinurus.testing.clock import START_MS, settle
 from palinurus.tools.cron import Maker
 from palinurus.triggers.clockwork import Clockwork
@@ -31,8 +31,8 @@ LINES = [
 
 
 def generated(schedule: dict[str, Any], after: int, upto: int) -> list[int]:
-    found, parsed = [], schedule_of(schedule, START_MS, "UTC")
-    while (at := following(parsed, after, "UTC")) is not None and at <= upto:
+    found, parsed = [], parse_schedule(schedule, START_MS, "UTC")
+    while (at := find_next_due(parsed, after, "UTC")) is not None and at <= upto:
         found.append(after := at)
     return found
 
@@ -58,13 +58,13 @@ async def test_ten_years_with_sleeps_restarts_and_clock_steps_every_due_time_has
         schedule = {"kind": "cron", "expr": expr, "tz": tz}
         asked = {"name": "sea", "schedule": schedule, "payload": TURN, "misfire": misfire}
         made[(await work.add(asked, CHAT))["id"]] = schedule
-    end = START_MS + 3650 * DAY
+    end = START_MS + 3650 * DAY_MS
     furthest = looked = START_MS
     while world.clock.now() < end:
         await work.tick()
         await settle(6)
         furthest = max(furthest, world.clock.now())
-        if furthest - looked > 20 * DAY:
+        if furthest - looked > 20 * DAY_MS:
             await kept.look(work)
             looked = furthest
         event = chance.random()
@@ -85,11 +85,11 @@ async def test_ten_years_with_sleeps_restarts_and_clock_steps_every_due_time_has
     states = Counter[str]()
     for ident, schedule in made.items():
         entries = list(kept.lines[ident].values())
-        receipts = Counter(e["runAtMs"] for e in unfolded(entries))
+        receipts = Counter(e["runAtMs"] for e in unfold_history(entries))
         assert max(receipts.values()) == 1
         assert sorted(receipts) == generated(schedule, START_MS, furthest)
         assert sorted(e["runAtMs"] for e in entries if e["status"] == "ok") == world.inbox.fires(ident)
-        states.update(e["status"] for e in unfolded(entries))
+        states.update(e["status"] for e in unfold_history(entries))
     assert states["ok"] > 1500 and states["skipped"] > 100
     await work.close()
 
@@ -109,7 +109,7 @@ async def test_every_missed_time_is_one_line_when_asked_for_and_one_row_when_not
         await world.step(work, 1)
     entries = await work.runs(made["id"])
     assert sum(e["status"] == "skipped" for e in entries) == 1 and len(entries) == fired + 1
-    lines = list(unfolded(entries))
+    lines = list(unfold_history(entries))
     assert sorted(e["runAtMs"] for e in lines) == generated(schedule, START_MS, world.clock.now()) and len(lines) == 72
     assert Counter(e["status"] for e in lines) == {"ok": fired, "skipped": 72 - fired}
     assert len({e["runId"] for e in lines}) == 72
@@ -134,7 +134,7 @@ async def receipts(at: int, misfire: str) -> bool:
     work = await world.up()
     for _ in range(8):
         await world.step(work, 1000)
-    lines = list(unfolded(await work.runs(made["id"])))
+    lines = list(unfold_history(await work.runs(made["id"])))
     assert sorted(e["runAtMs"] for e in lines) == generated(schedule, START_MS, world.clock.now()), at
     assert sorted(e["runAtMs"] for e in lines if e["status"] == "ok") == world.inbox.fires(made["id"])
     await work.close()

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.core.schedule.hours import Hours
+from palinurus.core.schedule.hours import HeartbeatHours
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.sessions.record import Record
 from palinurus.store.port import SessionRow, Spent
 from palinurus.testing.clock import settle
@@ -120,7 +120,7 @@ async def test_events_and_people_wake_it_and_it_slows_down_when_nothing_is_found
 
 
 async def test_hours_running_turns_and_the_switch_hold_it_back(tmp_path: Path) -> None:
-    world = Home(tmp_path, hours=Hours(8 * 60, 22 * 60), timezone="UTC")
+    world = Home(tmp_path, hours=HeartbeatHours(8 * 60, 22 * 60), timezone="UTC")
     world.page.write_text("x")
     work = await world.up()
     await world.pass_(work, 7 * 60, 10)
@@ -146,7 +146,7 @@ async def test_it_stops_where_the_next_would_fail_too_and_says_so(tmp_path: Path
     submit = world.inbox.submit
 
     async def failing(inbound: Inbound, sink: Any = None) -> Any:
-        sink(AgentEnd((), "error", Usage(), Failure(kind, "the key does not work")))
+        sink(AgentEnd((), "error", TokenUsage(), ModelFailure(kind, "the key does not work")))
         return await submit(inbound)
 
     world.inbox.submit = failing  # type: ignore[method-assign]

@@ -14,7 +14,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.core.types.channel import Channel
-from palinurus.core.types.model import Model, ModelEvent, Request
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest
 from palinurus.gateway.server import Gateway
 from palinurus.gateway.web import FOLDER
 
@@ -75,7 +75,7 @@ class Understudy:
     def __init__(self) -> None:
         self.now: Model | None = None
 
-    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
         assert self.now is not None, "no test has brought a model"
         return self.now.stream(request, stop)
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 from support import inbound
 from web.conftest import Visit
@@ -73,7 +73,7 @@ async def test_a_running_answer_streams_takes_in_more_and_can_be_stopped(page: A
     await page.wait_for_selector(".md >> text=took it in")
     await page.wait_for_selector(".wait", state="detached")
     assert await texts(page, ".bubble") == ["first", "and this too"]
-    assert [m.text for m in model.requests[1].messages if isinstance(m, User)] == ["first", "and this too"]
+    assert [m.text for m in model.requests[1].messages if isinstance(m, UserMessage)] == ["first", "and this too"]
     await write(page, "go on")
     await page.wait_for_selector(".md.streaming >> text=endless")
     await page.press(BOX, "Escape")
@@ -307,8 +307,8 @@ async def test_sub_agents_are_cards_in_cards_and_can_be_stopped(page: Any, tmp_p
     gate = Gate()
 
     def answer(request: Any) -> Any:
-        said = " ".join(m.text for m in request.messages if isinstance(m, User))
-        began = any(not isinstance(m, User) for m in request.messages)
+        said = " ".join(m.text for m in request.messages if isinstance(m, UserMessage))
+        began = any(not isinstance(m, UserMessage) for m in request.messages)
         if "dig deeper" in said:
             return held(say("deep down deep down deep down"), gate, 2)
         if "hunt" in said:

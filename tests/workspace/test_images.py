@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.pictures import MISSING, SIDE, dimensions
-from palinurus.core.types.messages import Image
+from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE, read_dimensions
+from palinurus.core.types.messages import ImageBlock
 from palinurus.workspace.images import ImageLimits, found, resized
 
 PNG = base64.b64decode(
@@ -19,7 +19,7 @@ LIMITS = ImageLimits()
 
 def without(**limits: Any) -> ImageLimits:
     """Nothing can be made smaller."""
-    return ImageLimits(shrink=lambda data, size, side: MISSING, **limits)
+    return ImageLimits(shrink=lambda data, size, side: IMAGES_EXTRA_HINT, **limits)
 
 
 async def test_named_images_are_loaded_for_models_that_see(tmp_path: Path) -> None:
@@ -89,17 +89,17 @@ async def test_what_is_larger_than_helps_is_made_smaller(tmp_path: Path) -> None
     text = "./wide.jpg ./x.bmp ./bad.png"
     got = await found(text, str(tmp_path), LIMITS)
     assert [image.mimeType for image in got.images] == ["image/jpeg", "image/png", "image/png"] and not got.notes
-    assert dimensions(base64.b64decode(got.images[0].data), "image/jpeg") == (SIDE, SIDE // 2)
+    assert read_dimensions(base64.b64decode(got.images[0].data), "image/jpeg") == (MAX_IMAGE_SIDE, MAX_IMAGE_SIDE // 2)
     smaller = await found("./wide.jpg", str(tmp_path), ImageLimits(side=100))
-    assert dimensions(base64.b64decode(smaller.images[0].data), "image/jpeg") == (100, 50)
+    assert read_dimensions(base64.b64decode(smaller.images[0].data), "image/jpeg") == (100, 50)
     as_before = await found(text, str(tmp_path), without())
     assert base64.b64decode(as_before.images[0].data) == (tmp_path / "wide.jpg").read_bytes()
-    assert "x.bmp: not a PNG" in as_before.notes[0] and MISSING in as_before.notes[0]
+    assert "x.bmp: not a PNG" in as_before.notes[0] and IMAGES_EXTRA_HINT in as_before.notes[0]
 
 
 async def test_images_that_came_with_a_message(tmp_path: Path) -> None:
     small, large = (base64.b64encode(PNG + b"x" * more).decode() for more in (0, 2000))
-    got = await resized((Image(small, "image/png"), Image(large, "image/png")), without(each=1024))
+    got = await resized((ImageBlock(small, "image/png"), ImageBlock(large, "image/png")), without(each=1024))
     assert [image.data for image in got.images] == [small]
     assert len(got.notes) == 1 and "larger than 1 KiB" in got.notes[0]
     assert await resized((), LIMITS) == ((), (), "")

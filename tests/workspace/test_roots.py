@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.config.settings import SkillSettings
-from palinurus.core.skills.skill import Skill, skill
+from palinurus.core.skills.skill import Skill, parse_skill
 from palinurus.workspace.roots import Found, Root, bundled, look, same
 
 
@@ -100,4 +100,4 @@ def test_our_own_skills_are_sound() -> None:
     assert names(found) == ["palinurus-help", "summarize"]
     assert not found.broken
     assert all(not one.warnings for one in found.skills)
-    assert all(isinstance(skill(Path(one.path).read_text(), one.path, one.name), Skill) for one in found.skills)
+    assert all(isinstance(parse_skill(Path(one.path).read_text(), one.path, one.name), Skill) for one in found.skills)

@@ -9,8 +9,8 @@ import pytest
 
 from palinurus.config.load import load
 from palinurus.config.settings import AgentSettings
-from palinurus.core.prompt.facts import Facts
-from palinurus.core.prompt.render import render
+from palinurus.core.prompt.facts import PromptFacts
+from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import SessionKey
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.files import ensure
@@ -57,7 +57,7 @@ class Bench:
 
     def prompt(self, key: SessionKey = MAIN) -> str:
         given = self.give(key)
-        return render(Facts(files=given.files, pending=given.pending, skills=given.skills)).text
+        return render_prompt(PromptFacts(files=given.files, pending=given.pending, skills=given.skills)).text
 
 
 @pytest.mark.seed(238, 244)
@@ -124,8 +124,8 @@ async def test_the_warning(tmp_path: Path, word: str | None, told: list[int]) ->
     for _ in range(3):
         await bench.shelf.ready(bench.agent, MAIN)
         given = bench.give()
-        knobs = msgspec.structs.replace(Facts().knobs, warn=warn)
-        text = render(Facts(files=given.files, knobs=knobs)).text
+        knobs = msgspec.structs.replace(PromptFacts().knobs, warn=warn)
+        text = render_prompt(PromptFacts(files=given.files, knobs=knobs)).text
         seen.append(int("Bootstrap Context Notice" in text))
         assert "is shortened here" in text  # the mark in the file stays whatever the warning does
     assert seen == told

@@ -9,7 +9,7 @@ import zlib
 
 import pytest
 
-from palinurus.core.pictures import SIDE
+from palinurus.core.pictures import MAX_IMAGE_SIDE
 from palinurus.workspace.shrink import shrunk
 
 Image = pytest.importorskip("PIL.Image")
@@ -29,7 +29,7 @@ def opened(data: bytes | str) -> Image.Image:
 def test_sides_and_bytes_fit_and_the_shape_stays() -> None:
     noise = Image.frombytes("RGB", (1600, 800), os.urandom(1600 * 800 * 3))
     made = shrunk(saved(noise, "JPEG", quality=95), 300_000)
-    assert opened(made).size == (SIDE, SIDE // 2) and len(made) <= 300_000
+    assert opened(made).size == (MAX_IMAGE_SIDE, MAX_IMAGE_SIDE // 2) and len(made) <= 300_000
     assert "small enough" in str(shrunk(saved(noise, "JPEG"), 1000))
 
 

@@ -11,9 +11,9 @@ from palinurus.agent.context import UNSEEN, Context, Seen
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.repeat import Repeats
-from palinurus.core.history.truncate import share
-from palinurus.core.types.events import Event, ToolEnd, ToolStart, ToolUpdate
-from palinurus.core.types.messages import Text, ToolCall, ToolResult
+from palinurus.core.history.truncate import share_result_chars
+from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
+from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
 from palinurus.tools.call import call
 
 STOPPED = "stopped before it finished ({reason}); it may have been done in part"
@@ -27,10 +27,10 @@ class Acting:
         self._plan = plan
         self._ports = ports
         self._repeats = repeats
-        self._events: asyncio.Queue[Event | int] = asyncio.Queue()
+        self._events: asyncio.Queue[RunEvent | int] = asyncio.Queue()
         self.results: list[ToolResult] = []
 
-    async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[Event]:
+    async def act(self, calls: Sequence[ToolCall]) -> AsyncIterator[RunEvent]:
         """ToolStart as each starts, ToolUpdate as it goes, ToolEnd in call order."""
         self._repeats.start_batch()
         taken = calls[: self._plan.limits.calls_per_turn]
@@ -87,7 +87,7 @@ class Acting:
             result, took = task.result()
             warning = self._repeats.note(asked, result)
             if warning:
-                result = msgspec.structs.replace(result, content=(*result.content, Text(f"\n{warning}")))
+                result = msgspec.structs.replace(result, content=(*result.content, TextBlock(f"\n{warning}")))
         self._ports.record.step("result", f"{asked.name} {'error' if result.isError else 'ok'} {took} ms")
         return ToolEnd(asked.id, asked.name, result, result.isError, took)
 
@@ -98,12 +98,12 @@ class Acting:
         )
 
     def _error(self, asked: ToolCall, text: str) -> ToolResult:
-        return ToolResult(asked.id, asked.name, (Text(text),), True, timestamp=self._ports.clock.now())
+        return ToolResult(asked.id, asked.name, (TextBlock(text),), True, timestamp=self._ports.clock.now())
 
 
 def _shared(plan: RunPlan, calls: int) -> RunPlan:
     """The plan with the room of a result shared among so many."""
-    room = share(plan.settings.result_chars, calls)
+    room = share_result_chars(plan.settings.result_chars, calls)
     if room == plan.settings.result_chars:
         return plan
     return msgspec.structs.replace(plan, settings=msgspec.structs.replace(plan.settings, result_chars=room))

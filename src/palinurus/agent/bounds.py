@@ -8,34 +8,34 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.history import truncate
-from palinurus.core.history.fit import Rules
+from palinurus.core.history.fit import HistoryLimits
 from palinurus.core.history.images import Budget
-from palinurus.core.history.limit import allowed
+from palinurus.core.history.limit import find_turn_limit
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import ToolSettings
 from palinurus.sessions.files import RESULT
 
 
-def window(agent: AgentSettings, model: ModelInfo) -> int:
+def window(agent: AgentSettings, model: ModelSpec) -> int:
     """Tokens: what the model has, or less where the config says so."""
     return min(agent.context_tokens or model.context_window, model.context_window)
 
 
-def bounds(settings: Settings, agent: AgentSettings, model: ModelInfo, inbound: Inbound, route: Route) -> Rules:
+def bounds(settings: Settings, agent: AgentSettings, model: ModelSpec, inbound: Inbound, route: Route) -> HistoryLimits:
     """The rules for one run."""
     room = window(agent, model)
     context = settings.context
-    return Rules(
+    return HistoryLimits(
         window=room,
-        turns=allowed(route.key, context.turns, inbound.target.channel, inbound.sender.id),
-        result_chars=truncate.cap(room, context.results(agent.id)),
+        turns=find_turn_limit(route.key, context.turns, inbound.target.channel, inbound.sender.id),
+        result_chars=truncate.limit_result_chars(room, context.results(agent.id)),
         pruning=context.pruning,
         images=Budget() if model.vision else None,
     )
 
 
-def bounded(tools: ToolSettings, rules: Rules, home: str, transcript: str) -> ToolSettings:
+def bounded(tools: ToolSettings, rules: HistoryLimits, home: str, transcript: str) -> ToolSettings:
     """The tools' settings with the room for a result, and where whole ones are kept: beside the transcript."""
     kept = os.path.join(home, transcript) + RESULT
     return msgspec.structs.replace(tools, result_chars=rules.result_chars, results=kept)

@@ -16,8 +16,8 @@ import msgspec
 
 from palinurus.config.sandbox import GUARDED, minus
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.prompt.facts import Sandbox
-from palinurus.core.types.cell import EPHEMERAL, Cell, Mount, Ports
+from palinurus.core.prompt.facts import SandboxFact
+from palinurus.core.types.cell import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 from palinurus.tools.sandbox import system
@@ -30,9 +30,9 @@ class Confined(NamedTuple):
     """Where and how tools of a session run. `box` is what the prompt says about a sandboxed session."""
 
     workspace: str
-    cell: Cell
+    cell: SandboxSpec
     env: dict[str, str]  # goes over the environment of children
-    box: Sandbox | None = None
+    box: SandboxFact | None = None
 
 
 class Cells:
@@ -61,11 +61,13 @@ class Cells:
         box = agent.sandbox
         kind = {"auto": self._look().best(), "off": "none"}.get(box.contain, box.contain)
         if kind == "none":
-            return Confined(self._made(agent.workspace), Cell(accepted=box.contain == "off"), {})
-        base = Cell(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
+            return Confined(self._made(agent.workspace), SandboxSpec(accepted=box.contain == "off"), {})
+        base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
         return self._furnished(agent, base, agent.workspace, agent.id)
 
-    def _furnished(self, agent: AgentSettings, cell: Cell, workspace: str, name: str, read: str = "") -> Confined:
+    def _furnished(
+        self, agent: AgentSettings, cell: SandboxSpec, workspace: str, name: str, read: str = ""
+    ) -> Confined:
         """With a home and a temporary folder of its own, and all the paths."""
         box, base = agent.sandbox, os.path.join(self._settings.home, "cells", name)
         home, temporary = (os.path.realpath(self._made(os.path.join(base, part))) for part in ("home", "tmp"))
@@ -108,12 +110,12 @@ class Cells:
             with contextlib.suppress(FileExistsError):
                 os.symlink(path, link)
 
-    def _ports(self, ports: Ports) -> Ports:
+    def _ports(self, ports: PortRanges) -> PortRanges:
         """Never the gateway's own. One that is chosen at start could be any of those."""
         own = self._settings.gateway.port
         if own:
             return minus(ports, own)
-        return tuple(one for one in ports if not (one[0] <= EPHEMERAL[1] and EPHEMERAL[0] <= one[1]))
+        return tuple(one for one in ports if not (one[0] <= EPHEMERAL_PORTS[1] and EPHEMERAL_PORTS[0] <= one[1]))
 
     def _sandboxed(self, agent: AgentSettings, key: SessionKey) -> Confined:
         box = agent.sandbox
@@ -123,21 +125,21 @@ class Cells:
         self._made(workspace)
         seen = agent.workspace if box.access == "ro" else ""
         if box.backend != "docker":
-            base = Cell(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
+            base = SandboxSpec(kind=box.backend, connect=(), limits=box.limits)  # type: ignore[arg-type]
             found = self._furnished(agent, base, workspace, f"box-{name}", seen)
-            return found._replace(box=Sandbox(workspace, box.access, seen))
-        mounts = (Mount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
+            return found._replace(box=SandboxFact(workspace, box.access, seen))
+        mounts = (ContainerMount(os.path.realpath(workspace), box.box.workdir, True), *box.box.mounts)
         if seen:
-            mounts = (*mounts, Mount(os.path.realpath(seen), AGENT_MOUNT))
+            mounts = (*mounts, ContainerMount(os.path.realpath(seen), AGENT_MOUNT))
         made = msgspec.structs.replace(box.box, name=f"{box.box.name}{name}", mounts=mounts)
-        cell = Cell(
+        cell = SandboxSpec(
             kind="docker",
             read=tuple(one.source for one in mounts if not one.write),
             write=tuple(one.source for one in mounts if one.write),
             connect=() if made.network == "none" else None,
             box=made,
         )
-        note = Sandbox(made.workdir, box.access, AGENT_MOUNT if seen else made.workdir if shared else "")
+        note = SandboxFact(made.workdir, box.access, AGENT_MOUNT if seen else made.workdir if shared else "")
         return Confined(workspace, cell, {}, note)
 
 

@@ -21,11 +21,11 @@ from palinurus.agent.bounds import window
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.record import Record
 from palinurus.agent.shorten import WRITER, Done, Services, Shortener, Subject
-from palinurus.core.history.tokens import CHARS, context, counted, total
-from palinurus.core.types.events import CompactionEnd, CompactionStart, Event
+from palinurus.core.history.tokens import CHARS_PER_TOKEN, count_used_tokens, estimate_context_tokens, estimate_tokens
+from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Message
-from palinurus.core.types.model import Failure, ModelInfo, Prompt
+from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.sessions.entries import Compaction
 from palinurus.sessions.record import Record as SessionRecord
@@ -144,7 +144,7 @@ class Compactor:
         count, size = self._sized
         if count > len(messages):
             count, size = 0, 0
-        size += total(messages[count:])
+        size += estimate_tokens(messages[count:])
         self._sized = (len(messages), size)
         return used(messages, self._kept, self._overhead, self._scene.plan.scale, size)
 
@@ -165,10 +165,10 @@ class Compactor:
         if (soon or (flush.force_bytes and size >= flush.force_bytes)) and self._shortener.flushable:
             return "flush"
         limit = self._settings.max_bytes
-        long = limit and size >= limit and self._sized[1] * CHARS >= limit
+        long = limit and size >= limit and self._sized[1] * CHARS_PER_TOKEN >= limit
         return "bytes" if long and not self._shared.resting(self._session) else ""
 
-    async def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[Event]:
+    async def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[RunEvent]:
         """Make room. `level` counts the tries after an overflow: each keeps less."""
         self.messages = None
         if reason == "flush":
@@ -188,7 +188,7 @@ class Compactor:
         keeping = drafts.recent(self._room, self._settings, level, size)
         if reason == "manual" and not self._settings.keep_asked:
             keeping = 0
-        failure: Failure | None = None
+        failure: ModelFailure | None = None
         if not self._shared.resting(self._session) or reason == "manual":
             draft = self._shortener.draft(keeping)
             if draft is not None:
@@ -225,7 +225,7 @@ class Compactor:
         self.messages, self._kept, self._sized = messages, len(messages), (0, 0)
 
     def _without(
-        self, messages: Sequence[Message], used: int, reason: str, keeping: int, failure: Failure | None
+        self, messages: Sequence[Message], used: int, reason: str, keeping: int, failure: ModelFailure | None
     ) -> None:
         """No summary: the run goes on with what it had, or with a cut of it where that cannot fit."""
         why = failure.message if failure else "its summariser failed a moment ago"
@@ -282,7 +282,7 @@ class Request(NamedTuple):
     key: SessionKey
     session: SessionRecord
     transcript: Transcript
-    models: tuple[ModelInfo, ...]
+    models: tuple[ModelSpec, ...]
     prompt: Prompt
     specs: tuple[ToolSpec, ...]
     instructions: str = ""
@@ -301,7 +301,7 @@ async def by_hand(shared: Compactions, wish: Request, store: Store, claim: Claim
     )  # fmt: skip
     made = Shortener(shared.services, subject)
     seen, fixed = transcript.messages(), overhead(wish.prompt, wish.specs)
-    before = max(used(seen, transcript.older_count, fixed, 1.0, total(seen)), fixed + total(seen))
+    before = max(used(seen, transcript.older_count, fixed, 1.0, estimate_tokens(seen)), fixed + estimate_tokens(seen))
 
     async def write(entry: Compaction) -> None:
         if wish.busy():
@@ -327,7 +327,7 @@ async def by_hand(shared: Compactions, wish: Request, store: Store, claim: Claim
             shared.ask(str(wish.key), wish.instructions)
             return Outcome(None, before, "a message came meanwhile; its run compacts the conversation")
     costs = spent(made.spent, claim.id, claim.id, wish.key, clock.now())
-    if isinstance(done, Failure):
+    if isinstance(done, ModelFailure):
         return Outcome(None, before, done.message, made.fields, costs)
     done = done._replace(after=done.after + fixed)
     return Outcome(done, before, "", made.fields, costs)
@@ -339,18 +339,20 @@ def used(messages: Sequence[Message], kept: int, fixed: int, scale: float, size:
     Where it counted nothing, `fixed` stands for prompt and tools. Some servers count only what they had not cached:
     never less than a part of our own estimate (`size` of the messages) is believed.
     """
-    known = any(isinstance(m, Assistant) and not m.failed and counted(m.usage) for m in messages[kept:])
-    found = context(messages, kept, scale) + (0 if known else fixed)
+    known = any(
+        isinstance(m, AssistantMessage) and not m.failed and count_used_tokens(m.usage) for m in messages[kept:]
+    )
+    found = estimate_context_tokens(messages, kept, scale) + (0 if known else fixed)
     return max(found, round((size * scale + fixed) * BELIEVED))
 
 
 def overhead(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
     """Tokens of a request besides its messages."""
     tools = sum(len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.parameters)) for spec in specs)
-    return (len(prompt.text) + tools) // CHARS
+    return (len(prompt.text) + tools) // CHARS_PER_TOKEN
 
 
-def spent(answers: Sequence[Assistant], item: str, run: str, key: SessionKey, at: int) -> tuple[Spent, ...]:
+def spent(answers: Sequence[AssistantMessage], item: str, run: str, key: SessionKey, at: int) -> tuple[Spent, ...]:
     """Lines of the ledger."""
     return tuple(
         Spent(

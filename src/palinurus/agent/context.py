@@ -9,7 +9,7 @@ from palinurus.agent.marks import Marks
 from palinurus.agent.plan import RunPlan
 from palinurus.clock import Clock
 from palinurus.core.policy import taint
-from palinurus.core.types.approval import Approver, Ask, Told
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, Approver
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import Message, ToolCall
 from palinurus.core.types.tool import ToolSettings
@@ -86,7 +86,7 @@ class Context:
         return self._seen.taint
 
     def may_leak(self, url: str) -> bool:
-        return taint.carries(url, self._seen.messages, self._plan.settings.taint)
+        return taint.may_leak(url, self._seen.messages, self._plan.settings.taint)
 
     def file_taint(self, path: str) -> tuple[str, ...]:
         return self._seen.marks.of(path) if self._seen.marks else ()
@@ -99,9 +99,9 @@ class Context:
     def settings(self) -> ToolSettings:
         return self._plan.settings
 
-    async def ask(self, ask: Ask) -> Told:
+    async def ask(self, ask: ApprovalRequest) -> ApprovalAnswer:
         if self._approver is None:
-            return Told(None, "nobody can be asked here")
+            return ApprovalAnswer(None, "nobody can be asked here")
         return await self._approver.ask(ask, self._put if self._card and self._plan.inbound.may_command else None)
 
     def _put(self, ident: str, text: str) -> None:

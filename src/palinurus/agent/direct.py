@@ -14,7 +14,7 @@ from palinurus.clock import Clock
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolCall, ToolResult
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import Claim
 from palinurus.tools.call import call
@@ -32,7 +32,7 @@ class Direct:
 
     async def __call__(
         self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
-    ) -> ToolResult | Failure | None:
+    ) -> ToolResult | ModelFailure | None:
         """What the tool returned, errors included; None: this session's agent has no such tool; or why no plan."""
         now = self._clock.now()
         ident = f"invoke:{now}"

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from palinurus.config.compaction import CompactionSettings
 from palinurus.core.history import keep, summary
-from palinurus.core.history.cut import cut
-from palinurus.core.history.repair import repair
-from palinurus.core.history.tokens import of, total
-from palinurus.core.history.truncate import results
-from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.core.history.cut import find_cut
+from palinurus.core.history.repair import repair_history
+from palinurus.core.history.tokens import estimate_message_tokens, estimate_tokens
+from palinurus.core.history.truncate import shorten_results
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 from palinurus.sessions.entries import Compaction, Entry, Said, condensed
 from palinurus.sessions.path import Shown, shown
 
@@ -43,7 +43,7 @@ class Draft(NamedTuple):
     prefix: tuple[Message, ...]  # of a turn that is cut in two
     tail: tuple[Message, ...]  # what stays
     before: str  # the earlier summary's own words
-    kept: keep.Kept
+    kept: keep.KeptLines
     first: str | None  # the first entry that stays
     span: tuple[str, str]  # the first and the last entry that go
     recent: tuple[str, ...] = ()  # the last turns, where none stays
@@ -57,7 +57,7 @@ def room(window: int, overhead: int, settings: CompactionSettings) -> Room:
     """`overhead` is what prompt and tools take. A prompt that fills a small window does not make every turn due."""
     limit = max(settings.limit(window), min(overhead + window // 4, window * 9 // 10))
     left = max(0, limit - overhead)
-    text = min(summary.LONGEST, max(TEXT_LEAST, int(left * TEXT_SHARE) * CHARS))
+    text = min(summary.MAX_SUMMARY, max(TEXT_LEAST, int(left * TEXT_SHARE) * CHARS))
     kept = min(KEPT_MOST, max(KEPT_LEAST, int(left * KEPT_SHARE) * CHARS))
     return Room(window, limit, left, text, kept)
 
@@ -73,12 +73,12 @@ def draft(path: Sequence[Entry], keeping: int, where: Room, *, turns: int = 3, l
     seen, _ = shown(path)
     messages = tuple(said.message for said in seen)
     start = 1 if seen and isinstance(seen[0].entry, Compaction) else 0
-    found = cut(messages, keeping, start, least=least)
-    if found is None or not any(isinstance(m, User | Assistant) for m in messages[start : found.first]):
+    found = find_cut(messages, keeping, start, least=least)
+    if found is None or not any(isinstance(m, UserMessage | AssistantMessage) for m in messages[start : found.first]):
         return None
     gone = messages[start : found.first]
     # A question alone, whose answer stays, is no turn that needs a summary of its own.
-    begun = any(isinstance(m, Assistant) for m in messages[found.turn : found.first])
+    begun = any(isinstance(m, AssistantMessage) for m in messages[found.turn : found.first])
     turn = found.turn if begun else found.first
     return Draft(
         messages[start:turn],
@@ -92,15 +92,17 @@ def draft(path: Sequence[Entry], keeping: int, where: Room, *, turns: int = 3, l
     )
 
 
-def must(path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int) -> keep.Kept:
+def must(path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int) -> keep.KeptLines:
     """The must-keep set of `gone` and of everything an earlier compaction stands for."""
-    return keep.fitted(keep.merged(keep.closed(_carried(path, seen), gone), keep.collect(gone)), chars)
+    return keep.fit_kept_lines(
+        keep.merge_kept_lines(keep.drop_settled_lines(_carried(path, seen), gone), keep.collect_kept_lines(gone)), chars
+    )
 
 
 def earlier(seen: Sequence[Shown]) -> str:
     """The words of the summary the history begins with; "" if it has none."""
     head = seen[0].entry if seen else None
-    return summary.model_part(head.summary) if isinstance(head, Compaction) else ""
+    return summary.extract_model_part(head.summary) if isinstance(head, Compaction) else ""
 
 
 def mechanical(
@@ -112,22 +114,24 @@ def mechanical(
     given = tuple(messages)
     head = seen[0].message if seen and isinstance(seen[0].entry, Compaction) else None
     start = next((at + 1 for at, m in enumerate(given) if head is not None and m == head), 0)
-    found = cut(given, keeping, start)
+    found = find_cut(given, keeping, start)
     if found is None:
         made = given
     else:
         kept = must(path, seen, given[start : found.first], where.kept)
-        text = summary.whole(summary.Parts(earlier(seen), keep.text(kept), standing=plan), where.text)
+        text = summary.write_compaction(
+            summary.CompactionParts(earlier(seen), keep.render_kept_lines(kept), standing=plan), where.text
+        )
         made = (condensed(text, _stamp(given)), *given[found.first :])
-    if total(made) > max(keeping, where.history // 2) or found is None:
-        made = results(made, PARED)
-    made = repair(made)
-    return made if total(made) < total(given) else None
+    if estimate_tokens(made) > max(keeping, where.history // 2) or found is None:
+        made = shorten_results(made, PARED)
+    made = repair_history(made)
+    return made if estimate_tokens(made) < estimate_tokens(given) else None
 
 
 def steps(path: Sequence[Entry]) -> tuple[str, ...]:
     """The agent's plan, wherever on the path it last wrote it."""
-    return summary.planned([entry.message for entry in path if isinstance(entry, Said)])
+    return summary.find_plan_steps([entry.message for entry in path if isinstance(entry, Said)])
 
 
 def details(made: Draft, reason: str, size: int, instructions: str) -> dict[str, Any]:
@@ -145,13 +149,13 @@ def details(made: Draft, reason: str, size: int, instructions: str) -> dict[str,
     }
 
 
-def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.Kept:
+def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.KeptLines:
     """What the last compaction carried. One of another program's carries nothing: then what it replaced is read."""
     head = seen[0].entry if seen else None
     if not isinstance(head, Compaction):
         return {}
     if isinstance(head.details, dict) and MUST in head.details:
-        return keep.read(head.details[MUST])
+        return keep.parse_kept_lines(head.details[MUST])
     stays = head.firstKeptEntryId
     before: list[Message] = []
     for entry in path:
@@ -159,14 +163,14 @@ def _carried(path: Sequence[Entry], seen: Sequence[Shown]) -> keep.Kept:
             break
         if isinstance(entry, Said):
             before.append(entry.message)
-    return keep.collect(before)
+    return keep.collect_kept_lines(before)
 
 
 def _last(messages: Sequence[Message], turns: int) -> tuple[str, ...]:
     """The last turns in few words."""
-    said = [m for m in messages if isinstance(m, User | Assistant) and m.text.strip()]
+    said = [m for m in messages if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
     chosen = said[-2 * turns :] if turns else []
-    return tuple(f"{'user' if isinstance(m, User) else 'you'}: {_line(m.text)}" for m in chosen)
+    return tuple(f"{'user' if isinstance(m, UserMessage) else 'you'}: {_line(m.text)}" for m in chosen)
 
 
 def _line(text: str) -> str:
@@ -180,4 +184,4 @@ def _stamp(messages: Sequence[Message]) -> int:
 
 def weight(messages: Sequence[Message], scale: float) -> int:
     """Tokens by our estimate, set right by what is known of the model."""
-    return round(sum(of(m) for m in messages) * scale)
+    return round(sum(estimate_message_tokens(m) for m in messages) * scale)

@@ -18,19 +18,28 @@ from palinurus.agent.plan import Choice
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
 from palinurus.core.prompt import knobs as words
 from palinurus.core.prompt import overlays
-from palinurus.core.prompt.facts import Contribution, Docs, Facts, FileFact, Mode, Sandbox, SkillFact, ToolFact
-from palinurus.core.prompt.knobs import Knobs
-from palinurus.core.prompt.render import render
-from palinurus.core.prompt.surfaces import surface
+from palinurus.core.prompt.facts import (
+    DocsFact,
+    FileFact,
+    PromptContribution,
+    PromptFacts,
+    PromptMode,
+    SandboxFact,
+    SkillFact,
+    ToolFact,
+)
+from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.prompt.surfaces import find_surface
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.core.types.tool import Tool
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 
 # What can be reached from everywhere; a field is filled in when the thing exists.
-LINKS = Docs(hub="https://clawhub.ai")  # skills in the format we read
+LINKS = DocsFact(hub="https://clawhub.ai")  # skills in the format we read
 SETTINGS_PAGES = ("configuration.md", "configuration-reference.md")  # named once they are written
 SHELL = "sh"  # what exec runs commands with
 _ZONES = "/etc/localtime"
@@ -57,14 +66,14 @@ class Occasion(NamedTuple):
     """One run, as far as its prompt is concerned."""
 
     key: SessionKey
-    model: ModelInfo
+    model: ModelSpec
     level: str = "off"
     channel: str = ""
     kind: str = "direct"
     reasoning: str = "off"
     extra: str = ""
-    mode: Mode | None = None  # None: as the session key says
-    sandbox: Sandbox | None = None
+    mode: PromptMode | None = None  # None: as the session key says
+    sandbox: SandboxFact | None = None
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
 
 
@@ -84,7 +93,7 @@ def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record)
     )
 
 
-def mode(key: SessionKey) -> Mode:
+def mode(key: SessionKey) -> PromptMode:
     """Sub-agents and cron jobs get the small prompt. Not for users to choose."""
     return "minimal" if key.kind in ("subagent", "cron") else "full"
 
@@ -96,7 +105,7 @@ class Gatherer:
         self._settings = settings
         self._catalog = catalog
         self._supply = supply
-        self._host = Facts(
+        self._host = PromptFacts(
             docs=documentation(),
             host=platform.node(),
             os=f"{platform.system()} ({platform.machine()})",
@@ -108,12 +117,12 @@ class Gatherer:
 
     def prompt(self, agent: str, tools: Iterable[Tool], now: Occasion) -> Prompt:
         """What a run of this agent with these tools sends on this occasion."""
-        return render(self.facts(agent, tools, now))
+        return render_prompt(self.facts(agent, tools, now))
 
-    def facts(self, agent: str, tools: Iterable[Tool], now: Occasion) -> Facts:
+    def facts(self, agent: str, tools: Iterable[Tool], now: Occasion) -> PromptFacts:
         """All the prompt is made from."""
         settings, base = self._settings.agents[agent], self._bases[agent]
-        seen = surface(now.channel, self._settings.channels.get(now.channel, {}))
+        seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
         supplied = self._supply(settings, now.key)
         offered = tuple(ToolFact(tool.name, summary(tool.description)) for tool in tools)
         return msgspec.structs.replace(
@@ -142,7 +151,7 @@ class Gatherer:
             extra=now.extra,
         )
 
-    def _base(self, agent: AgentSettings) -> Facts:
+    def _base(self, agent: AgentSettings) -> PromptFacts:
         return msgspec.structs.replace(
             self._host,
             agent=agent.id,
@@ -153,36 +162,36 @@ class Gatherer:
             knobs=knobs(self._settings, agent),
         )
 
-    def _contribution(self, model: ModelInfo, set_to: Knobs) -> Contribution:
+    def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:
         vendor = self._catalog.vendor(model.ref.provider)
         if vendor is not None and vendor.prompt is not None:
             return vendor.prompt(model)
-        return overlays.contribution(model.ref.model, set_to.friendly)
+        return overlays.find_family_contribution(model.ref.model, set_to.friendly)
 
 
-def knobs(settings: Settings, agent: AgentSettings) -> Knobs:
+def knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
     """What the configuration says about this agent's prompts, as the renderer takes it."""
     own = agent.prompt
     return msgspec.convert(
         {
-            "owners": words.owners(own.owners, own.owner_display, own.owner_secret.reveal() or settings.home),
+            "owners": words.display_owners(own.owners, own.owner_display, own.owner_secret.reveal() or settings.home),
             "aliases": tuple(sorted(agent.aliases.items())),
             "citations": own.citations,
             "delegation": own.delegation,
-            "voice": words.voice(own.voice, own.voice_limit),
+            "voice": words.write_voice_hint(own.voice, own.voice_limit),
             "heartbeat": _heartbeat(settings, agent, own),
             "silent_group": own.silent_group,
             "warn": own.truncation_warning,
             "friendly": own.friendly,
         },
-        Knobs,
+        PromptOptions,
     )
 
 
 def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) -> str:
     """Heartbeats are the default agent's."""
     there = agent.id == settings.default_agent and own.heartbeat_every > 0 and own.heartbeat_section
-    return (own.heartbeat or words.HEARTBEAT) if there else ""
+    return (own.heartbeat or words.HEARTBEAT_PROMPT) if there else ""
 
 
 def summary(description: str) -> str:
@@ -213,7 +222,7 @@ def repository(start: str) -> str:
         at = above
 
 
-def documentation() -> Docs:
+def documentation() -> DocsFact:
     """Docs and source of this very installation: a checkout's own besides what is public."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
     if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):

@@ -13,9 +13,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.prompt.render import GAP
-from palinurus.core.types.messages import Assistant, Message, User
-from palinurus.core.types.model import Prompt, PromptPart, Request
+from palinurus.core.prompt.render import SECTION_GAP
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
+from palinurus.core.types.model import ModelRequest, Prompt, PromptPart
 from palinurus.core.types.tool import ToolSpec
 from palinurus.sessions.entries import condensed
 
@@ -75,7 +75,7 @@ class Known:
         self._messages: tuple[Message, ...] = ()
         self._counts = (0, 0, 0)  # pieces of each
 
-    def after(self, request: Request, other: Known | None = None) -> Known:
+    def after(self, request: ModelRequest, other: Known | None = None) -> Known:
         """The next request of the same conversation. Work grows with what is new in it; tools and prompt that
         another conversation sent just so (`other`) are not hashed again."""
         tools, prompt, _ = self._counts
@@ -146,11 +146,11 @@ def sections(prompt: Prompt) -> list[tuple[Group, str, bytes]]:
     halves: tuple[tuple[Group, str], ...] = (("stable", prompt.stable), ("volatile", prompt.volatile))
     for group, text in halves:
         parts = [part for part in prompt.parts if part.stable == (group == "stable")]
-        if sum(part.chars for part in parts) + len(GAP) * max(0, len(parts) - 1) != len(text):
+        if sum(part.chars for part in parts) + len(SECTION_GAP) * max(0, len(parts) - 1) != len(text):
             parts = [PromptPart(f"the {group} part", len(text), group == "stable")] if text else []
         at = 0
         for part in parts:
-            start, at = at, at + part.chars + (len(GAP) if at else 0)
+            start, at = at, at + part.chars + (len(SECTION_GAP) if at else 0)
             made.append((group, part.name, text[start:at].encode("utf-8", "replace")))
     return made
 
@@ -162,15 +162,21 @@ def tool_bytes(tool: ToolSpec) -> bytes:
 
 def message_bytes(message: Message) -> bytes:
     """A message as hashed: what is sent of it, without times and counts."""
-    if isinstance(message, User):
+    if isinstance(message, UserMessage):
         return _json(("user", message.blocks))
-    if isinstance(message, Assistant):
+    if isinstance(message, AssistantMessage):
         return _json(("assistant", message.content))
     return _json(("tool", message.toolCallId, message.isError, message.content))
 
 
 def role(message: Message) -> str:
-    return "user" if isinstance(message, User) else "assistant" if isinstance(message, Assistant) else "tool result"
+    return (
+        "user"
+        if isinstance(message, UserMessage)
+        else "assistant"
+        if isinstance(message, AssistantMessage)
+        else "tool result"
+    )
 
 
 def _piece(group: Group, name: str, text: bytes) -> Piece:

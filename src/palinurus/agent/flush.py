@@ -15,10 +15,10 @@ from datetime import UTC, datetime, tzinfo
 from palinurus.abort import Aborted
 from palinurus.agent.summarize import CHARS, Asker, answered
 from palinurus.config.compaction import FlushSettings
-from palinurus.core.history.summary import chunks
-from palinurus.core.stream.silent import TOKEN
-from palinurus.core.types.messages import Message, Text, ToolCall, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo, Prompt, Request
+from palinurus.core.history.summary import split_into_texts
+from palinurus.core.stream.silent import SILENCE_TOKEN
+from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.points import point
 from palinurus.workspace.memory.files import DAILY, Roots
@@ -47,7 +47,7 @@ SYSTEM = (
     "not an instruction."
 )
 ASK = "Write what is worth keeping with `note`, in a few lines."
-HINT = f"If nothing is worth keeping, or when you are done, answer {TOKEN}."
+HINT = f"If nothing is worth keeping, or when you are done, answer {SILENCE_TOKEN}."
 
 
 async def flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: str, settings: FlushSettings) -> str:
@@ -65,14 +65,14 @@ async def flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: s
 
 async def _flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: str, settings: FlushSettings) -> str:
     model = asker.models[0]
-    shown = chunks(messages, int(model.context_window * SHARE) * CHARS)[-1:]
+    shown = split_into_texts(messages, int(model.context_window * SHARE) * CHARS)[-1:]
     if not shown or not model.tools:
         return "nothing to remember"
     words = f"{settings.prompt or ASK}\n{HINT}\n\n<conversation>\n{shown[0]}\n</conversation>"
-    said: list[Message] = [User(words)]
+    said: list[Message] = [UserMessage(words)]
     for _ in range(CALLS):
         reply = await answered(_request(model, settings, said, asker.owner), asker.model, asker.abort, asker.spent)
-        if isinstance(reply, Failure):
+        if isinstance(reply, ModelFailure):
             return reply.message
         if not reply.calls:
             return ""
@@ -84,11 +84,11 @@ async def _done(call: ToolCall, roots: Roots, path: str, now: int) -> ToolResult
     """The one tool there is; anything else is refused."""
     text = call.arguments.get("text")
     if call.name != NAME or call.invalid or not isinstance(text, str) or not text.strip():
-        refused = Text(f"only `{NAME}` with a text can be used now")
+        refused = TextBlock(f"only `{NAME}` with a text can be used now")
         return ToolResult(call.id, call.name, (refused,), True, timestamp=now)
     told = await asyncio.to_thread(_add, roots, path, text.strip()[:NOTE])
     point("flush.after")
-    return ToolResult(call.id, call.name, (Text(told),), timestamp=now)
+    return ToolResult(call.id, call.name, (TextBlock(told),), timestamp=now)
 
 
 def _add(roots: Roots, path: str, text: str) -> str:
@@ -111,6 +111,8 @@ def today(now: int, zone: tzinfo | None) -> str:
     return f"{DAILY}/{datetime.fromtimestamp(now / 1000, zone or UTC).date().isoformat()}.md"
 
 
-def _request(model: ModelInfo, settings: FlushSettings, messages: Sequence[Message], owner: str) -> Request:
+def _request(model: ModelSpec, settings: FlushSettings, messages: Sequence[Message], owner: str) -> ModelRequest:
     most = min(2_000, model.max_tokens)
-    return Request(model, Prompt(settings.system or SYSTEM), tuple(messages), (TOOL,), max_tokens=most, owner=owner)
+    return ModelRequest(
+        model, Prompt(settings.system or SYSTEM), tuple(messages), (TOOL,), max_tokens=most, owner=owner
+    )

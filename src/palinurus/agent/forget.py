@@ -11,10 +11,10 @@ import msgspec
 from msgspec import UNSET
 
 from palinurus.agent.plan import RunPlan
-from palinurus.core.stream.alert import OPTION, judged, last_word
-from palinurus.core.stream.answer import plain
+from palinurus.core.stream.alert import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
+from palinurus.core.stream.answer import read_answer_with_tokens
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.messages import Assistant, User
+from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.sessions.entries import Compaction, Said
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcript
@@ -30,7 +30,7 @@ def forgotten(made: Settlement, plan: RunPlan, end: AgentEnd, session: Record, t
     What the session was told with it, what a person wrote into it and what a compaction stands for stay.
     """
     lines = transcript.entries_of(plan.item)
-    asked = [entry.message for entry in lines if isinstance(entry, Said) and isinstance(entry.message, User)]
+    asked = [entry.message for entry in lines if isinstance(entry, Said) and isinstance(entry.message, UserMessage)]
     if not _quiet(plan, end) or len(asked) != 1 or asked[0].text.startswith(TOLD):
         return made
     before = lines[0].parentId
@@ -41,12 +41,12 @@ def forgotten(made: Settlement, plan: RunPlan, end: AgentEnd, session: Record, t
 
 
 def _quiet(plan: RunPlan, end: AgentEnd) -> bool:
-    options = plan.inbound.options.get(OPTION) if plan.inbound.system else None
+    options = plan.inbound.options.get(HEARTBEAT_OPTION) if plan.inbound.system else None
     if not isinstance(options, dict) or end.end not in ("stop", "length"):
         return False
-    said = (m.text for m in end.messages if isinstance(m, Assistant))
-    media = any(plain(text, allowed=lambda name: True).found.media for text in said)
-    return not media and judged(last_word(end.messages), options).drop
+    said = (m.text for m in end.messages if isinstance(m, AssistantMessage))
+    media = any(read_answer_with_tokens(text, allowed=lambda name: True).found.media for text in said)
+    return not media and judge_heartbeat_reply(find_last_word(end.messages), options).drop
 
 
 def _untouched(made: Settlement, session: Record) -> Any:

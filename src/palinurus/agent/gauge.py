@@ -10,7 +10,7 @@ import logging
 
 import msgspec
 
-from palinurus.core.history.tokens import Calibration, measures
+from palinurus.core.history.tokens import CalibrationTable, find_measures
 from palinurus.core.types.keys import ModelRef
 from palinurus.errors import StateError
 from palinurus.sessions.transcript import Transcript
@@ -27,7 +27,7 @@ class Gauge:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: Calibration | None = None
+        self._known: CalibrationTable | None = None
         self._learned: dict[str, int] = {}  # path of a transcript -> how many of its messages have been learned from
         self._saving: asyncio.Task[None] | None = None
 
@@ -38,7 +38,7 @@ class Gauge:
         messages = transcript.messages()
         start = min(self._learned.get(transcript.path, max(len(messages) - _RECENT, 0)), len(messages))
         self._learned[transcript.path] = len(messages)
-        now = self._known.after(measures(messages, start))
+        now = self._known.after(find_measures(messages, start))
         if now is not self._known:
             self._known = now
             if self._saving is None or self._saving.done():
@@ -55,10 +55,10 @@ class Gauge:
             log.warning("what was learned of token counts is not kept: %s", exc.message)
 
 
-async def read(store: Store) -> Calibration:
+async def read(store: Store) -> CalibrationTable:
     """What is on record; nothing if there is none, or it cannot be read."""
     row = await store.get_record(KIND, KEY)
     try:
-        return msgspec.json.decode(row.data, type=Calibration) if row else Calibration()
+        return msgspec.json.decode(row.data, type=CalibrationTable) if row else CalibrationTable()
     except msgspec.MsgspecError:
-        return Calibration()
+        return CalibrationTable()

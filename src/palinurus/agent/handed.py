@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.offer import Offer
-from palinurus.core.types.tool import Output, Tool, ToolContext, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 
 OPTION = "clientTools"
 ASKED = "Handed to the caller, who runs it. Stop here: what it returns comes with the next message."
@@ -33,5 +33,5 @@ def _tool(described: Mapping[str, Any]) -> Tool:
     return Tool(name, told, parameters, _ask, effect="pure", origin="client")
 
 
-async def _ask(ctx: ToolContext, **arguments: Any) -> Output:
-    return msgspec.structs.replace(said(ASKED), terminate=True)
+async def _ask(ctx: ToolContext, **arguments: Any) -> ToolOutput:
+    return msgspec.structs.replace(make_output(ASKED), terminate=True)

@@ -12,13 +12,13 @@ import msgspec
 
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
-from palinurus.core.prompt.render import around, changed
-from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, MessageUpdate
+from palinurus.core.prompt.render import apply_prompt_changes, wrap_user_text
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
+from palinurus.core.types.usage import TokenUsage
 from palinurus.plugins.hooks import Hooks
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,9 @@ log = logging.getLogger(__name__)
 BLOCKED = "the message was stopped by a plugin"
 
 
-async def model(hooks: Hooks, inbound: Inbound, key: SessionKey, find: Callable[[str], ModelInfo | Failure]) -> str:
+async def model(
+    hooks: Hooks, inbound: Inbound, key: SessionKey, find: Callable[[str], ModelSpec | ModelFailure]
+) -> str:
     """before_model_resolve: the model plugins want for this turn; "" if none, or one that does not exist."""
     if not hooks.has("before_model_resolve"):
         return ""
@@ -38,7 +40,7 @@ async def model(hooks: Hooks, inbound: Inbound, key: SessionKey, find: Callable[
         return ""
     name = f"{provider}/{name}" if provider else name
     found = find(name)
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         log.warning("before_model_resolve: %s", found.message)
         return ""
     return name
@@ -53,14 +55,17 @@ async def prompt(hooks: Hooks, plan: RunPlan) -> RunPlan:
         history = [msgspec.to_builtins(m) for m in plan.history]
         changes = await hooks.modify(point, {"prompt": last.text, "messages": history, **_run(plan)})
         opening = plan.opening
-        if isinstance(last, User) and (told := around(last.text, changes)) != last.text:
-            images = tuple(b for b in last.blocks if isinstance(b, Image))
-            opening = (*opening[:-1], User((Text(told), *images) if images else told, last.timestamp, last.source))
-        plan = msgspec.structs.replace(plan, prompt=changed(plan.prompt, changes), opening=opening)
+        if isinstance(last, UserMessage) and (told := wrap_user_text(last.text, changes)) != last.text:
+            images = tuple(b for b in last.blocks if isinstance(b, ImageBlock))
+            opening = (
+                *opening[:-1],
+                UserMessage((TextBlock(told), *images) if images else told, last.timestamp, last.source),
+            )
+        plan = msgspec.structs.replace(plan, prompt=apply_prompt_changes(plan.prompt, changes), opening=opening)
     return plan
 
 
-async def gate(hooks: Hooks, plan: RunPlan) -> Failure | None:
+async def gate(hooks: Hooks, plan: RunPlan) -> ModelFailure | None:
     """before_agent_run: why the run may not begin, in words for the person; None if it may."""
     if not hooks.has("before_agent_run"):
         return None
@@ -76,7 +81,7 @@ async def gate(hooks: Hooks, plan: RunPlan) -> Failure | None:
     changes = await hooks.modify("before_agent_run", {**told, **_run(plan)})
     if not changes.get("block"):
         return None
-    return Failure("refused", str(changes.get("message") or changes.get("blockReason") or BLOCKED))
+    return ModelFailure("refused", str(changes.get("message") or changes.get("blockReason") or BLOCKED))
 
 
 async def claimed(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None:
@@ -97,20 +102,20 @@ async def claimed(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None
 
 async def replied(hooks: Hooks, plan: RunPlan) -> str | None:
     """before_agent_reply: the answer that a plugin gives in the model's place; None if the model is to answer."""
-    if not hooks.has("before_agent_reply") or not plan.opening or not isinstance(plan.opening[-1], User):
+    if not hooks.has("before_agent_reply") or not plan.opening or not isinstance(plan.opening[-1], UserMessage):
         return None
     return _taken(await hooks.modify("before_agent_reply", {"cleanedBody": plan.inbound.text, **_run(plan)}))
 
 
-async def spoken(plan: RunPlan, ports: Ports, text: str) -> AsyncIterator[Event]:
+async def spoken(plan: RunPlan, ports: Ports, text: str) -> AsyncIterator[RunEvent]:
     """A run whose answer is known: the events of `loop`, without a model."""
     yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
     for message in plan.opening:
         ports.record.add(message)
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             yield MessageStart(message)
         yield MessageEnd(message)
-    answer = Assistant((Text(text),) if text else (), provider="plugin", timestamp=ports.clock.now())
+    answer = AssistantMessage((TextBlock(text),) if text else (), provider="plugin", timestamp=ports.clock.now())
     made: tuple[Message, ...] = (*plan.opening, answer) if text else plan.opening
     if text:
         yield MessageStart()
@@ -118,15 +123,15 @@ async def spoken(plan: RunPlan, ports: Ports, text: str) -> AsyncIterator[Event]
         ports.record.add(answer)
         yield MessageEnd(answer)
     ports.steering.close()
-    yield AgentEnd(made, "stop", Usage(), ended=ports.clock.now())
+    yield AgentEnd(made, "stop", TokenUsage(), ended=ports.clock.now())
 
 
-def asked(hooks: Hooks, plan: RunPlan, request: Request) -> None:
+def asked(hooks: Hooks, plan: RunPlan, request: ModelRequest) -> None:
     """llm_input."""
     if not hooks.has("llm_input"):
         return
-    *history, last = request.messages or (User(""),)
-    images = sum(isinstance(b, Image) for m in request.messages if isinstance(m, User) for b in m.blocks)
+    *history, last = request.messages or (UserMessage(""),)
+    images = sum(isinstance(b, ImageBlock) for m in request.messages if isinstance(m, UserMessage) for b in m.blocks)
     told = {
         "provider": request.model.ref.provider,
         "model": request.model.ref.model,
@@ -139,14 +144,16 @@ def asked(hooks: Hooks, plan: RunPlan, request: Request) -> None:
     hooks.observe("llm_input", {**told, "sessionId": plan.session_id, **_run(plan)})
 
 
-def heard(hooks: Hooks, plan: RunPlan, request: Request, reply: Assistant, failure: Failure | None) -> None:
+def heard(
+    hooks: Hooks, plan: RunPlan, request: ModelRequest, reply: AssistantMessage, failure: ModelFailure | None
+) -> None:
     """llm_output."""
     if not hooks.has("llm_output"):
         return
     told = {
         "provider": request.model.ref.provider,
         "model": request.model.ref.model,
-        "assistantTexts": [b.text for b in reply.content if isinstance(b, Text)],
+        "assistantTexts": [b.text for b in reply.content if isinstance(b, TextBlock)],
         "lastAssistant": msgspec.to_builtins(reply),
         "usage": msgspec.to_builtins(reply.usage),
         "error": failure.message if failure else None,

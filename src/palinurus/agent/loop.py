@@ -14,22 +14,22 @@ from palinurus.agent.ports import Ports
 from palinurus.agent.repeat import Repeats
 from palinurus.agent.think import Thinker
 from palinurus.core.policy import taint
-from palinurus.core.types.events import AgentEnd, AgentStart, End, Event, MessageEnd, MessageStart
-from palinurus.core.types.messages import Assistant, Message, ToolResult, User
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.points import point
 
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
 
-async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
+async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
     yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
     for message in plan.opening:
         run.add(message)
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             yield MessageStart(message)
         yield MessageEnd(message)
     for turn in range(plan.limits.max_turns):
@@ -76,23 +76,23 @@ class _Run:
         self.messages: list[Message] = list(plan.history)
         self.repeats = Repeats(plan.limits.loop_warn, plan.limits.loop_stop)
         self._new: list[Message] = list(plan.earlier)
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._taint = plan.taint
         self._answers = 0
-        self._end: End = "max_turns"
-        self._failure: Failure | None = None
+        self._end: RunEndReason = "max_turns"
+        self._failure: ModelFailure | None = None
 
     def seen(self) -> Seen:
         """What the model's next calls follow from."""
         return Seen(tuple(self.messages), self._taint, self._ports.marks)
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
-        self._taint = taint.joined(self._taint, taint.of((message,)))
+        self._taint = taint.join_taint(self._taint, taint.collect_taint((message,)))
         self.messages.append(message)
         self._new.append(message)
         self._ports.record.add(message, absorb=absorb)
 
-    async def room(self, *, first: bool) -> AsyncIterator[Event]:
+    async def room(self, *, first: bool) -> AsyncIterator[RunEvent]:
         """Before a request: shorten the conversation if it is due. Messages that are steered in meanwhile wait."""
         compactor = self._ports.compactor
         reason = compactor.due(self.messages, first=first) if compactor is not None else ""
@@ -103,7 +103,7 @@ class _Run:
         if compactor.messages is not None:
             self.messages = list(compactor.messages)
 
-    def heard(self, thinker: Thinker) -> Assistant:
+    def heard(self, thinker: Thinker) -> AssistantMessage:
         """Take the model's answer. An answer that failed before a word of it came is not part of the history."""
         reply = thinker.reply
         self._usage = self._usage + thinker.usage
@@ -114,7 +114,7 @@ class _Run:
             self.add(reply)
         return reply
 
-    def over(self, reply: Assistant) -> bool:
+    def over(self, reply: AssistantMessage) -> bool:
         """Is this the end? If so, nobody may steer from here on."""
         self._answers += not reply.calls
         if reply.failed:
@@ -132,20 +132,22 @@ class _Run:
             self._end = self._stopped()
         elif self.repeats.stuck:
             self._end = "tool_loop"
-            self._failure = Failure("refused", self.repeats.stuck)
+            self._failure = ModelFailure("refused", self.repeats.stuck)
         elif results and all(result.terminate for result in results) and not self._ports.steering.waiting:
             self._end = "stop"
         else:
             return False
         return True
 
-    def _stopped(self) -> End:
+    def _stopped(self) -> RunEndReason:
         """Somebody stopped the run; the failure says who."""
         reason = self._ports.abort.reason or "stopped"
-        self._failure = Failure("aborted", reason)
+        self._failure = ModelFailure("aborted", reason)
         return "timeout" if reason == "timeout" else "aborted"
 
     def ended(self, notices: tuple[str, ...]) -> AgentEnd:
         if self._end == "max_turns":
-            self._failure = Failure("refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn")
+            self._failure = ModelFailure(
+                "refused", f"stopped after {self._plan.limits.max_turns} model calls in one turn"
+            )
         return AgentEnd(tuple(self._new), self._end, self._usage, self._failure, self._ports.clock.now(), notices)

@@ -11,7 +11,7 @@ import os
 import msgspec
 
 from palinurus.core.policy import taint
-from palinurus.core.prompt.bootstrap import SET
+from palinurus.core.prompt.bootstrap import BOOTSTRAP_FILES
 from palinurus.sessions.entries import Said
 from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Store
@@ -42,7 +42,7 @@ class Marks:
         """Remember it. Raises StateError kinds."""
         await self.load()
         assert self._known is not None
-        merged = taint.joined(self.of(path), sources)
+        merged = taint.join_taint(self.of(path), sources)
         if merged != self._known.get(path):
             await self._store.put_record(KIND, path, msgspec.json.encode(merged))
             self._known[path] = merged
@@ -51,12 +51,12 @@ class Marks:
         """What is in a session, summarised or not, and in the files it is shown. Raises StateError kinds."""
         await self.load()
         said = (entry.message for entry in transcript.path_to_leaf() if isinstance(entry, Said))
-        return taint.joined(taint.of(said), self.workspace_taint(workspace, notes=notes))
+        return taint.join_taint(taint.collect_taint(said), self.workspace_taint(workspace, notes=notes))
 
     def workspace_taint(self, workspace: str, *, notes: bool) -> tuple[str, ...]:
         """The taint of what every run of this workspace is shown; with `notes`, of the daily notes too."""
         root = os.path.realpath(workspace)
-        found = [name for name in SET if self.of(os.path.join(root, name))]
+        found = [name for name in BOOTSTRAP_FILES if self.of(os.path.join(root, name))]
         if notes:
             below = os.path.join(root, DAILY, "")
             found += [p[len(root) + 1 :] for p in self._known or () if p.startswith(below) and self.of(p)]

@@ -13,12 +13,12 @@ import msgspec
 from palinurus.agent.cell import sandboxed
 from palinurus.agent.plan import Choice
 from palinurus.config.settings import Settings
-from palinurus.core.policy.decide import Verdict, decide
-from palinurus.core.policy.layers import Lists, Place, Question
-from palinurus.core.policy.senders import Asker
+from palinurus.core.policy.decide import ToolVerdict, decide_tools
+from palinurus.core.policy.layers import ChatPlace, ToolLists, ToolQuestion
+from palinurus.core.policy.senders import ToolAsker
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.tool import Tool, ToolSpec
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
@@ -33,7 +33,7 @@ class Offer(NamedTuple):
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     hidden: dict[str, str]  # the other tools, each with who keeps it away
-    verdict: Verdict
+    verdict: ToolVerdict
 
 
 class Offers:
@@ -43,9 +43,9 @@ class Offers:
         self._settings = settings
         self._catalog = catalog
         self._tools = tools
-        self._kept: dict[Question, Offer] = {}
+        self._kept: dict[ToolQuestion, Offer] = {}
 
-    def offer(self, question: Question) -> Offer:
+    def offer(self, question: ToolQuestion) -> Offer:
         """The tools of a run."""
         found = self._kept.get(question)
         if found is None:
@@ -58,22 +58,22 @@ class Offers:
         """The tools have changed: every question is judged anew."""
         self._kept.clear()
 
-    def _made(self, question: Question) -> Offer:
-        verdict = decide(self._settings.policy, question, self._tools)
+    def _made(self, question: ToolQuestion) -> Offer:
+        verdict = decide_tools(self._settings.policy, question, self._tools)
         tools = {name: self._tools[name] for name in verdict.offered}
         return Offer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
 
-    def question(self, key: SessionKey, inbound: Inbound, model: ModelInfo, session: Record) -> Question:
+    def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: Record) -> ToolQuestion:
         """What the policy is asked for this message, answered by this model."""
         sender = inbound.sender
         vendor = self._catalog.vendor(model.ref.provider)
         names = model.compat.get("toolNames")
-        return Question(
+        return ToolQuestion(
             key.agent,
             (model.ref.provider, *(vendor.aliases if vendor else ())),
             model.ref.model,
             max(key.depth, session.spawnDepth or 0),
-            Asker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
+            ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
             _place(key, inbound),
             sandboxed(self._settings.agents[key.agent], key),
             model.tools,
@@ -95,21 +95,21 @@ class Offers:
         return first, tuple(fitted)
 
 
-def _place(key: SessionKey, inbound: Inbound) -> Place:
+def _place(key: SessionKey, inbound: Inbound) -> ChatPlace:
     """Where the message comes from. Whoever speaks into a group's session from elsewhere is under its rules too."""
     target = inbound.target
     if inbound.kind != "direct":
-        return Place(target.channel, target.account, inbound.guild or inbound.team, target.to.lower())
+        return ChatPlace(target.channel, target.account, inbound.guild or inbound.team, target.to.lower())
     segments = key.rest.split(":")
     if key.kind == "group":
-        return Place(segments[0], target.account, chat=segments[2].lower())
-    return Place(target.channel, target.account, chat=inbound.sender.id.lower(), direct=True)
+        return ChatPlace(segments[0], target.account, chat=segments[2].lower())
+    return ChatPlace(target.channel, target.account, chat=inbound.sender.id.lower(), direct=True)
 
 
-def _inherited(session: Record) -> Lists | None:
+def _inherited(session: Record) -> ToolLists | None:
     """What was written down when another session started this one."""
     allow, deny = session.extra.get("inheritedToolAllow"), session.extra.get("inheritedToolDeny")
     if not isinstance(allow, list) and not isinstance(deny, list):
         return None
     names = tuple(str(word) for word in allow) if isinstance(allow, list) else None
-    return Lists("the parent's", names, deny=tuple(str(word) for word in deny or ()))
+    return ToolLists("the parent's", names, deny=tuple(str(word) for word in deny or ()))

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.levels.resolve import Decision, Fast
+from palinurus.core.levels.resolve import FastMode, ThinkingDecision
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.messages import Assistant, Message, ToolResult, User
-from palinurus.core.types.model import ModelInfo, Prompt
-from palinurus.core.types.outbound import Show
-from palinurus.core.types.tool import Effect, Tool, ToolSettings, ToolSpec
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
+from palinurus.core.types.model import ModelSpec, Prompt
+from palinurus.core.types.outbound import RunVisibility
+from palinurus.core.types.tool import Tool, ToolEffect, ToolSettings, ToolSpec
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -28,9 +28,9 @@ class Limits(msgspec.Struct, frozen=True):
 class Choice(msgspec.Struct, frozen=True):
     """A model to ask, with the thinking level fitted to it, and who decided that."""
 
-    model: ModelInfo
-    level: Decision = Decision("off", "off", "", "off")
-    fast: Fast = Fast(None, "off")
+    model: ModelSpec
+    level: ThinkingDecision = ThinkingDecision("off", "off", "", "off")
+    fast: FastMode = FastMode(None, "off")
     levels: tuple[str, ...] = ()  # what the model offers, in rank order; () where nobody looked
     barred: frozenset[str] = frozenset()  # tools of the plan that policy keeps from this model
 
@@ -46,18 +46,20 @@ class RunPlan(msgspec.Struct, frozen=True):
     sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
     prompt: Prompt
     history: tuple[Message, ...]  # repaired and limited; ends before `opening`
-    opening: tuple[User | ToolResult, ...]  # the new user message; in a resumed turn, results nobody will ever know
+    opening: tuple[
+        UserMessage | ToolResult, ...
+    ]  # the new user message; in a resumed turn, results nobody will ever know
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     settings: ToolSettings
     limits: Limits
     workspace: str
-    show: Show
+    show: RunVisibility
     started: int
-    earlier: tuple[Assistant, ...] = ()  # what this very turn said before a crash; it is part of its answer
+    earlier: tuple[AssistantMessage, ...] = ()  # what this very turn said before a crash; it is part of its answer
     startup: bool = False  # the notes of the last days were put before its message
     inline: dict[str, str] = {}  # directives of this message
-    quiet: Show = Show()  # the agent's defaults for `show`
+    quiet: RunVisibility = RunVisibility()  # the agent's defaults for `show`
     profile: str = ""  # the auth profile the person chose for this session
     scale: float = 1.0  # real tokens of the model to one estimated (core/history/tokens)
     fallback: str = ""  # the model that stood in last time, of which the person has been told
@@ -66,7 +68,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     taint: tuple[str, ...] = ()  # untrusted content that is in the session already (core/policy/taint)
 
     @property
-    def model(self) -> ModelInfo:
+    def model(self) -> ModelSpec:
         return self.choices[0].model
 
     def restrict_to(self, choice: Choice) -> RunPlan:
@@ -76,7 +78,7 @@ class RunPlan(msgspec.Struct, frozen=True):
         tools = {name: tool for name, tool in self.tools.items() if name not in choice.barred}
         return msgspec.structs.replace(self, tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
-    def effect(self, name: str) -> Effect:
+    def effect(self, name: str) -> ToolEffect:
         """What may be repeated; a tool that does not exist changes nothing."""
         tool = self.tools.get(name)
         return tool.effect if tool else "pure"

@@ -9,8 +9,8 @@ from palinurus.abort import Abort
 from palinurus.agent.marks import Marks
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
-from palinurus.core.types.events import Event
-from palinurus.core.types.messages import Message, User
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.messages import Message, UserMessage
 from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
 
@@ -21,7 +21,7 @@ class Steering(Protocol):
     @property
     def waiting(self) -> bool: ...
 
-    def take(self) -> list[tuple[User, str]]:
+    def take(self) -> list[tuple[UserMessage, str]]:
         """All that wait, in order, with their inbox ids; they are then the run's."""
         ...
 
@@ -50,7 +50,7 @@ class Compactor(Protocol):
         """Why room is to be made before the next request; "" if not."""
         ...
 
-    def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[Event]:
+    def compact(self, messages: Sequence[Message], reason: str, level: int = 0) -> AsyncIterator[RunEvent]:
         """Make it."""
         ...
 

@@ -31,16 +31,16 @@ from palinurus.agent.trigger import Opening, Tell, directives, limited, only, pr
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import zone
-from palinurus.core.history.fit import Rules, fitted
-from palinurus.core.history.repair import repair
-from palinurus.core.levels.parse import inline as inline_directives
-from palinurus.core.levels.parse import parse
-from palinurus.core.levels.resolve import Asked, fast, level
-from palinurus.core.levels.thinking import ids, policy
+from palinurus.core.history.fit import HistoryLimits, fit_history
+from palinurus.core.history.repair import repair_history
+from palinurus.core.levels.parse import collect_inline_options as inline_directives
+from palinurus.core.levels.parse import parse_directives
+from palinurus.core.levels.resolve import LevelRequest, resolve_fast_mode, resolve_thinking
+from palinurus.core.levels.thinking import find_thinking_profile, list_level_ids
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
-from palinurus.core.types.model import Failure, ModelInfo, Prompt
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure, ModelSpec, Prompt
 from palinurus.core.types.tool import Tool, ToolSettings
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -70,14 +70,14 @@ class Prepared(NamedTuple):
     transcript: Transcript
     session: SessionRecord
     stored: bool  # the session row is on disk
-    finished: Assistant | None = None
+    finished: AssistantMessage | None = None
     view: Callable[[], tuple[Message, ...]] = tuple  # what a request carries of the transcript as it is then
 
 
 class Unprepared(NamedTuple):
     """The run cannot start; `failure` says why, in words for the person who asked."""
 
-    failure: Failure
+    failure: ModelFailure
 
 
 class Parts(NamedTuple):
@@ -115,12 +115,12 @@ class Preparer:
         """The plan for one claimed message, or why there is none."""
         bench = self._benches.get(route.agent)
         if bench is None:
-            return Unprepared(Failure("config", f"unknown agent '{route.agent}'"))
+            return Unprepared(ModelFailure("config", f"unknown agent '{route.agent}'"))
         inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
         model = self._model(inline, inbound, session, bench.agent, await self._wanted(inbound, route.key))
-        if isinstance(model, Failure):
+        if isinstance(model, ModelFailure):
             return Unprepared(model)
         choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
         inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
@@ -151,7 +151,7 @@ class Preparer:
             choices=choices,
             sampling=_sampling(inbound.options),
             prompt=self._parts.gatherer.prompt(route.agent, offer.tools.values(), seen),
-            history=fitted(history, rules, _pinned(inbound, transcript), None if resumed else now),
+            history=fit_history(history, rules, _pinned(inbound, transcript), None if resumed else now),
             opening=opening,
             tools=offer.tools,
             specs=offer.specs,
@@ -194,7 +194,7 @@ class Preparer:
         session = SessionRecord.decode(row.data) if row else SessionRecord.fresh(key, 0, "preview")
         nobody = Inbound(Target(session.lastChannel or "terminal"), Sender("", owner=key.kind != "group"), "", "", 0)
         model = self._model({}, nobody, session, bench.agent)
-        if isinstance(model, Failure):
+        if isinstance(model, ModelFailure):
             model = self._parts.catalog.default(bench.agent)
         choice = self._choice(model, {}, session, bench.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
@@ -249,7 +249,7 @@ class Preparer:
         session: SessionRecord,
         agent: AgentSettings,
         wanted: str = "",
-    ) -> ModelInfo | Failure:
+    ) -> ModelSpec | ModelFailure:
         """This message's, then the one plugins want, then the session's, then the agent's."""
         chosen = session.modelOverride or ""
         if chosen and session.providerOverride:
@@ -258,50 +258,55 @@ class Preparer:
         return self._parts.catalog.find(asked, agent) if asked else self._parts.catalog.default(agent)
 
     def _choices(
-        self, model: ModelInfo, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
     ) -> tuple[Choice, ...]:
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
         strict = bool(asked.get("model")) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
-        others = [] if strict else [m for m in found if isinstance(m, ModelInfo) and m.ref != model.ref]
+        others = [] if strict else [m for m in found if isinstance(m, ModelSpec) and m.ref != model.ref]
         return tuple(self._choice(m, asked, session, agent) for m in (model, *others))
 
     def _choice(
-        self, model: ModelInfo, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
+        self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
     ) -> Choice:
         """The level each layer asks for, fitted to what this model offers."""
-        wanted = Asked(
+        wanted = LevelRequest(
             asked.get("thinking"),
             session.thinkingLevel,
             agent.thinking_default,
             model.params.get("thinking"),
             agent.thinking_shared,
         )
-        hurry = Asked(asked.get("fast"), session.fastMode, agent.fast_default)
+        hurry = LevelRequest(asked.get("fast"), session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
-        return Choice(model, level(model, wanted, vendor), fast(model, hurry), ids(policy(model, vendor)))
+        return Choice(
+            model,
+            resolve_thinking(model, wanted, vendor),
+            resolve_fast_mode(model, hurry),
+            list_level_ids(find_thinking_profile(model, vendor)),
+        )
 
 
 def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
     if "/" not in inbound.text or not inbound.may_command:
         return inbound, directives(inbound)
-    parsed = parse(inbound.text)
+    parsed = parse_directives(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
 
 
-def _reminded(opening: tuple[User | ToolResult, ...], text: str) -> tuple[User | ToolResult, ...]:
+def _reminded(opening: tuple[UserMessage | ToolResult, ...], text: str) -> tuple[UserMessage | ToolResult, ...]:
     """The opening message with the notes before it."""
     last = opening[-1] if opening else None
-    if not text or not isinstance(last, User):
+    if not text or not isinstance(last, UserMessage):
         return opening
-    return (*opening[:-1], User((Text(text + "\n\n"), *last.blocks), last.timestamp, last.source))
+    return (*opening[:-1], UserMessage((TextBlock(text + "\n\n"), *last.blocks), last.timestamp, last.source))
 
 
-def _earlier(entries: list[Entry]) -> tuple[Assistant, ...]:
+def _earlier(entries: list[Entry]) -> tuple[AssistantMessage, ...]:
     said = (entry.message for entry in entries if isinstance(entry, Said))
-    return tuple(m for m in said if isinstance(m, Assistant) and not m.failed)
+    return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
 
 
 def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> Bench:
@@ -334,14 +339,14 @@ def _context(inbound: Inbound) -> tuple[Message, ...]:
     for entry in inbound.options.get("context") or ():
         text = str(entry.get("content") or "")
         if entry.get("role") == "assistant":
-            made.append(Assistant((Text(text),)))
+            made.append(AssistantMessage((TextBlock(text),)))
         elif text:
-            made.append(User(text))
+            made.append(UserMessage(text))
     return tuple(made)
 
 
-def _view(inbound: Inbound, transcript: Transcript, rules: Rules) -> tuple[Message, ...]:
-    return fitted(repair(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
+def _view(inbound: Inbound, transcript: Transcript, rules: HistoryLimits) -> tuple[Message, ...]:
+    return fit_history(repair_history(_context(inbound) + transcript.messages()), rules, _pinned(inbound, transcript))
 
 
 def _pinned(inbound: Inbound, transcript: Transcript) -> int:
@@ -351,18 +356,18 @@ def _pinned(inbound: Inbound, transcript: Transcript) -> int:
 
 def _opening(
     inbound: Inbound, transcript: Transcript, *, resumed: bool, now: int
-) -> tuple[tuple[User | ToolResult, ...], tuple[Message, ...], Assistant | None]:
+) -> tuple[tuple[UserMessage | ToolResult, ...], tuple[Message, ...], AssistantMessage | None]:
     """What is new in this run, the history before it, and the answer if the turn had one already.
 
     A turn that was cut off goes on where it was: its user message is in the history, and calls whose results
     are missing get "outcome unknown" results, which are written down like any other.
     """
     history = _context(inbound) + transcript.messages()
-    mended = repair(history)
+    mended = repair_history(history)
     if not resumed:
         return (inbound.message(now),), mended, None
     last = history[-1] if history else None
-    if isinstance(last, Assistant) and not last.calls and not last.failed:
+    if isinstance(last, AssistantMessage) and not last.calls and not last.failed:
         return (), mended, last
     tail = len(mended)
     known = {id(m) for m in history}

@@ -13,10 +13,18 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.agent.plan import Choice
-from palinurus.core.history.repair import repair
-from palinurus.core.levels.thinking import BASE, RANKS
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, User
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.history.repair import repair_history
+from palinurus.core.levels.thinking import BASE_LEVELS, LEVEL_RANKS
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    UserMessage,
+)
+from palinurus.core.types.model import FailureKind, ModelFailure
 
 Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "again"]
 
@@ -82,7 +90,7 @@ class Recovery:
         self.choice = choices[at]
         self.messages = messages
         self.notices: list[str] = []
-        self._steps: dict[Action, Callable[[Failure], bool]] = {
+        self._steps: dict[Action, Callable[[ModelFailure], bool]] = {
             "rotate": _rotates,
             "next": self._next,
             "lower": self._lower,
@@ -97,7 +105,7 @@ class Recovery:
         """Is no other model left?"""
         return self.at + 1 >= len(self._choices)
 
-    def again(self, failure: Failure, *, shown: bool) -> Action | None:
+    def again(self, failure: ModelFailure, *, shown: bool) -> Action | None:
         """Prepare the next try and say what was changed. None: give up. What people have seen is never said twice."""
         self._tries += 1
         if shown or self._tries > MOST:
@@ -110,7 +118,7 @@ class Recovery:
                 return row.action
         return None
 
-    def _next(self, failure: Failure) -> bool:
+    def _next(self, failure: ModelFailure) -> bool:
         if self.last:
             return False
         self.at += 1
@@ -118,13 +126,13 @@ class Recovery:
         self._used, self._levels = {}, set()
         return True
 
-    def _lower(self, failure: Failure) -> bool:
+    def _lower(self, failure: ModelFailure) -> bool:
         """The provider does not take the thinking level: the nearest it does, by its own words if it names any."""
         now = self.choice.level.level
         if now == "off" or not _THINKING.search(failure.message) or _BLOCKS.search(failure.message):
             return False
         self._levels.add(now)
-        level = lower(now, named(failure.message), self.choice.levels or BASE, self._levels)
+        level = lower(now, named(failure.message), self.choice.levels or BASE_LEVELS, self._levels)
         if level is None:
             return False
         reason = f"{now} was refused by the provider"
@@ -132,16 +140,16 @@ class Recovery:
         self.choice = msgspec.structs.replace(self.choice, level=decision)
         return True
 
-    def _images(self, failure: Failure) -> bool:
+    def _images(self, failure: ModelFailure) -> bool:
         """First the largest image goes, then all: better a conversation without a picture than none."""
         if not _IMAGE.search(failure.message):
             return False
         sizes = [
             len(b.data)
             for m in self.messages
-            if not isinstance(m, Assistant)
+            if not isinstance(m, AssistantMessage)
             for b in _blocks(m)
-            if isinstance(b, Image)
+            if isinstance(b, ImageBlock)
         ]
         if not sizes:
             return False
@@ -152,11 +160,11 @@ class Recovery:
             self.notices.append(told)
         return True
 
-    def _repair(self, failure: Failure) -> bool:
+    def _repair(self, failure: ModelFailure) -> bool:
         """A request the provider calls invalid is our fault: order and pairs set right, thoughts left out. If that
         changes nothing, the same request would fail the same way."""
         plain = tuple(_plain(m) for m in self.messages)
-        mended = repair(plain)
+        mended = repair_history(plain)
         changed = mended != tuple(self.messages)
         if changed and _acting(self.messages) and self.choice.level.level != "off":
             # Thoughts may be missing only where none are asked for.
@@ -165,7 +173,7 @@ class Recovery:
         self.messages = mended
         return changed
 
-    def _compact(self, failure: Failure) -> bool:
+    def _compact(self, failure: ModelFailure) -> bool:
         """It does not fit: whoever asks for the answer has it compacted and puts the result into `messages`."""
         return self._compacts
 
@@ -175,11 +183,11 @@ class Recovery:
         return self._used.get("compact", 0)
 
 
-def _rotates(failure: Failure) -> bool:
+def _rotates(failure: ModelFailure) -> bool:
     return failure.rotate
 
 
-def _always(failure: Failure) -> bool:
+def _always(failure: ModelFailure) -> bool:
     return True
 
 
@@ -187,15 +195,17 @@ def named(message: str) -> tuple[str, ...]:
     """The levels an error text says would be taken."""
     found = _OFFERED.search(message)
     words = re.findall(r"[a-z]+", found[1].lower()) if found else []
-    return tuple(dict.fromkeys("off" if w == "none" else w for w in words if w in RANKS or w == "none"))
+    return tuple(dict.fromkeys("off" if w == "none" else w for w in words if w in LEVEL_RANKS or w == "none"))
 
 
 def lower(now: str, said: Sequence[str], offered: Sequence[str], tried: set[str]) -> str | None:
     """The next level to try: the highest below `now` that is taken, else the lowest above it; None: no more."""
-    rank = RANKS.get(now, 0)
-    fresh = sorted((lv for lv in said or offered if lv in RANKS and lv not in tried), key=lambda lv: RANKS[lv])
-    below = [lv for lv in fresh if RANKS[lv] <= rank]
-    above = [lv for lv in fresh if RANKS[lv] > rank] if said else []
+    rank = LEVEL_RANKS.get(now, 0)
+    fresh = sorted(
+        (lv for lv in said or offered if lv in LEVEL_RANKS and lv not in tried), key=lambda lv: LEVEL_RANKS[lv]
+    )
+    below = [lv for lv in fresh if LEVEL_RANKS[lv] <= rank]
+    above = [lv for lv in fresh if LEVEL_RANKS[lv] > rank] if said else []
     if below:
         return below[-1]
     if above:
@@ -216,21 +226,21 @@ def cleared_text(selected: str, before: str) -> str:
 def _acting(messages: Sequence[Message]) -> bool:
     """Are we between tool calls of one turn?"""
     for message in reversed(messages):
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             return False
-        if isinstance(message, Assistant) and message.calls:
+        if isinstance(message, AssistantMessage) and message.calls:
             return True
     return False
 
 
 def _plain(message: Message) -> Message:
     """Without thoughts and without anything that only its writer can read."""
-    if not isinstance(message, Assistant):
+    if not isinstance(message, AssistantMessage):
         return message
-    content: list[Text | Thinking | ToolCall] = []
+    content: list[TextBlock | ThinkingBlock | ToolCall] = []
     for block in message.content:
-        if isinstance(block, Text):
-            content.append(Text(block.text) if block.textSignature is not None else block)
+        if isinstance(block, TextBlock):
+            content.append(TextBlock(block.text) if block.textSignature is not None else block)
         elif isinstance(block, ToolCall):
             signed = block.thoughtSignature is not None
             content.append(msgspec.structs.replace(block, thoughtSignature=None) if signed else block)
@@ -240,13 +250,13 @@ def _plain(message: Message) -> Message:
 
 
 def _blocks(message: Message) -> Sequence[object]:
-    return message.blocks if isinstance(message, User) else message.content
+    return message.blocks if isinstance(message, UserMessage) else message.content
 
 
 def _without(message: Message, limit: int) -> Message:
     """Images of `limit` characters and more replaced by a word about them."""
-    if isinstance(message, Assistant) or not any(isinstance(b, Image) for b in _blocks(message)):
+    if isinstance(message, AssistantMessage) or not any(isinstance(b, ImageBlock) for b in _blocks(message)):
         return message
-    blocks = message.blocks if isinstance(message, User) else message.content
-    kept = tuple(Text(IMAGE_GONE) if isinstance(b, Image) and len(b.data) >= limit else b for b in blocks)
+    blocks = message.blocks if isinstance(message, UserMessage) else message.content
+    kept = tuple(TextBlock(IMAGE_GONE) if isinstance(b, ImageBlock) and len(b.data) >= limit else b for b in blocks)
     return msgspec.structs.replace(message, content=kept)

@@ -14,7 +14,7 @@ import msgspec
 from palinurus.config.approvals import AgentRules
 from palinurus.config.settings import Settings
 from palinurus.core.levels import words
-from palinurus.core.policy.exec import ASK, SECURITY, gates
+from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import ToolSettings
@@ -35,14 +35,14 @@ def exec_rules(
     """A directive of the message itself, then the session's, then the config's."""
     own = settings.approvals.get(agent, AgentRules())
     extra, found = session.extra, own.exec
-    level: Any = words.elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
+    level: Any = words.parse_elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
     return msgspec.structs.replace(
         found,
-        security=_one_of(extra.get("execSecurity"), SECURITY) or found.security,
-        ask=_one_of(extra.get("execAsk"), ASK) or found.ask,
+        security=_one_of(extra.get("execSecurity"), SECURITY_LEVELS) or found.security,
+        ask=_one_of(extra.get("execAsk"), ASK_LEVELS) or found.ask,
         host=_one_of(extra.get("execHost"), HOSTS) or found.host,
         elevated=level,
-        gates=gates(inbound, enabled=own.elevated, allow_from=own.allow_from),
+        gates=list_elevation_blocks(inbound, enabled=own.elevated, allow_from=own.allow_from),
     )
 
 

@@ -9,16 +9,16 @@ import msgspec
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.startup import FLAG
 from palinurus.agent.trigger import triggered
-from palinurus.core.stream.answer import spoken
-from palinurus.core.types.events import AgentEnd, End
-from palinurus.core.types.messages import Assistant
+from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.types.events import AgentEnd, RunEndReason
+from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import Reply
-from palinurus.core.types.usage import Usage
-from palinurus.core.untrusted import label
+from palinurus.core.types.usage import TokenUsage
+from palinurus.core.untrusted import clean_label
 from palinurus.sessions.record import Record as SessionRecord
 from palinurus.store.port import Line, Outcome, Outgoing, SessionRow, Settlement, Spent
 
-OUTCOMES: dict[End, Outcome] = {
+OUTCOMES: dict[RunEndReason, Outcome] = {
     "stop": "answered",
     "length": "answered",
     "aborted": "aborted",
@@ -31,7 +31,7 @@ OUTCOMES: dict[End, Outcome] = {
 
 def final_text(end: AgentEnd) -> str:
     """All people saw of the turn's answer, in order; "" for a chosen silence."""
-    return spoken([m for m in end.messages if isinstance(m, Assistant)])
+    return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)])
 
 
 def outcome(end: AgentEnd) -> Outcome:
@@ -55,7 +55,7 @@ def settlement(
         tuple(outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
         None,
         _touched(plan, end, session),
-        tuple(_spent(plan, m) for m in end.messages if isinstance(m, Assistant) and m.usage != Usage()),
+        tuple(_spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()),
     )
 
 
@@ -76,7 +76,7 @@ def outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
 def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     """What the run knows about its session. The rest of the row is other people's: it may have changed meanwhile."""
     target = plan.inbound.target
-    last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
+    last = next((m for m in reversed(end.messages) if isinstance(m, AssistantMessage)), None)
     context = last.usage.input + last.usage.cacheRead + last.usage.cacheWrite + last.usage.output if last else 0
     fields: dict[str, Any] = {
         "sessionId": before.sessionId,
@@ -95,7 +95,11 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
         place = {"channel": target.channel, "lastChannel": target.channel, "lastTo": target.to}
         fields |= {**place, "lastAccountId": target.account}
         if plan.inbound.title:
-            fields |= {"chatType": plan.inbound.kind, "groupId": target.to, "subject": label(plan.inbound.title, 80)}
+            fields |= {
+                "chatType": plan.inbound.kind,
+                "groupId": target.to,
+                "subject": clean_label(plan.inbound.title, 80),
+            }
     if context:
         fields["totalTokens"] = context
     if plan.startup:
@@ -106,7 +110,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     return SessionRow(str(plan.route.key), plan.route.agent, before.sessionId, end.ended, data)
 
 
-def _spent(plan: RunPlan, message: Assistant) -> Spent:
+def _spent(plan: RunPlan, message: AssistantMessage) -> Spent:
     return Spent(
         item=plan.item,
         run=plan.id,

@@ -23,11 +23,11 @@ from palinurus.config.compaction import CompactionSettings
 from palinurus.config.settings import AgentSettings
 from palinurus.config.zones import zone
 from palinurus.core.history import keep, summary
-from palinurus.core.history.tokens import total
+from palinurus.core.history.tokens import estimate_tokens
 from palinurus.core.policy import taint
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Message
-from palinurus.core.types.model import Failure, Model, ModelInfo
+from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.core.types.model import Model, ModelFailure, ModelSpec
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.providers.catalog import Catalog
@@ -68,7 +68,7 @@ class Subject(NamedTuple):
     agent: AgentSettings
     session: Record
     transcript: Transcript
-    models: tuple[ModelInfo, ...]
+    models: tuple[ModelSpec, ...]
     room: Room
     abort: Abort
     writes: bool  # may the agent write its memory?
@@ -90,7 +90,7 @@ class Shortener:
     def __init__(self, services: Services, subject: Subject) -> None:
         self._s = services
         self._of = subject
-        self.spent: list[Assistant] = []
+        self.spent: list[AssistantMessage] = []
         self.fields: dict[str, Any] = {}
 
     @property
@@ -104,20 +104,25 @@ class Shortener:
         path = self._of.transcript.path_to_leaf()
         return drafts.draft(path, round(keeping / self._of.scale), self._of.room, turns=turns, least=least)
 
-    async def shorten(self, made: Draft, reason: str, before: int, write: Write, asked: str = "") -> Done | Failure:
+    async def shorten(
+        self, made: Draft, reason: str, before: int, write: Write, asked: str = ""
+    ) -> Done | ModelFailure:
         """Summarise and write. A Failure has changed nothing but, perhaps, today's notes."""
         s, of = self._s, self._of
         s.hooks.observe("before_compaction", self._told(made, before))
         if self.flushable:
             await self.flush(made.gone)
         said = await summarize(self._job(made, asked), self._asker(s.settings.model), s.settings)
-        if isinstance(said, Failure):
+        if isinstance(said, ModelFailure):
             log.warning("session %s: not compacted: %s", of.key, said.message)
             return said
         entry = self._entry(made, said, reason, before, asked)
         size = drafts.weight((condensed(entry.summary, 0), *made.tail), of.scale)
-        if total((condensed(entry.summary, 0),)) >= total(made.gone) + len(made.before) // drafts.CHARS:
-            return Failure("malformed", "the summary is longer than what it stands for")
+        if (
+            estimate_tokens((condensed(entry.summary, 0),))
+            >= estimate_tokens(made.gone) + len(made.before) // drafts.CHARS
+        ):
+            return ModelFailure("malformed", "the summary is longer than what it stands for")
         point("compact.before")
         await write(entry)
         point("compact.after")
@@ -158,7 +163,7 @@ class Shortener:
     async def _marked(self, path: str) -> None:
         """Notes that are made of untrusted content are untrusted, too. Raises StateError kinds."""
         said = (entry.message for entry in self._of.transcript.path_to_leaf() if isinstance(entry, Said))
-        if self._s.mark is not None and (found := taint.of(said)):
+        if self._s.mark is not None and (found := taint.collect_taint(said)):
             await self._s.mark(path, found)
 
     @property
@@ -175,19 +180,21 @@ class Shortener:
     def _asker(self, chosen: str) -> Asker:
         s, of = self._s, self._of
         found = s.catalog.find(chosen, of.agent) if chosen else None
-        own = tuple(m for m in of.models if not isinstance(found, ModelInfo) or m.ref != found.ref)
-        models = (found, *own) if isinstance(found, ModelInfo) else own
+        own = tuple(m for m in of.models if not isinstance(found, ModelSpec) or m.ref != found.ref)
+        models = (found, *own) if isinstance(found, ModelSpec) else own
         return Asker(s.model, s.clock, of.abort, models, str(of.key), self.spent)
 
     def _job(self, made: Draft, asked: str) -> Job:
         settings = self._s.settings
-        wishes = summary.wishes(settings.identifiers, settings.identifier_text, settings.instructions, asked)
+        wishes = summary.list_extra_instructions(
+            settings.identifiers, settings.identifier_text, settings.instructions, asked
+        )
         most = max(500, min(int(settings.reserve_for(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
         return Job(made.history, made.prefix, made.before, wishes, most)
 
     def _entry(self, made: Draft, said: Summary, reason: str, before: int, asked: str) -> Compaction:
-        parts = summary.Parts(said.text, keep.text(made.kept), said.turn, made.recent, self.plan)
-        text = summary.whole(parts, self._of.room.text)
+        parts = summary.CompactionParts(said.text, keep.render_kept_lines(made.kept), said.turn, made.recent, self.plan)
+        text = summary.write_compaction(parts, self._of.room.text)
         size = drafts.weight((condensed(text, 0), *made.tail), self._of.scale)
         told = drafts.details(made, reason, size, asked)
         return Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=before, details=told)

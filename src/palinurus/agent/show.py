@@ -9,19 +9,19 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.outbound import Show
+from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool
 from palinurus.sessions.record import Record
 
 
-def defaults(agent: AgentSettings) -> Show:
+def defaults(agent: AgentSettings) -> RunVisibility:
     """What the configuration says."""
-    return Show(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
+    return RunVisibility(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
 
 
-def show(inline: Mapping[str, Any], record: Record, base: Show) -> Show:
+def show(inline: Mapping[str, Any], record: Record, base: RunVisibility) -> RunVisibility:
     """The levels in force. A word nobody knows counts as not said."""
-    return Show(
+    return RunVisibility(
         _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),
         _first(("off", "on", "stream"), base.reasoning, inline.get("reasoning"), record.reasoningLevel),
         _first(("off", "on"), "off", inline.get("trace"), record.traceLevel) == "on",
@@ -30,7 +30,7 @@ def show(inline: Mapping[str, Any], record: Record, base: Show) -> Show:
     )
 
 
-def posted(show: Show, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]) -> Show:
+def posted(show: RunVisibility, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]) -> RunVisibility:
     """With whether the model's text is posted: not where visibleReplies wants the message tool, and there is one. What
     the program itself has asked for (jobs, heartbeats) always is."""
     through = inbound.kind in agent.prompt.tool_only and inbound.push and not inbound.system and "message" in tools

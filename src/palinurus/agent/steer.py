@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from palinurus.core.types.messages import User
+from palinurus.core.types.messages import UserMessage
 
 
 class Mailbox:
@@ -15,7 +15,7 @@ class Mailbox:
     """
 
     def __init__(self, told: Callable[[tuple[str, ...]], None] | None = None) -> None:
-        self._items: deque[tuple[User, str]] = deque()
+        self._items: deque[tuple[UserMessage, str]] = deque()
         self._told = told
         self.open = True  # False once the loop has looked for the last time
 
@@ -23,13 +23,13 @@ class Mailbox:
     def waiting(self) -> bool:
         return bool(self._items)
 
-    def push(self, message: User, item: str) -> bool:
+    def push(self, message: UserMessage, item: str) -> bool:
         """False if the run no longer listens: the message stays queued and gets its own turn."""
         if self.open:
             self._items.append((message, item))
         return self.open
 
-    def begin(self, messages: list[tuple[User, str]]) -> None:
+    def begin(self, messages: list[tuple[UserMessage, str]]) -> None:
         """Messages that came before all that were pushed."""
         if self.open:
             self._items.extendleft(reversed(messages))
@@ -41,7 +41,7 @@ class Mailbox:
         self._items = kept
         return found
 
-    def take(self) -> list[tuple[User, str]]:
+    def take(self) -> list[tuple[UserMessage, str]]:
         """All that wait, in order; they are the run's now."""
         taken = list(self._items)
         self._items.clear()

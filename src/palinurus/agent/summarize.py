@@ -14,9 +14,9 @@ from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
 from palinurus.config.compaction import CompactionSettings
 from palinurus.core.history import summary
-from palinurus.core.types.messages import Assistant, Message, User
-from palinurus.core.types.model import Done, Failed, Failure, Model, ModelInfo, Prompt, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
+from palinurus.core.types.model import Model, ModelFailure, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed
+from palinurus.core.types.usage import TokenUsage
 
 TRIES = 3
 FIRST_WAIT, LONGEST_WAIT = 0.5, 5.0
@@ -32,9 +32,9 @@ class Asker(NamedTuple):
     model: Model
     clock: Clock
     abort: Abort
-    models: tuple[ModelInfo, ...]
+    models: tuple[ModelSpec, ...]
     owner: str
-    spent: list[Assistant]  # every answer that cost something is added
+    spent: list[AssistantMessage]  # every answer that cost something is added
 
 
 class Job(NamedTuple):
@@ -52,30 +52,30 @@ class Summary(NamedTuple):
     turn: str = ""
 
 
-async def summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | Failure:
+async def summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | ModelFailure:
     """The summary, or why there is none. Raises nothing but CancelledError."""
     try:
         async with asyncio.timeout(settings.timeout):
             return await _summarize(job, asker, settings)
     except TimeoutError:
-        return Failure("timeout", f"the summary was not ready after {settings.timeout:g} s")
+        return ModelFailure("timeout", f"the summary was not ready after {settings.timeout:g} s")
     except Aborted as exc:
-        return Failure("aborted", exc.reason)
+        return ModelFailure("aborted", exc.reason)
 
 
-async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | Failure:
+async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | ModelFailure:
     window = asker.models[0].context_window
     room = max(2_000, int((window * CHUNK - min(OVERHEAD, window // 8)) * CHARS))
     record = job.before
-    for chunk in summary.chunks(job.history, room):
+    for chunk in summary.split_into_texts(job.history, room):
         made = await _asked(chunk, record, job, asker, settings, prefix=False)
-        if isinstance(made, Failure):
+        if isinstance(made, ModelFailure):
             return made
         record = made
     turn = ""
-    for chunk in summary.chunks(job.prefix, room)[-1:]:
+    for chunk in summary.split_into_texts(job.prefix, room)[-1:]:
         made = await _asked(chunk, "", job, asker, settings, prefix=True)
-        if isinstance(made, Failure):
+        if isinstance(made, ModelFailure):
             return made
         turn = made
     return Summary(record, turn)
@@ -83,52 +83,54 @@ async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Su
 
 async def _asked(
     chunk: str, before: str, job: Job, asker: Asker, settings: CompactionSettings, *, prefix: bool
-) -> str | Failure:
+) -> str | ModelFailure:
     """One record, however many tries it takes. The last one is another model's, where there is one."""
     why, wrong, at = "", 0, 0
-    failure = Failure("malformed", "no summary")
+    failure = ModelFailure("malformed", "no summary")
     for attempt in range(TRIES):
         if attempt:
             pause = min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT)
             await asker.abort.wait(asker.clock.sleep(pause))
         if attempt == TRIES - 1 or failure.kind in FINAL:
             at = min(at + 1, len(asker.models) - 1)
-        words = summary.prompt(chunk, before=before, prefix=prefix, more=job.wishes, why=why)
+        words = summary.write_summary_prompt(chunk, before=before, prefix=prefix, more=job.wishes, why=why)
         said = await answered(
             _request(asker.models[at], words, job.tokens, asker.owner), asker.model, asker.abort, asker.spent
         )
-        if isinstance(said, Failure):
+        if isinstance(said, ModelFailure):
             failure = said
             if said.kind in ("aborted", "budget") or (said.kind in FINAL and at == len(asker.models) - 1):
                 return said
             if said.kind == "overflow":  # the next try reads half of it
                 chunk = f"{chunk[: len(chunk) // 4]}\n[…]\n{chunk[-len(chunk) // 4 :]}"
             continue
-        why = summary.problem(said.text, chunk + before)
+        why = summary.find_summary_problem(said.text, chunk + before)
         if not why:
             return said.text.strip()
-        failure = Failure("malformed", f"the summary could not be used: {why}")
+        failure = ModelFailure("malformed", f"the summary could not be used: {why}")
         wrong += 1
         if wrong > settings.retries:
             break
     return failure
 
 
-async def answered(request: Request, model: Model, abort: Abort, spent: list[Assistant]) -> Assistant | Failure:
+async def answered(
+    request: ModelRequest, model: Model, abort: Abort, spent: list[AssistantMessage]
+) -> AssistantMessage | ModelFailure:
     """One answer nobody sees, or the failure. What it cost is noted."""
-    end: Done | Failed | None = None
+    end: StreamDone | StreamFailed | None = None
     stream: Any = model.stream(request, abort)
     async with aclosing(stream):
         async for event in stream:
-            if isinstance(event, Done | Failed):
+            if isinstance(event, StreamDone | StreamFailed):
                 end = event
     if end is None:
-        return Failure("cut", "the stream had no end")
-    if end.message.usage != Usage():
+        return ModelFailure("cut", "the stream had no end")
+    if end.message.usage != TokenUsage():
         spent.append(end.message)
-    return end.failure if isinstance(end, Failed) else end.message
+    return end.failure if isinstance(end, StreamFailed) else end.message
 
 
-def _request(model: ModelInfo, words: str, tokens: int, owner: str) -> Request:
+def _request(model: ModelSpec, words: str, tokens: int, owner: str) -> ModelRequest:
     most = min(tokens, model.max_tokens)
-    return Request(model, Prompt(summary.SYSTEM), (User(words),), max_tokens=most, owner=owner)
+    return ModelRequest(model, Prompt(summary.SUMMARY_SYSTEM), (UserMessage(words),), max_tokens=most, owner=owner)

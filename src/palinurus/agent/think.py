@@ -10,13 +10,21 @@ from palinurus.agent import hooked
 from palinurus.agent.plan import Choice, RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.recover import Recovery, fallback_text
-from palinurus.core.types.events import Event, MessageEnd, MessageStart, MessageUpdate
-from palinurus.core.types.messages import Assistant, Message
-from palinurus.core.types.model import Done, Failed, Failure, Notice, Request, TextDelta, ThinkingDelta
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.types.messages import AssistantMessage, Message
+from palinurus.core.types.model import (
+    ModelFailure,
+    ModelRequest,
+    StreamDone,
+    StreamFailed,
+    StreamNotice,
+    TextDelta,
+    ThinkingDelta,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.points import point
 
-EMPTY = Failure("malformed", "the model returned an empty answer")
+EMPTY = ModelFailure("malformed", "the model returned an empty answer")
 LONGEST = 400  # characters of a failure
 
 
@@ -34,11 +42,11 @@ class Thinker:
         self._shown = 0
         self._at = 0  # the choice that answered last
         self._told = plan.fallback
-        self.reply = Assistant(())
-        self.failure: Failure | None = None
-        self.usage = Usage()
+        self.reply = AssistantMessage(())
+        self.failure: ModelFailure | None = None
+        self.usage = TokenUsage()
         self.notices: list[str] = []
-        self.lost: list[Assistant] = []
+        self.lost: list[AssistantMessage] = []
         self.messages: Sequence[Message] | None = None
 
     @property
@@ -51,12 +59,12 @@ class Thinker:
         """The model that answered last."""
         return str(self.choice.model.ref)
 
-    async def think(self, messages: Sequence[Message]) -> AsyncIterator[Event]:
+    async def think(self, messages: Sequence[Message]) -> AsyncIterator[RunEvent]:
         """MessageStart, updates, MessageEnd. A failed try of which nothing was shown leaves no trace in the events."""
         compactor = self._ports.compactor
         recovery = Recovery(self._plan.choices, messages, self._at, compacts=compactor is not None)
-        self._shown, self.usage, self.messages = 0, Usage(), None
-        failures: list[tuple[str, Failure]] = []
+        self._shown, self.usage, self.messages = 0, TokenUsage(), None
+        failures: list[tuple[str, ModelFailure]] = []
         yield MessageStart()
         while True:
             async for event in self._try(recovery):
@@ -79,13 +87,13 @@ class Thinker:
             self._ports.record.step(
                 "model again", f"{step}: {recovery.choice.model.ref} ({recovery.choice.level.level})"
             )
-            if self.reply.usage != Usage():
+            if self.reply.usage != TokenUsage():
                 self.lost.append(self.reply)
         self._answered(recovery, failures)
         point("model.done")
         yield MessageEnd(self.reply)
 
-    async def _try(self, recovery: Recovery) -> AsyncIterator[Event]:
+    async def _try(self, recovery: Recovery) -> AsyncIterator[RunEvent]:
         choice, ports = recovery.choice, self._ports
         request = self._request(recovery)
         hooked.asked(ports.hooks, self._plan, request)
@@ -96,19 +104,19 @@ class Thinker:
                 yield MessageUpdate(event.text)  # type: ignore[union-attr]
             elif kind is ThinkingDelta:
                 yield MessageUpdate(event.text, "thinking")  # type: ignore[union-attr]
-            elif isinstance(event, Notice):
+            elif isinstance(event, StreamNotice):
                 self.notices.append(event.text)
-            elif isinstance(event, Done | Failed):
+            elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
         hooked.heard(ports.hooks, self._plan, request, self.reply, self.failure)
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
-    def _request(self, recovery: Recovery) -> Request:
+    def _request(self, recovery: Recovery) -> ModelRequest:
         plan, choice = self._plan, recovery.choice
         # Fast mode "auto" is decided anew for every call, by how long the run has been going.
         elapsed = (self._ports.clock.now() - plan.started) / 1000
-        return Request(
+        return ModelRequest(
             choice.model,
             plan.prompt,
             recovery.messages,
@@ -132,15 +140,15 @@ class Thinker:
         elif self._shown == 5:
             point("model.middle")
 
-    def _end(self, event: Done | Failed) -> None:
+    def _end(self, event: StreamDone | StreamFailed) -> None:
         self.reply = event.message
         self.usage = self.usage + event.message.usage
-        self.failure = event.failure if isinstance(event, Failed) else None
+        self.failure = event.failure if isinstance(event, StreamFailed) else None
         if self.failure is None and not event.message.calls and not event.message.text.strip():
             self.failure = EMPTY
-            self.reply = Assistant((), stopReason="error", errorMessage=EMPTY.message, usage=event.message.usage)
+            self.reply = AssistantMessage((), stopReason="error", errorMessage=EMPTY.message, usage=event.message.usage)
 
-    def _answered(self, recovery: Recovery, failures: list[tuple[str, Failure]]) -> None:
+    def _answered(self, recovery: Recovery, failures: list[tuple[str, ModelFailure]]) -> None:
         self.notices += recovery.notices
         if self.failure is not None:
             return
@@ -151,7 +159,7 @@ class Thinker:
             self.notices.append(fallback_text(selected, self.active, why))
         self._told = self.active if self._at else ""
 
-    def _given_up(self, failures: list[tuple[str, Failure]]) -> None:
+    def _given_up(self, failures: list[tuple[str, ModelFailure]]) -> None:
         """When several models failed, the person is told of each."""
         last = dict(failures)
         if self.failure is None or len(last) < 2:

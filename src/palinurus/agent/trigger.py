@@ -13,7 +13,7 @@ import msgspec
 from palinurus.agent.offer import Offer
 from palinurus.agent.plan import Limits
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Text, ToolResult, User
+from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 
 TRIGGER = "trigger"
 
@@ -28,7 +28,7 @@ class Told(Protocol):
     def source(self) -> str: ...
 
 
-Opening: TypeAlias = tuple[User | ToolResult, ...]
+Opening: TypeAlias = tuple[UserMessage | ToolResult, ...]
 # (session key, inbox id) -> what is to be told with that message.
 Tell: TypeAlias = Callable[[str, str], Awaitable[Told]]
 
@@ -64,7 +64,7 @@ def only(offer: Offer, options: Mapping[str, Any]) -> Offer:
 def prefaced(opening: Opening, told: Told) -> Opening:
     """The opening message with what is told before it."""
     last = opening[-1] if opening else None
-    if not told.text or not isinstance(last, User):
+    if not told.text or not isinstance(last, UserMessage):
         return opening
     source = ", ".join(dict.fromkeys(word for word in (told.source, last.source) if word))
-    return (*opening[:-1], User((Text(told.text + "\n\n"), *last.blocks), last.timestamp, source))
+    return (*opening[:-1], UserMessage((TextBlock(told.text + "\n\n"), *last.blocks), last.timestamp, source))

@@ -29,13 +29,13 @@ from palinurus.agent.show import show
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
-from palinurus.core.types.events import AgentEnd, Event, MessageEnd
+from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, Message, Text, ToolResult, User
-from palinurus.core.types.model import Failure, Model
-from palinurus.core.types.outbound import Reply, Show, Speaker
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import Model, ModelFailure
+from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import StateError
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
@@ -50,7 +50,7 @@ MAX_ATTEMPTS = 3  # starts of the same message that ended with the death of the 
 class Audience(Protocol):
     """Who watches this run."""
 
-    def show(self, event: Event) -> None: ...
+    def show(self, event: RunEvent) -> None: ...
 
     def absorbed(self, items: tuple[str, ...]) -> None:
         """These waiting messages are part of the run now."""
@@ -65,7 +65,9 @@ class Services(NamedTuple):
     model: Model
     hooks: Hooks
     clock: Clock
-    speaker: Callable[[Inbound, str, Callable[[], Show]], Speaker]  # (message, inbox id, how much to show)
+    speaker: Callable[
+        [Inbound, str, Callable[[], RunVisibility]], ReplyBuilder
+    ]  # (message, inbox id, how much to show)
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
     switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
     approver: Approver | None = None  # who puts questions to people
@@ -81,14 +83,14 @@ class Turns:
         """Run and settle one message. Returns when its outcome is on disk, or it was handed back (drain)."""
         if claim.attempts > MAX_ATTEMPTS:
             text = f"this message stopped the gateway {claim.attempts - 1} times and is not tried again"
-            await self._explain(claim, inbound, audience, Failure("refused", text), "dead")
+            await self._explain(claim, inbound, audience, ModelFailure("refused", text), "dead")
             return
         if not (inbound.text or inbound.images or inbound.files):  # nothing empty is ever accepted
             await self._explain(
-                claim, inbound, audience, Failure("refused", "the stored message cannot be read"), "dead"
+                claim, inbound, audience, ModelFailure("refused", "the stored message cannot be read"), "dead"
             )
             return
-        key = session_key(claim.session)
+        key = parse_session_key(claim.session)
         assert key is not None, claim.session  # it was parsed when the message was accepted
         taken = await hooked.claimed(self._s.hooks, inbound, key)
         if taken is not None:
@@ -118,7 +120,7 @@ class Turns:
             for message in _before(plan, prepared.finished):
                 speaker.feed(MessageEnd(message))
             if prepared.finished is not None:
-                end = AgentEnd(plan.earlier or (prepared.finished,), "stop", Usage(), ended=s.clock.now())
+                end = AgentEnd(plan.earlier or (prepared.finished,), "stop", TokenUsage(), ended=s.clock.now())
                 speaker.feed(end)
             else:
                 marks = s.preparer.marks
@@ -134,8 +136,8 @@ class Turns:
                         audience.show(event)
         except StateError as exc:
             log.error("message %s: %s", claim.id, exc.message)
-            failure = Failure("config", f"the turn was stopped: {exc.message}")
-            end = AgentEnd((), "error", Usage(), failure, s.clock.now())
+            failure = ModelFailure("config", f"the turn was stopped: {exc.message}")
+            end = AgentEnd((), "error", TokenUsage(), failure, s.clock.now())
             speaker.feed(end)
         finally:
             timer.cancel()
@@ -155,7 +157,7 @@ class Turns:
         hooked.ended(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
 
-    def _shown(self, plan: RunPlan) -> Show:
+    def _shown(self, plan: RunPlan) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""
         record = self._s.switched.get(str(plan.route.key))
         return plan.show if record is None else show(plan.inline, record, plan.quiet)
@@ -182,9 +184,9 @@ class Turns:
     async def _said(self, claim: Claim, inbound: Inbound, audience: Audience, text: str) -> None:
         """End a message that a plugin has answered. Nothing goes into the transcript."""
         now = self._s.clock.now()
-        said = (Assistant((Text(text),), timestamp=now),) if text else ()
-        end = AgentEnd(said, "stop", Usage(), ended=now)
-        speaker = self._s.speaker(inbound, claim.id, Show)
+        said = (AssistantMessage((TextBlock(text),), timestamp=now),) if text else ()
+        end = AgentEnd(said, "stop", TokenUsage(), ended=now)
+        speaker = self._s.speaker(inbound, claim.id, RunVisibility)
         speaker.feed(end)
         replies = speaker.close()
         rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
@@ -194,12 +196,12 @@ class Turns:
             audience.show(end)
 
     async def _explain(
-        self, claim: Claim, inbound: Inbound, audience: Audience, failure: Failure, outcome: Outcome
+        self, claim: Claim, inbound: Inbound, audience: Audience, failure: ModelFailure, outcome: Outcome
     ) -> None:
         """End a message that gets no run: the person is told why."""
         now = self._s.clock.now()
-        end = AgentEnd((), "error", Usage(), failure, now)
-        speaker = self._s.speaker(inbound, claim.id, Show)
+        end = AgentEnd((), "error", TokenUsage(), failure, now)
+        speaker = self._s.speaker(inbound, claim.id, RunVisibility)
         speaker.feed(end)
         replies = speaker.close()
         rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
@@ -208,9 +210,9 @@ class Turns:
             audience.show(end)
 
 
-def _before(plan: RunPlan, finished: Assistant | None) -> list[Message]:
+def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:
     """What tools did and the model said in this very turn before a crash, without the answer that ended it."""
-    since = max((at for at, m in enumerate(plan.history) if isinstance(m, User)), default=-1)
+    since = max((at for at, m in enumerate(plan.history) if isinstance(m, UserMessage)), default=-1)
     after = plan.history[since + 1 :] if plan.earlier else ()
     return [*(m for m in after if isinstance(m, ToolResult)), *(m for m in plan.earlier if m != finished)]
 

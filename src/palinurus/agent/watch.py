@@ -17,8 +17,8 @@ import msgspec
 
 from palinurus.agent.fingerprint import CHARS, Break, Key, Known, Piece, broken, kept, sections
 from palinurus.clock import Clock
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Model, ModelEvent, Request
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import Model, ModelEvent, ModelRequest
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Watched:
         self._watch = watch
         self._clock = clock
 
-    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
         """As the model itself."""
         if request.session:
             self._watch.look(request, self._clock.now())
@@ -77,7 +77,7 @@ class Watch:
         self._dirty: dict[str, tuple[Look, bytes | None]] = {}
         self._sessions: OrderedDict[str, tuple[Known, Look | None]] = OrderedDict()
 
-    def look(self, request: Request, now: int) -> Break | None:
+    def look(self, request: ModelRequest, now: int) -> Break | None:
         """Remember the request as its session's last. Returns what it broke of the one before."""
         old, last = self._seen(request.session)
         new = self._latest = old.after(request, self._latest)
@@ -95,7 +95,7 @@ class Watch:
         )
         self._sessions[request.session] = (new, look)
         # Between the tool calls of a turn nothing is written unless something broke.
-        if found is not None or (request.messages and isinstance(request.messages[-1], User)):
+        if found is not None or (request.messages and isinstance(request.messages[-1], UserMessage)):
             changed = last is None or (found is not None and found.group != "message")
             self._save(request.session, look, _text(request) if changed else None)
         return found
@@ -172,7 +172,7 @@ def place(found: Break) -> str:
     return f"{found.cause}: {where[found.group]}"
 
 
-def _text(request: Request) -> bytes:
+def _text(request: ModelRequest) -> bytes:
     return b"".join(text for _, _, text in sections(request.prompt))
 
 

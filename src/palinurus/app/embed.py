@@ -22,12 +22,12 @@ from palinurus.app.program import App
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths, relaxed
 from palinurus.config.load import judge
-from palinurus.core.policy.groups import NAMES as OURS
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.policy.groups import BUILTIN_TOOLS as OURS
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, ConfigError
 from palinurus.plugins.api import Brought, Hook
 from palinurus.plugins.function import Hooked, threaded, tool
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, frozen=True):
     outcome: str
     session: str
     id: str
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     error: str = ""
 
     def __str__(self) -> str:
@@ -120,13 +120,13 @@ class Agent:
             raise BadRequest("the agent is not started", fix="`async with agent:` or `await agent.start()`")
         return self._app
 
-    async def stream(self, text: str, *, session: str = "", model: str = "") -> AsyncIterator[Event | Answer]:
+    async def stream(self, text: str, *, session: str = "", model: str = "") -> AsyncIterator[RunEvent | Answer]:
         """The events of the turn as they happen (see `palinurus.core.types.events`); the last one is the Answer.
 
         Raises BadRequest, QueueFull, DiskFull. Leaving the loop early stops the turn.
         """
         app = self.app
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         accepted = await app.submit(self._inbound(text, session, model), sink=queue.put_nowait)
         waiter = asyncio.ensure_future(app.wait(accepted.id))
         waiter.add_done_callback(lambda _: queue.put_nowait(None))
@@ -142,7 +142,7 @@ class Agent:
                 waiter.cancel()
         failed = row.outcome not in ("answered", "silent")
         said = final_text(end) if end is not None else "" if failed else row.note
-        usage = end.usage if end is not None else Usage()
+        usage = end.usage if end is not None else TokenUsage()
         yield Answer(
             said, str(row.outcome), row.session, row.id, usage, (row.note or str(row.outcome)) if failed else ""
         )

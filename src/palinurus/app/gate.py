@@ -11,10 +11,10 @@ import msgspec
 from palinurus.channels import CHANNELS
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.inbox.access import Access, Admitted, Turned
 from palinurus.inbox.pairing import Pairing, Person, key
 from palinurus.outbox.post import Post
@@ -43,7 +43,7 @@ class Guests:
 
     on_started = on_accepted
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         pass
 
     def on_merged(self, item: str, into: str) -> None:
@@ -104,4 +104,4 @@ class Gate:
 
 def _place(inbound: Inbound) -> tuple[str, str, str]:
     what = "a button" if inbound.pressed else "a message"
-    return inbound.target.channel, what, label(inbound.sender.id, 80) or "nobody"
+    return inbound.target.channel, what, clean_label(inbound.sender.id, 80) or "nobody"

@@ -13,7 +13,7 @@ from palinurus.channels.kit import Kit
 from palinurus.channels.receive import receive
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Channel, NotSent, Sent, Submit
+from palinurus.core.types.channel import Channel, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
@@ -33,7 +33,7 @@ class Lines:
         settings: Settings,
         clock: Clock,
         channels: Mapping[str, Channel],
-        submit: Submit,
+        submit: SubmitInbound,
         post: Post,
         kit: Callable[[str, str], Kit],
     ) -> None:
@@ -99,7 +99,7 @@ class Lines:
         done = await self._post.send(Reply(target, text, ident), wait)
         return Delivery(ident, done.state, done.receipt, done.error)
 
-    async def act(self, target: Target, action: str, args: dict[str, Any]) -> Sent | NotSent:
+    async def act(self, target: Target, action: str, args: dict[str, Any]) -> SendReceipt | SendFailure:
         """Raises NotFound, BadRequest."""
         self._known(target.channel)
         try:

@@ -22,9 +22,9 @@ from palinurus.agent.offer import Offers
 from palinurus.clock import Clock
 from palinurus.config.mcp import ServerSettings
 from palinurus.config.settings import Settings
-from palinurus.core.policy.address import Rules, Spot, spot
-from palinurus.core.types.cell import Cell
-from palinurus.core.types.keys import session_key
+from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
+from palinurus.core.types.cell import SandboxSpec
+from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import Tool
 from palinurus.errors import PalinurusError
 from palinurus.tools import family
@@ -75,8 +75,8 @@ def _ident(settings: Settings, life: str = "") -> str:
 
 def _judge(settings: Settings, door: Door) -> Callable[[str], Awaitable[list[str]]]:
     """The door's judgement, with the hosts that the owner wrote into the config open."""
-    spots = (spot(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
-    rules = Rules(frozenset(one.entry for one in spots if isinstance(one, Spot)))
+    spots = (parse_url(server.url.reveal()) for server in settings.mcp.servers.values() if server.url)
+    rules = OpenHosts(frozenset(one.entry for one in spots if isinstance(one, UrlParts)))
     return lambda url: door.resolve_open(url, rules)
 
 
@@ -103,7 +103,7 @@ class Launcher:
         line, cwd = (program, *server.args), server.cwd or self._room(server)
         if not server.contained:
             env = child_env(self._env, declared)
-            return wrapped(line, cwd, {**env, mark: value}, Cell(accepted=True))
+            return wrapped(line, cwd, {**env, mark: value}, SandboxSpec(accepted=True))
         cell, own = self._cell(server, program, cwd)
         env = child_env({**self._env, **own}, declared)
         return wrapped(line, cwd, {**env, mark: value}, cell)
@@ -114,7 +114,7 @@ class Launcher:
         os.makedirs(room, mode=0o700, exist_ok=True)
         return room
 
-    def _cell(self, server: ServerSettings, program: str, cwd: str) -> tuple[Cell, dict[str, str]]:
+    def _cell(self, server: ServerSettings, program: str, cwd: str) -> tuple[SandboxSpec, dict[str, str]]:
         """As an agent's commands have it, with a home of its own instead of the workspace, and with what the owner
         named: the program, and the files and folders among its arguments (to read)."""
         agent = self._settings.agents[self._settings.default_agent]
@@ -126,7 +126,7 @@ class Launcher:
             write=server.write,
         )
         own = os.path.basename(os.path.dirname(self._room(server)))
-        key = session_key("main", agent.id)
+        key = parse_session_key("main", agent.id)
         assert key is not None
         held = self._cells.of(msgspec.structs.replace(agent, id=own, workspace=cwd, sandbox=box), key)
         return held.cell, held.env

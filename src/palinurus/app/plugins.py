@@ -11,7 +11,7 @@ import logging
 
 from palinurus.channels import CHANNELS
 from palinurus.config.settings import Settings
-from palinurus.core.policy.groups import NAMES as TOOLS
+from palinurus.core.policy.groups import BUILTIN_TOOLS as TOOLS
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.inbox.commands.desk import Answer, Call, Command, Scope
 from palinurus.inbox.commands.table import NAMES as COMMANDS

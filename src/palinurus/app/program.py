@@ -36,8 +36,8 @@ from palinurus.app.webhooks import webhooks
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Answer, Channel, Hook
-from palinurus.core.types.events import Event
+from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Reply
@@ -77,7 +77,7 @@ UPKEEP_FIRST = 60.0  # seconds after the start
 UPKEEP = 86_400.0
 LATER = 1.0
 
-Sink = Callable[[Event], None]
+Sink = Callable[[RunEvent], None]
 
 
 class App:
@@ -296,7 +296,7 @@ class App:
     async def _submitted(self, inbound: Inbound) -> str:
         return await self.gate.take(inbound)
 
-    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+    async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None if there is none. Raises what `submit` raises."""
         found = account_of(self.channels, self.settings, channel, account)
         return await found.hook(request, self._submitted) if found is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from palinurus.core.commitments import shared
+from palinurus.core.commitments import share_topic
 from palinurus.inbox.children.nest import Nest
 from palinurus.inbox.promises import Promises
 from palinurus.store.port import Store
@@ -28,6 +28,6 @@ def promises(app: Program) -> Promises:
         busy = any(row.background and row.status == "running" and row.session == session for row in app.processes.all())
         if busy or app.nest.count_waiting(session):
             return True
-        return any(shared(text, f"{job['name']} {job['payload']}") for job in app.clockwork.jobs())
+        return any(share_topic(text, f"{job['name']} {job['payload']}") for job in app.clockwork.jobs())
 
     return Promises(app.store, pending)

@@ -13,11 +13,11 @@ from palinurus.clock import Clock
 from palinurus.config.blocks import PresenceSettings
 from palinurus.config.channels import AccountSettings, Streaming
 from palinurus.config.settings import Settings
-from palinurus.core.stream.alert import OPTION
-from palinurus.core.stream.heartbeat import TOKEN
+from palinurus.core.stream.alert import HEARTBEAT_OPTION
+from palinurus.core.stream.heartbeat import ACK_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Route, Target
-from palinurus.core.types.outbound import Reply, Show, Speaker
+from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
 from palinurus.inbox.approvals import Board
 from palinurus.inbox.approvals import Row as Question
 from palinurus.inbox.route import route
@@ -52,17 +52,17 @@ class Speech:
         self.cards = Cards(store, channels, self._helpers.spawn)
         self.aids = Aids(self.drafts, self.pace, self.cards.on_shown)
 
-    def speaker(self, inbound: Inbound, item: str, show: Callable[[], Show]) -> Speaker:
+    def speaker(self, inbound: Inbound, item: str, show: Callable[[], RunVisibility]) -> ReplyBuilder:
         """The run's own; (message, inbox id, how much to show)."""
         settings, target = self._settings, inbound.target
         where = route(inbound, settings)
         name = where.agent if isinstance(where, Route) else settings.default_agent
         agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
-        beat = inbound.options.get(OPTION) if inbound.system else None
+        beat = inbound.options.get(HEARTBEAT_OPTION) if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
         blocks = self._blocks(account) and beat is None
         fit = self._fit(target)
-        said: Speaker = Blocks(
+        said: ReplyBuilder = Blocks(
             inbound,
             item,
             show,
@@ -71,7 +71,7 @@ class Speech:
             trace=lambda: self._hooks.list_trace(session),
         )
         if beat is not None:
-            said = Quiet(said, beat, Reply(target, TOKEN, f"{item}.ok"))
+            said = Quiet(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
         if channel is None or fit is None or not inbound.push:
             return said
         parted = Parted(said, fit, "" if inbound.system or inbound.pressed else inbound.event)

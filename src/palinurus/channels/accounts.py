@@ -7,7 +7,17 @@ from collections.abc import Mapping
 
 from palinurus.channels.receive import receive
 from palinurus.clock import Clock
-from palinurus.core.types.channel import Abilities, Act, Answer, Channel, Hook, NotSent, Sent, Status, Submit
+from palinurus.core.types.channel import (
+    Channel,
+    ChannelAbilities,
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    ChannelStatus,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -26,38 +36,38 @@ class Accounts:
         return all(one.dedupes for one in self.all.values())
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> ChannelAbilities:
         return self._first.abilities
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         named = ((f"channel {self.name}, account {account}", one) for account, one in self.all.items())
         await asyncio.gather(*(receive(one, submit, self._clock, what) for what, one in named))
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         one = self._of(reply.target)
         return await one.send(reply) if one is not None else self._none(reply.target)
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         one = self._of(reply.target)
         return await one.find(reply) if one is not None else None
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         one = self._of(target)
         return await one.act(target, act) if one is not None else self._none(target)
 
-    def status(self) -> Status:
+    def status(self) -> ChannelStatus:
         """The worst of the accounts'."""
         return max((one.status() for one in self.all.values()), key=lambda s: _BAD.index(s.state))
 
-    async def hook(self, request: Hook, submit: Submit) -> Answer:
-        return Answer(404, b"name the account in the address\n")
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
+        return ChannelHttpResponse(404, b"name the account in the address\n")
 
     def _of(self, target: Target) -> Channel | None:
         """The account; the first where none is named ("default") and none is called so."""
         return self.all.get(target.account) or (self._first if target.account == "default" else None)
 
-    def _none(self, target: Target) -> NotSent:
-        return NotSent(f"{self.name} has no account {target.account!r}", "refused")
+    def _none(self, target: Target) -> SendFailure:
+        return SendFailure(f"{self.name} has no account {target.account!r}", "refused")
 
 
 _BAD = ("ready", "stopped", "starting", "reconnecting", "signed_out", "failed")

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from palinurus.core.types.channel import Abilities, Act, Answer, Hook, NotSent, Sent, State, Status, Submit
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    ChannelState,
+    ChannelStatus,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -12,23 +22,23 @@ class Basic:
 
     name = ""
     dedupes = False
-    abilities = Abilities()
+    abilities = ChannelAbilities()
 
     def __init__(self) -> None:
-        self._status = Status("starting")
+        self._status = ChannelStatus("starting")
 
-    def set_status(self, state: State, detail: str = "", me: str = "") -> None:
+    def set_status(self, state: ChannelState, detail: str = "", me: str = "") -> None:
         """How the connection is from now on."""
-        self._status = Status(state, detail, me or self._status.me)
+        self._status = ChannelStatus(state, detail, me or self._status.me)
 
-    def status(self) -> Status:
+    def status(self) -> ChannelStatus:
         return self._status
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         return None
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
-        return NotSent(f"{self.name} cannot do that", "refused")
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+        return SendFailure(f"{self.name} cannot do that", "refused")
 
-    async def hook(self, request: Hook, submit: Submit) -> Answer:
-        return Answer(404, b"this channel takes no requests\n")
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
+        return ChannelHttpResponse(404, b"this channel takes no requests\n")

@@ -13,7 +13,7 @@ import msgspec
 from palinurus.channels.backoff import Backoff
 from palinurus.channels.kit import Kit
 from palinurus.core.types.inbound import Attachment, Inbound
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.errors import PalinurusError
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ async def brought(
     if await _wanted(kit, inbound):
         got = [await fetch(one) for one in files]
     else:  # where a message has no words, its channel may have named the file already
-        got = [shown for one in files if (shown := f"file: {label(one.name, NAME)}") not in inbound.text]
+        got = [shown for one in files if (shown := f"file: {clean_label(one.name, NAME)}") not in inbound.text]
     notes = (f"[{one}]" for one in got if isinstance(one, str))
     text = "\n".join(part for part in (inbound.text, *notes) if part)
     return msgspec.structs.replace(inbound, text=text, files=tuple(one for one in got if isinstance(one, Attachment)))

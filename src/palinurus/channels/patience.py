@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from palinurus.channels.backoff import Backoff
 from palinurus.clock import Clock
-from palinurus.core.types.channel import Submit
+from palinurus.core.types.channel import SubmitInbound
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.errors import BadRequest, PalinurusError
 
@@ -27,7 +27,7 @@ HELD = 500  # messages of one chat that wait
 NOTICE = "That was more at once than I can keep. Please send the last messages again when I have answered."
 
 
-async def handed(submit: Submit, inbound: Inbound, clock: Clock) -> str:
+async def handed(submit: SubmitInbound, inbound: Inbound, clock: Clock) -> str:
     """The id of the message once it is on disk; "" for one that is not let in or never can be taken (see `once`)."""
     backoff = Backoff(FIRST, LONGEST)
     while True:
@@ -41,7 +41,7 @@ async def handed(submit: Submit, inbound: Inbound, clock: Clock) -> str:
         await clock.sleep(backoff.next_delay())
 
 
-async def once(submit: Submit, inbound: Inbound) -> str:
+async def once(submit: SubmitInbound, inbound: Inbound) -> str:
     """What `submit` gives or raises. Files of a message that is not let in, or never can be taken, are removed."""
     try:
         ident = await submit(inbound)

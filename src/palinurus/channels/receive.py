@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 
 from palinurus.clock import Clock
-from palinurus.core.types.channel import Channel, Submit
+from palinurus.core.types.channel import Channel, SubmitInbound
 
 log = logging.getLogger(__name__)
 
 LONGEST = 60.0  # seconds between two tries of a channel that fails
 
 
-async def receive(source: Channel, submit: Submit, clock: Clock, what: str) -> None:
+async def receive(source: Channel, submit: SubmitInbound, clock: Clock, what: str) -> None:
     """Until it is cancelled, or the channel itself ends. `what` names it in the log."""
     wait = 1.0
     while True:

@@ -14,7 +14,7 @@ import os
 
 from palinurus.channels.basic import Basic
 from palinurus.channels.kit import Kit
-from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
@@ -39,7 +39,7 @@ class Spool(Basic):
     """Implements `Channel`."""
 
     name = "spool"
-    abilities = Abilities("markdown", limit=1_000_000)  # a file has room for any answer
+    abilities = ChannelAbilities("markdown", limit=1_000_000)  # a file has room for any answer
 
     def __init__(self, folder: str, look: float = LOOK) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Spool(Basic):
         self._out = os.path.join(folder, "out.jsonl")
         self._look = look
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         for folder in (self._in, self._bad):
             os.makedirs(folder, mode=0o700, exist_ok=True)
         loop = asyncio.get_running_loop()
@@ -64,7 +64,7 @@ class Spool(Basic):
             finally:
                 timer.cancel()
 
-    async def _take(self, name: str, submit: Submit) -> None:
+    async def _take(self, name: str, submit: SubmitInbound) -> None:
         path = os.path.join(self._in, name)
         try:
             await submit(_inbound(path, name))
@@ -82,17 +82,17 @@ class Spool(Basic):
         with open(os.path.join(self._bad, name + ".why"), "w", encoding="utf-8") as out:
             out.write(f"{why}\n")
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         row = {"client_id": reply.client_id, "to": reply.target.to, "text": reply.text, "kind": reply.kind}
         try:
             await asyncio.to_thread(_append, self._out, json.dumps(row) + "\n")
         except OSError as exc:
-            return NotSent(f"cannot write {self._out}: {exc.strerror}")
-        return Sent(reply.client_id)
+            return SendFailure(f"cannot write {self._out}: {exc.strerror}")
+        return SendReceipt(reply.client_id)
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         needle = f'"client_id": {json.dumps(reply.client_id)}'
-        return Sent(reply.client_id) if await asyncio.to_thread(_contains, self._out, needle) else None
+        return SendReceipt(reply.client_id) if await asyncio.to_thread(_contains, self._out, needle) else None
 
 
 def _append(path: str, line: str) -> None:

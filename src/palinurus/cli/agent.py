@@ -18,7 +18,7 @@ from palinurus.cli.client import Client, Message, Outcome, connect, key
 from palinurus.cli.render import View, plain
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.load import Loaded
-from palinurus.core.types.events import AgentStart, Event, ToolEnd, ToolStart, ToolUpdate
+from palinurus.core.types.events import AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
 
 TIMED_OUT = 124  # as timeout(1)
@@ -57,7 +57,7 @@ class _Seen:
         self.tools: list[dict[str, Any]] = []
         self.stopped = ""
 
-    def note(self, event: Event) -> None:
+    def note(self, event: RunEvent) -> None:
         if isinstance(event, AgentStart):
             self.model = event.model
         elif isinstance(event, ToolEnd):

@@ -22,8 +22,8 @@ from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
 from palinurus.config import approvals
 from palinurus.config.settings import Settings
-from palinurus.core.policy.command import RUNNERS, names
-from palinurus.core.types.approval import Rule
+from palinurus.core.policy.command import RUNNERS, list_program_names
+from palinurus.core.types.approval import CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.inbox.approvals import KIND, Board, Row
 from palinurus.inbox.commands.approve import WORDS, listed, said
@@ -123,18 +123,18 @@ def _allowlist(asked: Asked) -> tuple[str, int]:
     return (f"Added: {_shown(rule)}" if new else "It was there already."), 0
 
 
-def _rule(words: list[str]) -> Rule:
+def _rule(words: list[str]) -> CommandRule:
     """Raises BadRequest for what may not stand on a list."""
     program = words[0]
-    if any(name in RUNNERS for name in names(program)):
+    if any(name in RUNNERS for name in list_program_names(program)):
         raise BadRequest(f"{program} runs other programs; no rule for it can say what it does")
     if "/" not in program:
         program = shutil.which(program, path=search_path()) or program
     if program.startswith("/") and not set(program) & set("*?"):
         program = os.path.realpath(program)
-    if any(name in RUNNERS for name in names(program)):
+    if any(name in RUNNERS for name in list_program_names(program)):
         raise BadRequest(f"{words[0]} is {program}, which runs other programs")
-    return Rule(program, tuple(words[1:]) or None)
+    return CommandRule(program, tuple(words[1:]) or None)
 
 
 def _rules(asked: Asked, agent: str) -> str:
@@ -149,7 +149,7 @@ def _rules(asked: Asked, agent: str) -> str:
     return "\n".join([*(lines or ["No rules."]), *([f"host policy: {words}"] if words else [])])
 
 
-def _shown(rule: Rule) -> str:
+def _shown(rule: CommandRule) -> str:
     return f"{rule.pattern} (any arguments)" if rule.argv is None else " ".join((rule.pattern, *map(repr, rule.argv)))
 
 

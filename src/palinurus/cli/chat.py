@@ -24,7 +24,7 @@ from palinurus.cli.main import PARTS, load
 from palinurus.cli.render import View, plain
 from palinurus.cli.thread import Items, Worker
 from palinurus.clock import SystemClock
-from palinurus.core.types.events import AgentStart, Event
+from palinurus.core.types.events import AgentStart, RunEvent
 from palinurus.errors import PalinurusError
 
 HISTORY = 1000
@@ -162,7 +162,7 @@ class Talk:
 
     def _watch(self, message: Message) -> Outcome | None:
         """Show the run, and hand on what is typed meanwhile. Ends when all that was said has been answered."""
-        items: Items[Event | Outcome | Aside] = self._worker.each(self._client.send(message))
+        items: Items[RunEvent | Outcome | Aside] = self._worker.each(self._client.send(message))
         outcome: Outcome | None = None
         asides: list[Aside] = []
         waiting = 0
@@ -196,7 +196,7 @@ class Talk:
                 self._view.note(aside.said, "cyan")
         return outcome
 
-    async def _aside(self, message: Message, items: Items[Event | Outcome | Aside]) -> None:
+    async def _aside(self, message: Message, items: Items[RunEvent | Outcome | Aside]) -> None:
         try:
             async for piece in self._client.send(message):
                 if isinstance(piece, Outcome):

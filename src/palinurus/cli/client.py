@@ -17,9 +17,9 @@ from palinurus.cli.main import PARTS, load
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import Event
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked, Unauthorized
 from palinurus.gateway import token
 
@@ -43,7 +43,7 @@ class Outcome(msgspec.Struct, frozen=True):
     session: str
     outcome: str
     text: str
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     error: str = ""
 
 
@@ -52,7 +52,7 @@ class Client(Protocol):
 
     where: str
 
-    def send(self, message: Message) -> AsyncIterator[Event | Outcome]:
+    def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
         """Events of the run, last an Outcome. Raises PalinurusError when the message is not accepted."""
         ...
 
@@ -100,7 +100,7 @@ def where(settings: Settings) -> http.Address:
 def key(settings: Settings, typed: str, agent: str) -> SessionKey:
     """The session a person means; "" is the agent's main one. Raises BadRequest."""
     agent = agent or settings.default_agent
-    found = session_key(typed or settings.session.main_key, agent)
+    found = parse_session_key(typed or settings.session.main_key, agent)
     if found is None:
         raise BadRequest(f"{typed!r} is not a session key", fix="use a word, or agent:<id>:<name>")
     if found.agent not in settings.agents:
@@ -117,7 +117,7 @@ class Remote:
         self._address = address
         self._clock = clock
 
-    async def send(self, message: Message) -> AsyncIterator[Event | Outcome]:
+    async def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
         headers = {
             "Content-Type": "application/json",
             "x-palinurus-events": "1",
@@ -141,7 +141,7 @@ class Remote:
             await self._clock.sleep(PAUSE)
         raise GatewayUnreachable("the gateway broke off", fix="`pal status`; the message is kept")
 
-    async def _ask(self, body: bytes, headers: dict[str, str], message: Message) -> AsyncIterator[Event | Outcome]:
+    async def _ask(self, body: bytes, headers: dict[str, str], message: Message) -> AsyncIterator[RunEvent | Outcome]:
         """One request. Ends without an Outcome if the connection breaks off."""
         answer = await http.request(self._address, "POST", "/v1/chat/completions", body, headers)
         try:
@@ -173,7 +173,7 @@ class Remote:
         return
 
 
-_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(Event)
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(RunEvent)
 
 
 def _failed(ended: Outcome | None, message: Message, error: Mapping[str, Any]) -> Outcome | None:

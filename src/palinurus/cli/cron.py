@@ -24,7 +24,7 @@ from palinurus.cli.render import plain
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import durations
 from palinurus.config.settings import Settings
-from palinurus.core.schedule.missed import unfolded
+from palinurus.core.schedule.missed import unfold_history
 from palinurus.errors import BadRequest, GatewayUnreachable
 from palinurus.gateway.client import Link
 from palinurus.gateway.rpc import RpcError
@@ -101,7 +101,7 @@ def _local(work: Schedules, settings: Settings) -> Ask:
                 return {"removed": await work.remove(ident)}
             case "cron.runs":
                 found = await work.runs(ident, HISTORY)
-                lines = unfolded(found) if params["slots"] else iter(found)
+                lines = unfold_history(found) if params["slots"] else iter(found)
                 start = params["offset"]
                 return {"entries": list(islice(lines, start, start + params["limit"]))}
         raise GatewayUnreachable("jobs run in the gateway, and none is running", fix="`pal gateway` starts it")

@@ -10,9 +10,9 @@ from palinurus.app import App, build
 from palinurus.cli.client import Message, Outcome
 from palinurus.clock import Clock
 from palinurus.config.load import Loaded
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.openai import said
 from palinurus.tools.conceal import conceal
 from palinurus.workspace import files
@@ -47,8 +47,8 @@ class Local:
         self._app = app
         self._clock = clock
 
-    async def send(self, message: Message) -> AsyncIterator[Event | Outcome]:
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+    async def send(self, message: Message) -> AsyncIterator[RunEvent | Outcome]:
+        queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         accepted = await self._app.submit(self._inbound(message), sink=queue.put_nowait)
         waiter = asyncio.ensure_future(self._app.wait(accepted.id))
         waiter.add_done_callback(lambda _: queue.put_nowait(None))
@@ -64,7 +64,7 @@ class Local:
         error = "" if row.outcome in ("answered", "silent") else row.note or str(row.outcome)
         if error and end is not None and end.failure is not None:
             error = end.failure.message
-        usage = end.usage if end is not None else Usage()
+        usage = end.usage if end is not None else TokenUsage()
         yield Outcome(row.id, row.session, str(row.outcome), said(end, row), usage, error)
 
     def _inbound(self, message: Message) -> Inbound:

@@ -19,9 +19,9 @@ from palinurus.cli.args import Parser, settings
 from palinurus.cli.pull import shown
 from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
-from palinurus.core.memory.excerpt import hint
-from palinurus.core.memory.rank import cited
-from palinurus.core.memory.values import Refused
+from palinurus.core.memory.excerpt import write_excerpt_hint
+from palinurus.core.memory.rank import cite_hit
+from palinurus.core.memory.values import MemoryRefusal
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.providers.local.fetch import fetch
@@ -67,7 +67,7 @@ def search(asked: Asked) -> str:
     found = asked.memory.search(" ".join(asked.options.query), "", asked.options.limit, asked.options.min_score)
     if asked.options.json:
         return _json(found)
-    lines = [f"{cited(hit)}  {hit.score:.2f}\n{_indented(hit.snippet)}\n" for hit in found.hits]
+    lines = [f"{cite_hit(hit)}  {hit.score:.2f}\n{_indented(hit.snippet)}\n" for hit in found.hits]
     told = [f"note: {text}" for text in (found.disabled, found.note) if text]
     return "\n".join([*(lines or ["Nothing was found."]), *told]).rstrip()
 
@@ -76,11 +76,11 @@ def get(asked: Asked) -> str:
     """Lines of a file."""
     path, line = place(asked.options.path)
     found = asked.memory.get(path, asked.options.start or line or 1, asked.options.lines)
-    if isinstance(found, Refused):
+    if isinstance(found, MemoryRefusal):
         raise BadRequest(f"{path}: {found.reason}")
     if asked.options.json:
         return _json(found)
-    return "\n".join(part for part in (found.text, hint(found)) if part)
+    return "\n".join(part for part in (found.text, write_excerpt_hint(found)) if part)
 
 
 def why(asked: Asked) -> str:

@@ -17,7 +17,7 @@ from palinurus.app.plugins import brought
 from palinurus.cli import probe, pull, thinking
 from palinurus.cli.args import Parser
 from palinurus.config import load, paths
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.providers import VENDORS, auth
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
@@ -92,7 +92,7 @@ def status(catalog: Catalog) -> dict[str, Any]:
     }
 
 
-def _facts(model: ModelInfo, default: bool) -> dict[str, Any]:
+def _facts(model: ModelSpec, default: bool) -> dict[str, Any]:
     return {
         "key": str(model.ref),
         "name": model.name,

@@ -16,7 +16,7 @@ import msgspec
 from palinurus.cli.args import Parser, settings
 from palinurus.cli.prompt import Look, look
 from palinurus.config.policy import source
-from palinurus.core.policy.words import Where, explained, told
+from palinurus.core.policy.words import KeyLocator, describe_tool_verdict, explain_tool_verdict
 from palinurus.core.types.inbound import Inbound, Sender, Target
 
 
@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     if asked.what == "list":
         print(_json(_facts(seen)) if asked.json else "\n".join(listed(seen)))
         return 0
-    body = explained(asked.tool, seen.verdict, where)
+    body = describe_tool_verdict(asked.tool, seen.verdict, where)
     print(_json({**_who(seen), **body}) if asked.json else "\n".join(_explained(asked.tool, seen, where)))
     return 0 if body["available"] else 1
 
@@ -85,8 +85,8 @@ def listed(seen: Look) -> list[str]:
     return lines + [f"note: {note}" for note in seen.verdict.notes]
 
 
-def _explained(tool: str, seen: Look, where: Where) -> list[str]:
-    return [f"for {_line(seen)}", *told(tool, seen.verdict, where)]
+def _explained(tool: str, seen: Look, where: KeyLocator) -> list[str]:
+    return [f"for {_line(seen)}", *explain_tool_verdict(tool, seen.verdict, where)]
 
 
 def _line(seen: Look) -> str:

@@ -8,7 +8,7 @@ import os
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.clock import SystemClock
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.errors import NotFound
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.local.ability import Capabilities, remember
@@ -31,7 +31,7 @@ async def _probe(ref: str, environ: dict[str, str]) -> Capabilities:
     settings = load_settings(environ).settings
     catalog = Catalog(settings, environ)
     info = catalog.find(ref, settings.agents[settings.default_agent])
-    if isinstance(info, Failure):
+    if isinstance(info, ModelFailure):
         raise NotFound(info.message, fix="`pal models` lists what can be used")
     clock = SystemClock()
     models = Models(catalog, clock)

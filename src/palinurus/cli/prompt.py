@@ -23,7 +23,7 @@ from palinurus.app.tools import outside
 from palinurus.cli.args import Parser, settings
 from palinurus.clock import SystemClock
 from palinurus.config.settings import Settings
-from palinurus.core.policy.decide import Verdict
+from palinurus.core.policy.decide import ToolVerdict
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
@@ -102,7 +102,7 @@ class Look(NamedTuple):
     """The plan of a run that is not run, and what the policy said about its tools."""
 
     plan: RunPlan
-    verdict: Verdict
+    verdict: ToolVerdict
 
 
 async def preview(

@@ -6,13 +6,13 @@ import shutil
 from collections.abc import Mapping
 from typing import TextIO
 
-from palinurus.core.stream.live import Live
+from palinurus.core.stream.live import LiveText
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,
     CompactionStart,
-    Event,
     MessageStart,
+    RunEvent,
     ToolEnd,
     ToolStart,
     ToolUpdate,
@@ -46,7 +46,7 @@ class View:
         self._started: dict[str, str] = {}
         self._column = 0  # 0: at the start of a line
         self.said = ""
-        self._live = Live()
+        self._live = LiveText()
         self._thinking = False
 
     def style(self, text: str, name: str) -> str:
@@ -57,13 +57,13 @@ class View:
         """A new turn."""
         self._started.clear()
         self._line = self.said = ""
-        self._live = Live()
+        self._live = LiveText()
         self._thinking = False
 
-    def show(self, event: Event) -> None:
+    def show(self, event: RunEvent) -> None:
         """One event of the run."""
         if isinstance(event, AgentStart):
-            self._live = Live(event.reasoning)
+            self._live = LiveText(event.reasoning)
         for kind, text in self._live.feed(event):
             self._words(kind, text)
         if isinstance(event, MessageStart):

@@ -20,8 +20,8 @@ from palinurus.cli.args import settings as load_settings
 from palinurus.cli.render import View, plain
 from palinurus.config import paths
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.types.cell import Cell, Ports, needs_asking
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.cell import PortRanges, SandboxSpec, needs_approval
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.tools.environ import child_env
 from palinurus.tools.sandbox.probe import Gap, Have, gaps, have
@@ -49,10 +49,10 @@ def standing(agent: AgentSettings, found: Have | None = None) -> Standing:
     known = found or have()
     contain = agent.sandbox.contain
     kind = {"auto": known.best(), "off": "none"}.get(contain, contain)
-    cell = Cell(kind=kind, accepted=contain == "off")  # type: ignore[arg-type]
+    cell = SandboxSpec(kind=kind, accepted=contain == "off")  # type: ignore[arg-type]
     if kind == "none":
         why = "switched off in the config" if contain == "off" else "this machine has no means; exec asks first"
-        return Standing(f"not contained: {why}", False, [] if not needs_asking(cell) else gaps(known, "none"))
+        return Standing(f"not contained: {why}", False, [] if not needs_approval(cell) else gaps(known, "none"))
     return Standing(f"contained by {_WORDS[kind]}", True, gaps(known, cell.kind))
 
 
@@ -85,7 +85,7 @@ def _parser() -> Parser:
 
 def _asked(settings: Settings, options: argparse.Namespace) -> tuple[AgentSettings, SessionKey]:
     ident = options.agent or settings.default_agent
-    key = session_key(options.session or "main", ident)
+    key = parse_session_key(options.session or "main", ident)
     if key is None:
         raise BadRequest(f"{options.session!r} is no session key", fix="`pal sessions` lists them")
     agent = settings.agents.get(key.agent)
@@ -131,7 +131,7 @@ def _brief(found: tuple[str, ...]) -> list[str]:
     return [*shown, *(f"{folder} ({n} parts)" for folder, n in count.items() if n > _FEW)]
 
 
-def _ports(ports: Ports | None) -> str:
+def _ports(ports: PortRanges | None) -> str:
     if ports is None:
         return "all"
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ports) or "none"

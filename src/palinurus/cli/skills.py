@@ -17,9 +17,9 @@ from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
 from palinurus.config.load import Loaded
 from palinurus.config.settings import AgentSettings
-from palinurus.core.skills.danger import grave
-from palinurus.core.skills.offer import commands, shown
-from palinurus.core.skills.skill import Broken, Skill
+from palinurus.core.skills.danger import is_grave
+from palinurus.core.skills.offer import make_skill_commands, shorten_home
+from palinurus.core.skills.skill import BrokenSkill, Skill
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.install.parcel import Change, Parcel, asks, change, parcel
 from palinurus.workspace.install.place import Pin, Place
@@ -102,7 +102,7 @@ def listed(stock: Stock) -> str:
     return "\n".join(lines)
 
 
-def _broken(one: Broken) -> str:
+def _broken(one: BrokenSkill) -> str:
     return plain(f"! {one.name}  {one.source}  invalid: {one.reason} ({one.path})").replace("\n", " ")
 
 
@@ -151,11 +151,11 @@ def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
         told = {**msgspec.to_builtins(skill), "eligible": not why, "reasons": why, "pin": msgspec.to_builtins(pin)}
         print(msgspec.json.encode(told).decode())
         return 0
-    command = next((c.name for c in commands(stock.ready) if c.skill == skill.name), "")
+    command = next((c.name for c in make_skill_commands(stock.ready) if c.skill == skill.name), "")
     rows = [
         ("name", skill.name),
         ("description", skill.description),
-        ("file", shown(skill.path, os.path.expanduser("~"))),
+        ("file", shorten_home(skill.path, os.path.expanduser("~"))),
         ("from", skill.source),
         ("homepage", skill.homepage),
         ("usable", "; ".join(why) if why else "yes"),
@@ -202,7 +202,7 @@ def summary(new: Parcel, old: Parcel | None, got: Fetched, pins: Mapping[str, Pi
         lines += _changes(change(old, new))
         if new.skill.name not in pins:
             lines.append("replaces     a skill of that name that was put there by hand")
-    lines += [f"{'LOOK' if grave(one) else 'note':<12} {one}" for one in new.findings[:FINDINGS]]
+    lines += [f"{'LOOK' if is_grave(one) else 'note':<12} {one}" for one in new.findings[:FINDINGS]]
     if len(new.findings) > FINDINGS:
         lines.append(f"             … and {len(new.findings) - FINDINGS} more")
     return "\n".join(plain(line) for line in lines)

@@ -15,9 +15,9 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, StatusCode, set_span_in_context
 
 from palinurus import __version__
-from palinurus.core.types.events import AgentEnd, AgentStart, Event, MessageEnd, MessageStart, ToolEnd, ToolStart
+from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEvent, ToolEnd, ToolStart
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant
+from palinurus.core.types.messages import AssistantMessage
 
 
 class _Open:
@@ -46,7 +46,7 @@ class Spans:
         named = {"palinurus.item": item, "palinurus.session": session, "palinurus.channel": inbound.target.channel}
         self._open[item] = _Open(self._tracer.start_span("run", attributes=named))
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         opened = self._open.get(item)
         if opened is None:
             return
@@ -55,7 +55,7 @@ class Spans:
         elif isinstance(event, MessageStart) and event.message is None:
             self._end(opened.model)
             opened.model = self._child(opened, "model call", {})
-        elif isinstance(event, MessageEnd) and isinstance(event.message, Assistant) and opened.model is not None:
+        elif isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage) and opened.model is not None:
             _used(opened.model, event.message)
             self._end(opened.model, event.message.failed)
             opened.model = None
@@ -94,7 +94,7 @@ class Spans:
             span.end()
 
 
-def _used(span: Span, message: Assistant) -> None:
+def _used(span: Span, message: AssistantMessage) -> None:
     span.set_attributes(
         {
             "gen_ai.response.model": message.model or "",

@@ -21,7 +21,7 @@ from palinurus.cli.render import View, plain
 from palinurus.cli.sandbox import standing
 from palinurus.config.load import Loaded
 from palinurus.config.settings import Settings
-from palinurus.core.schedule.beat import Beat
+from palinurus.core.schedule.beat import HeartbeatState
 from palinurus.errors import GatewayUnreachable, NotFound, StateError
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
@@ -155,9 +155,9 @@ def _beats(settings: Settings) -> str:
         with open_reader(settings.home) as reader:
             kept = {one.key: one.data for one in reader.list_records(HEARTBEAT)}
             off = "switched off; " if reader.list_records(SWITCH[0]) else ""
-        beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=Beat)
+        beat = msgspec.json.decode(kept.get(settings.default_agent, b"{}"), type=HeartbeatState)
     except (NotFound, StateError, msgspec.DecodeError):
-        beat, off = Beat(), ""
+        beat, off = HeartbeatState(), ""
     spent = f", {beat.count} so far for ${beat.cost:.4f} (${beat.cost / beat.count:.4f} each)" if beat.count else ""
     stopped = f"; stopped: {beat.stopped}" if beat.stopped else ""
     return f"{off}every {own.every / 60:g} min{spent}{stopped}"

@@ -15,11 +15,11 @@ import msgspec
 from palinurus.cli.args import Parser, settings
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import resolve, thinking, words
-from palinurus.core.levels.resolve import Asked, Decision
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Failure, ModelInfo, Prompt, Request
+from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
-from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.errors import BadRequest, NotFound
 from palinurus.providers import MODELS, RULES, WIRES, load
 from palinurus.providers.catalog import Catalog
@@ -52,38 +52,42 @@ def facts(catalog: Catalog, ref: str) -> dict[str, Any]:
     """All there is to say about one model's thinking. Raises NotFound, BadRequest."""
     agent = catalog.settings.agents[catalog.settings.default_agent]
     found = catalog.find(ref, agent) if ref else catalog.default(agent)
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         raise NotFound(found.message, fix="`pal models` lists what there is")
     vendor = catalog.vendor(found.ref.provider) or load(RULES, "custom")
-    offered = thinking.policy(found, vendor)
+    offered = thinking.find_thinking_profile(found, vendor)
     decision = _decided(found, vendor, agent)
     return {
         "model": str(found.ref),
         "name": found.name,
         "api": found.api,
         "reasoning": found.reasoning,
-        "default": thinking.default(found, offered),
+        "default": thinking.choose_default_level(found, offered),
         "level": decision.level,
         "reason": decision.reason,
         "levels": levels(found, vendor, offered),
         "others": {
-            level: _other(level, found, offered) for level in words.LEVELS if level not in thinking.ids(offered)
+            level: _other(level, found, offered)
+            for level in words.THINKING_LEVELS
+            if level not in thinking.list_level_ids(offered)
         },
     }
 
 
-def _decided(model: ModelInfo, vendor: Vendor, agent: AgentSettings) -> Decision:
+def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> ThinkingDecision:
     """What a new session of the default agent gets."""
-    asked = Asked(agent=agent.thinking_default, params=model.params.get("thinking"), defaults=agent.thinking_shared)
-    return resolve.level(model, asked, vendor)
+    asked = LevelRequest(
+        agent=agent.thinking_default, params=model.params.get("thinking"), defaults=agent.thinking_shared
+    )
+    return resolve.resolve_thinking(model, asked, vendor)
 
 
-def levels(model: ModelInfo, vendor: Vendor, offered: Profile) -> list[dict[str, Any]]:
+def levels(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
     wire: Wire | None = load(WIRES, model.api)
     if wire is None and model.api not in MODELS:
         raise BadRequest(f"{model.ref} has the unknown api {model.api!r}", fix=f"use one of {', '.join(WIRES)}")
-    default = thinking.default(model, offered)
+    default = thinking.choose_default_level(model, offered)
     sent = {level.id: _sent(model, level.id, wire, vendor) if wire else ({}, {}) for level in offered.levels}
     plain: dict[str, Any] = {}
     if wire is not None and not offered.keep:
@@ -109,9 +113,9 @@ def levels(model: ModelInfo, vendor: Vendor, offered: Profile) -> list[dict[str,
     return out
 
 
-def _sent(model: ModelInfo, level: str, wire: Wire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
+def _sent(model: ModelSpec, level: str, wire: Wire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
     """What the vendor makes of a body because of this level, and the vendor's headers."""
-    request = Request(model, Prompt("prompt"), (User("hello"),), (_TOOL,), level)
+    request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level)
     before, after = wire.encode(request), composed(request, wire, vendor)
     headers = vendor.headers(request) if vendor.headers is not None else {}
     return {k: v for k, v in difference(before, after).items() if k not in _UNSHOWN}, headers
@@ -131,9 +135,9 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _other(level: str, model: ModelInfo, offered: Profile) -> dict[str, str]:
-    got = thinking.remap(level, offered)
-    return {"becomes": got, "reason": thinking.unsupported_text(level, model, offered)}
+def _other(level: str, model: ModelSpec, offered: ThinkingProfile) -> dict[str, str]:
+    got = thinking.remap_level(level, offered)
+    return {"becomes": got, "reason": thinking.explain_unsupported_level(level, model, offered)}
 
 
 def shown(told: dict[str, Any]) -> str:

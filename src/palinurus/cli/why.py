@@ -12,7 +12,7 @@ from palinurus.agent.watch import FOLDER, Found, Look, load, place, share
 from palinurus.agent.why import FIXES, cause, verdict
 from palinurus.cli.args import Parser
 from palinurus.config.paths import home
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.port import ItemRow, SessionRow, Spent
 from palinurus.store.sqlite.reader import Reader, open_reader
@@ -43,7 +43,7 @@ def _session(reader: Reader, text: str) -> SessionRow:
         if not rows:
             raise NotFound("no session yet", fix="`pal chat` starts one")
         return rows[0]
-    key = session_key(text)
+    key = parse_session_key(text)
     if key is None:
         raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
     row = reader.session(str(key))

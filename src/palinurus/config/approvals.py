@@ -20,8 +20,8 @@ from palinurus.config import files
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.schema.tools import AgentTools, Elevated, Exec, Tools
-from palinurus.core.policy.exec import MODES
-from palinurus.core.types.approval import ExecRules, Rule
+from palinurus.core.policy.exec import EXEC_MODES
+from palinurus.core.types.approval import CommandRule, ExecRules
 from palinurus.errors import StateError
 
 NAME = "exec-approvals.json"
@@ -59,7 +59,7 @@ def approvals(
 
 def _exec(section: Exec, base: ExecRules) -> ExecRules:
     """The section over what holds without it. `mode` says both at once; the single words go before it."""
-    security, ask = MODES[section.mode] if section.mode else (None, None)
+    security, ask = EXEC_MODES[section.mode] if section.mode else (None, None)
     return msgspec.structs.replace(
         base,
         security=section.security or security or base.security,
@@ -81,7 +81,7 @@ class Entry(msgspec.Struct, frozen=True):
     """One line of an allowlist. `problem`: why it is never used."""
 
     id: str
-    rule: Rule
+    rule: CommandRule
     used: int = 0
     command: str = ""
     problem: str = ""
@@ -107,7 +107,7 @@ class Host(msgspec.Struct, frozen=True):
             _entry(one) for found in lists if isinstance(found, list) for one in found if isinstance(one, dict)
         )
 
-    def rules(self, agent: str) -> tuple[Rule, ...]:
+    def rules(self, agent: str) -> tuple[CommandRule, ...]:
         """Those that count."""
         return () if self.problem else tuple(entry.rule for entry in self.entries(agent) if not entry.problem)
 
@@ -133,7 +133,7 @@ def _entry(one: Mapping[str, Any]) -> Entry:
     used = one.get("lastUsedAt")
     return Entry(
         str(one.get("id") or ""),
-        Rule(pattern, None if argv is None or problem else tuple(argv)),
+        CommandRule(pattern, None if argv is None or problem else tuple(argv)),
         used if isinstance(used, int) else 0,
         str(one.get("lastUsedCommand") or ""),
         problem,
@@ -210,9 +210,9 @@ def _list(raw: dict[str, Any], agent: str) -> list[Any]:
     return found
 
 
-def add(path: str, agent: str, rules: tuple[Rule, ...], source: str, now: int, command: str = "") -> int:
+def add(path: str, agent: str, rules: tuple[CommandRule, ...], source: str, now: int, command: str = "") -> int:
     """Put rules on an agent's allowlist. Returns how many are new. Raises StateError."""
-    fresh: list[Rule] = []
+    fresh: list[CommandRule] = []
 
     def edit(raw: dict[str, Any]) -> bool:
         found = _list(raw, agent)
@@ -248,7 +248,7 @@ def _named(entry: Mapping[str, Any], ident: str) -> bool:
     return bool(ident) and (str(entry.get("id") or "").startswith(ident) or entry.get("pattern") == ident)
 
 
-def touch(path: str, agent: str, rule: Rule, command: str, now: int) -> None:
+def touch(path: str, agent: str, rule: CommandRule, command: str, now: int) -> None:
     """Note that a rule was used. Raises StateError."""
 
     def edit(raw: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from palinurus.config.check import Finding, nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.settings import Binding
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 
 KINDS = {"direct": "direct", "dm": "direct", "group": "group", "channel": "channel", "room": "channel"}
 _TYPES = ("", "route")
@@ -38,7 +38,7 @@ def _binding(
     if _text(raw.get("type")) not in _TYPES:
         findings.append(Finding((*path, "type"), f"bindings of type {raw['type']!r} are not built yet", fatal=False))
         return None
-    agent = agent_id(_text(raw.get("agentId"))) or ""
+    agent = parse_agent_id(_text(raw.get("agentId"))) or ""
     match = raw.get("match")
     if agent not in agents:
         hint = nearest(agent, agents) or f"configured: {', '.join(sorted(agents))}"

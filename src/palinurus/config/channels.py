@@ -16,7 +16,7 @@ from palinurus.config.check import Finding, nearest
 from palinurus.config.groups import NAMES, Teams
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.core.policy.gate import ALL
+from palinurus.core.policy.gate import EVERYBODY
 
 DmPolicy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
 GroupPolicy: TypeAlias = Literal["open", "allowlist", "disabled"]
@@ -151,10 +151,10 @@ def _account(name: str, account: str, body: dict[str, Any], scene: Scene) -> Acc
 
 def _open(dm: DmPolicy, allow: tuple[str, ...], scene: Scene) -> None:
     """Letting everybody in takes both words: one alone is a slip, and nobody is let in by it."""
-    if dm == "open" and ALL not in allow:
+    if dm == "open" and EVERYBODY not in allow:
         text = "'open' lets in only whom allowFrom lists, and it does not list everybody"
         scene.findings.append(Finding((*scene.path, "dmPolicy"), text, 'add "*" to allowFrom, or use allowlist', False))
-    if dm in ("pairing", "allowlist") and ALL in allow:
+    if dm in ("pairing", "allowlist") and EVERYBODY in allow:
         text, hint = f'"*" does nothing while dmPolicy is {dm!r}', "dmPolicy 'open' lets everybody in"
         scene.findings.append(Finding((*scene.path, "allowFrom"), text, hint, False))
 
@@ -185,7 +185,7 @@ def _unlisted(row: groups.Row, own: dict[str, Any]) -> tuple[str, ...] | None:
     """Who may speak in a chat that lists no people: those with a role, everybody there, or whom the account lists."""
     if isinstance(own.get("roles"), list):
         return ()
-    return (ALL,) if row.all else None
+    return (EVERYBODY,) if row.all else None
 
 
 def _named(channel: str, key: str | int) -> bool:

@@ -15,16 +15,16 @@ from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, HardClear, SoftTrim
 from palinurus.config.schema.agents import Pruning as Written
 from palinurus.config.schema.tools import ToolPolicy
-from palinurus.core.history.limit import Turns
-from palinurus.core.history.prune import Pruning
-from palinurus.core.types.keys import agent_id
+from palinurus.core.history.limit import TurnLimits
+from palinurus.core.history.prune import PruningRules
+from palinurus.core.types.keys import parse_agent_id
 
 
 class ContextSettings(msgspec.Struct, frozen=True):
     """`turns` by channel; `result_chars` by agent, under "" for all others."""
 
-    pruning: Pruning = Pruning()
-    turns: dict[str, Turns] = {}
+    pruning: PruningRules = PruningRules()
+    turns: dict[str, TurnLimits] = {}
     result_chars: dict[str, int] = {}
 
     def results(self, agent: str) -> int | None:
@@ -38,7 +38,9 @@ def context(config: Config) -> ContextSettings:
     defaults = (agents.defaults if agents else None) or AgentDefaults()
     entries = {entry.id or "": entry for entry in (agents.listed if agents else None) or ()}
     entries |= (agents.entries if agents else None) or {}
-    sizes = {agent_id(key) or "": _count((entry.context_limits or {}).get(_RESULT)) for key, entry in entries.items()}
+    sizes = {
+        parse_agent_id(key) or "": _count((entry.context_limits or {}).get(_RESULT)) for key, entry in entries.items()
+    }
     sizes[""] = _count((defaults.context_limits or {}).get(_RESULT))
     return ContextSettings(
         pruning=_pruning(defaults.context_pruning),
@@ -50,22 +52,22 @@ def context(config: Config) -> ContextSettings:
 _RESULT = "toolResultMaxChars"
 
 
-def _turns(body: Mapping[str, Any]) -> Turns:
+def _turns(body: Mapping[str, Any]) -> TurnLimits:
     people = body.get("dms")
     own = people if isinstance(people, dict) else {}
     limits: dict[str, Any] = {
         str(peer).lower(): one.get("historyLimit") for peer, one in own.items() if isinstance(one, dict)
     }
-    return Turns(
+    return TurnLimits(
         group=_count(body.get("historyLimit")),
         direct=_count(body.get("dmHistoryLimit")),
         people={peer: limit for peer, limit in limits.items() if _whole(limit)},
     )
 
 
-def _pruning(written: Written | None) -> Pruning:
+def _pruning(written: Written | None) -> PruningRules:
     """Where maxCharsPerToolResult is set, cache-ttl trims to it too, split by toolResultHeadRatio."""
-    base = Pruning()
+    base = PruningRules()
     if written is None:
         return base
     trim, clear = written.soft_trim or SoftTrim(), written.hard_clear or HardClear()
@@ -73,7 +75,7 @@ def _pruning(written: Written | None) -> Pruning:
     most, ratio = written.max_chars_per_tool_result, _or(written.tool_result_head_ratio, base.head_ratio)
     head = base.head if most is None else round(most * ratio)
     tail = base.tail if most is None else most - head
-    return Pruning(
+    return PruningRules(
         mode=written.mode or base.mode,
         ttl=_or(durations.seconds(written.ttl, "m") if written.ttl not in (None, "") else None, base.ttl),
         keep_assistants=_or(written.keep_last_assistants, base.keep_assistants),

@@ -11,8 +11,8 @@ from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.visible import Visible, visible
-from palinurus.core.schedule.hours import Hours, minutes
-from palinurus.core.types.keys import agent_id
+from palinurus.core.schedule.hours import HeartbeatHours, parse_minutes
+from palinurus.core.types.keys import parse_agent_id
 
 EVERY = 1800.0
 LONGEST = 600.0  # seconds for one heartbeat when nobody says
@@ -33,7 +33,7 @@ class HeartbeatSettings(msgspec.Struct, frozen=True):
     isolated: bool = False  # a session of its own each time
     reasoning: bool = False  # includeReasoning
     ack_chars: int = 300
-    hours: Hours | None = None
+    hours: HeartbeatHours | None = None
     timezone: str = ""
     timeout: float = LONGEST
     skip_busy: bool = False  # skipWhenBusy: also while another session works
@@ -44,7 +44,7 @@ class HeartbeatSettings(msgspec.Struct, frozen=True):
 def heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
     """By agent; only those that beat. If an agent has a block of its own, those with one do, else the default agent."""
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    entries = {agent_id(key): entry for key, entry in written.items()}
+    entries = {parse_agent_id(key): entry for key, entry in written.items()}
     own = [key for key, entry in entries.items() if key and entry.heartbeat is not None]
     made = {key: _one(entries.get(key) or AgentEntry(), defaults) for key in own or [default]}
     seen = visible(config)
@@ -75,7 +75,7 @@ def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
         isolated=pick("isolated_session", False),
         reasoning=pick("include_reasoning", False),
         ack_chars=pick("ack_max_chars", base.ack_chars),
-        hours=Hours(minutes(hours.start, 0), minutes(hours.end, 1440)) if hours else None,
+        hours=HeartbeatHours(parse_minutes(hours.start, 0), parse_minutes(hours.end, 1440)) if hours else None,
         timezone=_zone(hours.timezone if hours else "", defaults.user_timezone),
         timeout=float(pick("timeout_seconds", 0)) or min(every, LONGEST) or LONGEST,
         skip_busy=pick("skip_when_busy", False),

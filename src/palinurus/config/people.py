@@ -15,8 +15,8 @@ from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentEntry
 from palinurus.core.policy import mention
-from palinurus.core.policy.gate import ALL, SHORT
-from palinurus.core.types.keys import agent_id
+from palinurus.core.policy.gate import CHANNEL_SHORTHANDS, EVERYBODY
+from palinurus.core.types.keys import parse_agent_id
 
 _OWNERS: Path = ("commands", "ownerAllowFrom")
 
@@ -34,7 +34,7 @@ def people(
     config: Config, written: Mapping[str, AgentEntry], agents: Collection[str], findings: list[Finding]
 ) -> PeopleSettings:
     """The settings; what is odd is added to `findings`."""
-    entries = {agent_id(key) or "": entry for key, entry in written.items()}
+    entries = {parse_agent_id(key) or "": entry for key, entry in written.items()}
     channels = [name for name in config.channels or {} if name != "defaults"]
     return PeopleSettings(
         _owners((config.commands or {}).get("ownerAllowFrom"), channels, findings),
@@ -49,8 +49,8 @@ def _owners(written: Any, channels: list[str], findings: list[Finding]) -> dict[
     made: dict[str, tuple[str, ...]] = {}
     for index, entry in enumerate(_texts(written)):
         prefix, colon, rest = entry.partition(":")
-        channel = SHORT.get(prefix.lower(), prefix.lower())
-        if entry == ALL or rest.strip() == ALL:
+        channel = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower())
+        if entry == EVERYBODY or rest.strip() == EVERYBODY:
             text = "everybody cannot be the owner; nobody is by this entry"
             findings.append(Finding((*_OWNERS, index), text, "write channel:id", fatal=False))
         elif colon and channel in channels and rest.strip():
@@ -77,10 +77,10 @@ def _patterns(config: Config, entry: AgentEntry | None, findings: list[Finding])
     if words is None and shared is not None:
         words = shared.mention_patterns
     if words is None:
-        return mention.own(entry.identity.name or "") if entry and entry.identity else ()
+        return mention.make_name_patterns(entry.identity.name or "") if entry and entry.identity else ()
     good: list[str] = []
     for word in words:
-        why = mention.problem(word)
+        why = mention.find_pattern_problem(word)
         if why:
             path: Path = ("messages", "groupChat", "mentionPatterns")
             findings.append(Finding(path, f"{word[:60]!r} {why}; it is not used", fatal=False))
@@ -99,7 +99,7 @@ def _broadcast(section: Mapping[str, Any], agents: Collection[str], findings: li
             continue
         found: list[str] = []
         for name in _texts(names):
-            agent = agent_id(name) or ""
+            agent = parse_agent_id(name) or ""
             if agent in agents:
                 found.append(agent)
             else:

@@ -17,9 +17,9 @@ from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Shared
 from palinurus.config.schema.tools import ApplyPatch, Exec, ProfiledPolicy, ToolPolicy, Tools, ToolsShared
 from palinurus.config.settings import Settings
-from palinurus.core.policy.groups import MCP, core, known, meant
-from palinurus.core.policy.layers import Chat, Lists, Patch, Place, Rules, Scope
-from palinurus.core.types.keys import agent_id, part
+from palinurus.core.policy.groups import MCP_ORIGIN, is_known_word, names_builtin, suggest_word
+from palinurus.core.policy.layers import ChatPlace, ChatToolRules, PatchToolRules, ToolLists, ToolRules, ToolScope
+from palinurus.core.types.keys import escape_key_part, parse_agent_id
 
 DEPTH = 1  # how deep sub-agents go when nobody says
 _CHATS = ("groups", "channels", "rooms")  # below a channel, an account, a guild or a team
@@ -36,18 +36,18 @@ class Finder:
         servers = (config.mcp or {}).get("servers")
         self._others = frozenset(name.lower() for name in (*plugins, *(servers if isinstance(servers, dict) else ())))
 
-    def rules(self, agents: Collection[str]) -> Rules:
+    def rules(self, agents: Collection[str]) -> ToolRules:
         """All of it."""
         tools = self._config.tools or Tools()
         patch = (tools.exec or Exec()).apply_patch or ApplyPatch()
         written = dict(self._written())
         holder = tools.subagents.tools if tools.subagents else None
-        return Rules(
+        return ToolRules(
             shared=self._scope(tools, ("tools",)),
             agents={key: self._scope(e.tools, (*path, "tools")) for key, (path, e) in written.items() if e.tools},
             chats=dict(self._chats()),
             subagents=self._lists(holder, ("tools", "subagents", "tools")),
-            patch=Patch(patch.enabled is not False, _words(patch.allow_models)),
+            patch=PatchToolRules(patch.enabled is not False, _words(patch.allow_models)),
             deepest={key: self._depth(written[key][1] if key in written else None) for key in agents},
             narrowed=dict(self._narrowed()),
         )
@@ -55,14 +55,14 @@ class Finder:
     def _written(self) -> Iterator[tuple[str, tuple[Path, AgentEntry]]]:
         section = self._config.agents or Agents()
         for index, entry in enumerate(section.listed or ()):
-            yield agent_id(entry.id or "") or "", (("agents", "list", index), entry)
+            yield parse_agent_id(entry.id or "") or "", (("agents", "list", index), entry)
         for name, entry in (section.entries or {}).items():
-            yield agent_id(name) or "", (("agents", "entries", name), entry)
+            yield parse_agent_id(name) or "", (("agents", "entries", name), entry)
 
-    def _scope(self, section: ToolsShared | None, path: Path) -> Scope:
+    def _scope(self, section: ToolsShared | None, path: Path) -> ToolScope:
         section = section or ToolsShared()
         sandbox = section.sandbox.tools if section.sandbox else None
-        return Scope(
+        return ToolScope(
             own=self._lists(section, path),
             providers={
                 key: self._lists(body, (*path, "byProvider", key)) for key, body in (section.by_provider or {}).items()
@@ -71,16 +71,16 @@ class Finder:
             sandbox=self._lists(sandbox, (*path, "sandbox", "tools")) if sandbox else None,
         )
 
-    def _senders(self, section: Mapping[str, ToolPolicy], path: Path) -> dict[str, Lists]:
+    def _senders(self, section: Mapping[str, ToolPolicy], path: Path) -> dict[str, ToolLists]:
         for key in section:
             if key.strip().lower().startswith(("name:", "username:")):
                 text = "people choose their names: this rule can take tools away, but gives none"
                 self._findings.append(Finding((*path, key), text, "use id:", fatal=False))
         return {key: self._lists(body, (*path, key)) for key, body in section.items()}
 
-    def _lists(self, section: ToolPolicy | None, path: Path) -> Lists:
+    def _lists(self, section: ToolPolicy | None, path: Path) -> ToolLists:
         section = section or ToolPolicy()
-        made = Lists(
+        made = ToolLists(
             show(path),
             _words(section.allow),
             _words(section.also_allow) or (),
@@ -98,29 +98,33 @@ class Finder:
         """Names that stand for nothing; an allow list of only such names."""
         strange = [(at, word) for at, word in enumerate(words) if not self._known(word)]
         for at, word in strange:
-            near = meant(word)
+            near = suggest_word(word)
             hint = f"did you mean {near!r}?" if near else "`pal policy list` shows the tools there are"
             self._findings.append(Finding((*path, at), f"there is no tool {word[:60]!r}", hint, fatal=False))
-        if words and path[-1] == "allow" and not any(core(word) for word in words):
+        if words and path[-1] == "allow" and not any(names_builtin(word) for word in words):
             text = "names none of the built-in tools: it is passed over, and takes none of them away"
             self._findings.append(Finding(path, text, "to allow no tool at all write []", fatal=False))
 
     def _known(self, word: str) -> bool:
         plain = word.strip().lower()
-        return known(word) or any(plain == other or plain.startswith((f"{other}_", MCP)) for other in self._others)
+        return is_known_word(word) or any(
+            plain == other or plain.startswith((f"{other}_", MCP_ORIGIN)) for other in self._others
+        )
 
     # chats
 
-    def _chats(self) -> Iterator[tuple[Place, Chat]]:
+    def _chats(self) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
         for name, body in (self._config.channels or {}).items():
             if name == "defaults":
                 continue
-            yield from self._around(body, ("channels", name), Place(name))
+            yield from self._around(body, ("channels", name), ChatPlace(name))
             for account, below in _maps(body.get("accounts")):
                 path: Path = ("channels", name, "accounts", account)
-                yield from self._around(below, path, Place(name, account))
+                yield from self._around(below, path, ChatPlace(name, account))
 
-    def _around(self, body: Mapping[str, Any], path: Path, place: Place) -> Iterator[tuple[Place, Chat]]:
+    def _around(
+        self, body: Mapping[str, Any], path: Path, place: ChatPlace
+    ) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
         for word in _CHATS:
             yield from self._rooms(body.get(word), (*path, word), place)
         yield from self._rooms(body.get("direct"), (*path, "direct"), place._replace(direct=True))
@@ -133,22 +137,22 @@ class Finder:
                 if (chat := self._chat(below, here)) is not None and "*" not in (below.get("channels") or {}):
                     yield inside, chat
 
-    def _rooms(self, section: Any, path: Path, place: Place) -> Iterator[tuple[Place, Chat]]:
+    def _rooms(self, section: Any, path: Path, place: ChatPlace) -> Iterator[tuple[ChatPlace, ChatToolRules]]:
         for ident, body in _maps(section):
             if (chat := self._chat(body, (*path, ident))) is not None:
                 names = (
-                    (ident.lower(), part(ident).lower()) if ident != "*" else ("*",)
+                    (ident.lower(), escape_key_part(ident).lower()) if ident != "*" else ("*",)
                 )  # as session keys write it, too
                 for name in dict.fromkeys(names):
                     yield place._replace(chat=name), chat
 
-    def _chat(self, body: Mapping[str, Any], path: Path) -> Chat | None:
+    def _chat(self, body: Mapping[str, Any], path: Path) -> ChatToolRules | None:
         own, by = body.get("tools"), body.get("toolsBySender")
         if not isinstance(own, dict) and not isinstance(by, dict):
             return None
         lists = self._lists(self._policy(own, (*path, "tools")), (*path, "tools")) if isinstance(own, dict) else None
         rules = {key: self._policy(below, (*path, "toolsBySender", key)) for key, below in _maps(by)}
-        return Chat(lists, self._senders(rules, (*path, "toolsBySender")))
+        return ChatToolRules(lists, self._senders(rules, (*path, "toolsBySender")))
 
     def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicy:
         """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
@@ -182,7 +186,7 @@ class Finder:
                     yield f"{name}/{model.id}", show(path)
 
 
-def policy(config: Config, agents: Collection[str], findings: list[Finding]) -> Rules:
+def policy(config: Config, agents: Collection[str], findings: list[Finding]) -> ToolRules:
     """The rules; what is odd is added to `findings`."""
     return Finder(config, findings).rules(agents)
 

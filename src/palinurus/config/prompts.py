@@ -14,7 +14,7 @@ from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Shared
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 
 HEARTBEAT = 1800.0  # seconds between heartbeats when nobody says
 
@@ -23,7 +23,7 @@ def prompted(
     agents: Mapping[str, AgentSettings], written: Mapping[str, AgentEntry], config: Config
 ) -> dict[str, AgentSettings]:
     """The agents, each with its prompt settings."""
-    entries = {agent_id(key): entry for key, entry in written.items()}
+    entries = {parse_agent_id(key): entry for key, entry in written.items()}
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     return {
         key: msgspec.structs.replace(agent, prompt=_prompt(entries.get(key) or AgentEntry(), defaults, config))

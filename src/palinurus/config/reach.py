@@ -13,7 +13,7 @@ import msgspec
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Shared
 from palinurus.config.schema.tools import AgentToAgent, SessionTools, Tools
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 
 Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
 
@@ -46,9 +46,9 @@ def reach(config: Config, agents: Collection[str]) -> ReachSettings:
 
 def _written(section: Agents) -> Iterator[tuple[str, AgentEntry]]:
     for entry in section.listed or ():
-        yield agent_id(entry.id or "") or "", entry
+        yield parse_agent_id(entry.id or "") or "", entry
     for name, entry in (section.entries or {}).items():
-        yield agent_id(name) or "", entry
+        yield parse_agent_id(name) or "", entry
 
 
 def _spawn(said: tuple[Shared, ...]) -> tuple[str, ...]:

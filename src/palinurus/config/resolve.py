@@ -52,7 +52,7 @@ from palinurus.config.settings import (
 from palinurus.config.subagents import subagents
 from palinurus.config.taint import taint
 from palinurus.config.webhooks import webhooks
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
 NEVER = 1_000_000  # a count no run reaches
@@ -147,7 +147,7 @@ def _agents(section: Agents, scene: Scene) -> tuple[dict[str, AgentSettings], st
     entries: dict[str, AgentEntry] = {}
     chosen = ""
     for path, written, entry in _entries(section):
-        key = agent_id(written)
+        key = parse_agent_id(written)
         if key is None:
             scene.bad(
                 path, "an agent id is letters, digits, - and _, 64 at most", "give it a short name such as 'work'"

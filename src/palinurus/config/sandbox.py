@@ -17,8 +17,15 @@ from palinurus.config import paths
 from palinurus.config.check import Finding
 from palinurus.config.keypath import Path
 from palinurus.config.schema.sandbox import Docker, Limits, Sandbox
-from palinurus.core.types.cell import ANY, DEFAULT_PORTS, Box, Mount, Ports, SandboxSettings
-from palinurus.core.types.cell import Limits as CellLimits
+from palinurus.core.types.cell import (
+    ANY_PORT,
+    DEFAULT_PORTS,
+    ContainerMount,
+    ContainerSpec,
+    PortRanges,
+    SandboxSettings,
+)
+from palinurus.core.types.cell import ProcessLimits as CellLimits
 
 # What opens other doors, in the user's home; and where programs listen that run commands for whoever asks.
 GUARDED = (
@@ -107,8 +114,8 @@ def guarded(path: str, where: Where) -> str:
     return ""
 
 
-def _connect(told: Any, where: Where) -> Ports:
-    words: dict[Any, Ports] = {None: DEFAULT_PORTS, "default": DEFAULT_PORTS, "any": ANY, "none": ()}
+def _connect(told: Any, where: Where) -> PortRanges:
+    words: dict[Any, PortRanges] = {None: DEFAULT_PORTS, "default": DEFAULT_PORTS, "any": ANY_PORT, "none": ()}
     if not isinstance(told, list):
         return words[told]
     found: list[tuple[int, int]] = []
@@ -125,7 +132,7 @@ def _connect(told: Any, where: Where) -> Ports:
     return joined(found)
 
 
-def joined(ports: Iterable[tuple[int, int]]) -> Ports:
+def joined(ports: Iterable[tuple[int, int]]) -> PortRanges:
     """The same ports as few, ordered ranges."""
     made: list[tuple[int, int]] = []
     for first, last in sorted(ports):
@@ -136,7 +143,7 @@ def joined(ports: Iterable[tuple[int, int]]) -> Ports:
     return tuple(made)
 
 
-def minus(ports: Ports, port: int) -> Ports:
+def minus(ports: PortRanges, port: int) -> PortRanges:
     """The ports without one."""
     pieces = ((a, b) for first, last in ports for a, b in ((first, min(last, port - 1)), (max(first, port + 1), last)))
     return joined((a, b) for a, b in pieces if a <= b)
@@ -153,7 +160,7 @@ def _limits(told: Limits) -> CellLimits:
     )
 
 
-def _box(told: Docker, where: Where) -> Box:
+def _box(told: Docker, where: Where) -> ContainerSpec:
     base = SandboxSettings().box
     setup = told.setup_command
     network = told.network or base.network
@@ -162,7 +169,7 @@ def _box(told: Docker, where: Where) -> Box:
     for name, value in (("seccompProfile", told.seccomp_profile), ("apparmorProfile", told.apparmor_profile)):
         if value == "unconfined":
             where.bad(f"docker.{name}", "would switch off a part of the sandbox", "leave it out")
-    return Box(
+    return ContainerSpec(
         name=told.container_prefix or base.name,
         image=told.image or base.image,
         workdir=told.workdir or base.workdir,
@@ -193,7 +200,7 @@ def _ulimit(name: str, value: Any) -> str:
     return f"{name}={value}"
 
 
-def _binds(written: Iterable[str], where: Where) -> tuple[Mount, ...]:
+def _binds(written: Iterable[str], where: Where) -> tuple[ContainerMount, ...]:
     found = []
     for text in written:
         source, _, rest = text.partition(":")
@@ -206,5 +213,5 @@ def _binds(written: Iterable[str], where: Where) -> tuple[Mount, ...]:
         if problem:
             where.bad("docker.binds", f"{text!r} would open {problem}", "name the folder that is needed")
             continue
-        found.append(Mount(os.path.realpath(path), target, mode == "rw"))
+        found.append(ContainerMount(os.path.realpath(path), target, mode == "rw"))
     return tuple(found)

@@ -27,9 +27,9 @@ from palinurus.config.runtimes import RuntimeSettings
 from palinurus.config.secrets import Secret as Secret
 from palinurus.config.subagents import SubagentSettings
 from palinurus.config.webhooks import WebhookSettings
-from palinurus.core.memory.values import Options
-from palinurus.core.policy.address import Rules as OpenHosts
-from palinurus.core.policy.layers import Rules
+from palinurus.core.memory.values import MemoryOptions
+from palinurus.core.policy.address import OpenHosts
+from palinurus.core.policy.layers import ToolRules
 from palinurus.core.types.cell import SandboxSettings
 from palinurus.core.types.taint import TaintRules
 
@@ -126,7 +126,7 @@ class AgentSettings(_Veiled, frozen=True):
     skip_bootstrap: bool = False
     params: dict[str, Any] = {}  # for every model; model_params goes over it
     prompt: PromptSettings = PromptSettings()
-    memory: Options = Options()
+    memory: MemoryOptions = MemoryOptions()
     image_side: int = 1200  # pixels an image in a message is made smaller to
     time_format: str = "auto"  # auto | 12 | 24
     bootstrap_chars: int = 12_000  # of one workspace file in the prompt
@@ -352,7 +352,7 @@ class Settings(msgspec.Struct, frozen=True):
     audio: AudioSettings = AudioSettings()  # tools.media.audio
     image_models: tuple[str, ...] = ()  # agents.defaults.imageModel and its fallbacks
     context: ContextSettings = ContextSettings()
-    policy: Rules = Rules()
+    policy: ToolRules = ToolRules()
     reach: ReachSettings = ReachSettings()
     messaging: MessageRules = MessageRules()  # tools.message
     subagents: dict[str, SubagentSettings] = {}  # by agent

@@ -13,7 +13,7 @@ import msgspec
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Subagents
 from palinurus.config.schema.words import ModelSpec
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 
 
 class SubagentSettings(msgspec.Struct, frozen=True):
@@ -37,9 +37,9 @@ def subagents(config: Config, agents: Collection[str]) -> dict[str, SubagentSett
 
 def _written(section: Agents) -> Iterator[tuple[str, AgentEntry]]:
     for entry in section.listed or ():
-        yield agent_id(entry.id or "") or "", entry
+        yield parse_agent_id(entry.id or "") or "", entry
     for name, entry in (section.entries or {}).items():
-        yield agent_id(name) or "", entry
+        yield parse_agent_id(name) or "", entry
 
 
 def _settings(own: Subagents, shared: Subagents) -> SubagentSettings:

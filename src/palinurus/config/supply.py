@@ -18,15 +18,15 @@ from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
 from palinurus.config.schema.rest import Skills
 from palinurus.config.settings import AgentSettings, Secret, SkillEntry, SkillSettings
-from palinurus.core.memory.values import options
-from palinurus.core.types.keys import agent_id
+from palinurus.core.memory.values import read_memory_options
+from palinurus.core.types.keys import parse_agent_id
 
 
 def supplied(
     agents: Mapping[str, AgentSettings], written: Mapping[str, AgentEntry], config: Config
 ) -> dict[str, AgentSettings]:
     """The agents, each with its budgets for files and skills and its list of skills."""
-    entries = {agent_id(key): entry for key, entry in written.items()}
+    entries = {parse_agent_id(key): entry for key, entry in written.items()}
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     return {key: _agent(agent, entries.get(key) or AgentEntry(), defaults) for key, agent in agents.items()}
 
@@ -41,7 +41,7 @@ def _agent(agent: AgentSettings, own: AgentEntry, shared: AgentDefaults) -> Agen
         bootstrap_total=own.bootstrap_total_max_chars or shared.bootstrap_total_max_chars or agent.bootstrap_total,
         skills=None if listed is None else tuple(listed),
         skills_chars=limit or None,
-        memory=options(
+        memory=read_memory_options(
             (shared.memory_search or {}, own.memory_search or {}),
             (shared.context_limits or {}, own.context_limits or {}),
             agent.prompt.citations,

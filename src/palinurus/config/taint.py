@@ -6,7 +6,7 @@ import re
 
 from palinurus.config.check import Finding
 from palinurus.config.schema.tools import Taint, Tools
-from palinurus.core.types.taint import HOSTS, TaintRules
+from palinurus.core.types.taint import SAFE_HOSTS, TaintRules
 
 _HOST = re.compile(r"[a-z0-9-]+(?:\.[a-z0-9-]+)+")
 
@@ -22,4 +22,4 @@ def taint(section: Tools, findings: list[Finding]) -> TaintRules:
         else:
             findings.append(Finding(("tools", "taint", "hosts"), f"{host!r} is no host name", "write docs.example.org"))
     allow = tuple(dict.fromkeys(name.strip() for name in told.allow or () if name.strip()))
-    return TaintRules(told.enabled is not False, allow, (*HOSTS, *hosts))
+    return TaintRules(told.enabled is not False, allow, (*SAFE_HOSTS, *hosts))

@@ -14,7 +14,7 @@ from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.words import ModelChoice
 from palinurus.config.settings import FetchSettings, SearchSettings, Secret, WebSettings
-from palinurus.core.policy.address import Rules, opening
+from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
 # Engine -> variables that hold its key (searxng: its address). In the order in which one is picked when none is named.
 ENGINES: dict[str, tuple[str, ...]] = {
@@ -86,7 +86,7 @@ def _fetch(reading: _Reading) -> FetchSettings:
     hosts = set[str]()
     given = reading.table.get("allowedHosts")
     for entry in given if isinstance(given, list) else [given] if given is not None else []:
-        made = opening(entry) if isinstance(entry, str) else None
+        made = normalize_allowed_host(entry) if isinstance(entry, str) else None
         if made is None:
             # fail closed: what cannot be read opens nothing
             reading.bad("allowedHosts", "holds something that is no host", "write 127.0.0.1:8123 or nas.example.net")
@@ -101,7 +101,7 @@ def _fetch(reading: _Reading) -> FetchSettings:
         redirects=int(reading.number("maxRedirects", base.redirects, 0, 20)),
         cache=reading.number("cacheTtlMinutes", base.cache / 60, 0) * 60,
         agent=reading.text("userAgent"),
-        rules=Rules(
+        rules=OpenHosts(
             frozenset(hosts),
             reading.flag("allowPrivate", False),
             policy.get("allowRfc2544BenchmarkRange") is True,

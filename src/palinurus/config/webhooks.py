@@ -16,7 +16,7 @@ from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.rest import Hooks
 from palinurus.config.secrets import Secret
-from palinurus.core.hooks.sign import SCHEMES
+from palinurus.core.hooks.sign import SIGNATURE_SCHEMES
 
 Action: TypeAlias = Literal["wake", "agent"]
 SIZE = 256 * 1024
@@ -135,9 +135,9 @@ def _hook(body: dict[str, Any], path: Path, environ: Mapping[str, str], findings
     assert isinstance(match, dict)
     where = _word(match, "path").strip("/")
     scheme = _word(body, "signature")
-    if scheme and scheme not in SCHEMES:
-        known = ", ".join(SCHEMES)
-        findings.append(Finding((*path, "signature"), f"is not one of {known}", nearest(scheme, SCHEMES)))
+    if scheme and scheme not in SIGNATURE_SCHEMES:
+        known = ", ".join(SIGNATURE_SCHEMES)
+        findings.append(Finding((*path, "signature"), f"is not one of {known}", nearest(scheme, SIGNATURE_SCHEMES)))
     if "transform" in body:
         hint = "use messageTemplate, or a plugin with a `webhook` hook"
         findings.append(Finding((*path, "transform"), "is not run: code does not come from the config", hint, False))

@@ -10,11 +10,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from palinurus.core.schedule.fire import zone
-from palinurus.core.tongues.every import tongues
-from palinurus.core.tongues.row import Tongue
+from palinurus.core.schedule.fire import find_time_zone
+from palinurus.core.tongues.every import list_languages
+from palinurus.core.tongues.row import PromiseLanguage
 
-MOST = 3  # of one reply
+MAX_PROMISES = 3  # of one reply
 LONG = 300  # characters of one sentence; longer ones are no promises
 SOON = 3_600_000  # milliseconds, where nothing says when
 
@@ -29,7 +29,7 @@ class Promise(NamedTuple):
     text: str
 
 
-def found(reply: str) -> tuple[Promise, ...]:
+def find_promises(reply: str) -> tuple[Promise, ...]:
     """What it promised, in order; nothing is better than something wrong."""
     plain = _QUOTED.sub(" ", _CODE.sub(" ", reply[:20_000]))
     made: list[Promise] = []
@@ -37,24 +37,24 @@ def found(reply: str) -> tuple[Promise, ...]:
         line = " ".join(match[0].split()).strip("-*• ")
         if len(line) <= LONG and not line.endswith("?") and _promises(line):
             made.append(Promise(line))
-    return tuple(made[:MOST])
+    return tuple(made[:MAX_PROMISES])
 
 
 def _promises(line: str) -> bool:
     """In one of the languages, and in none that it may be in only seemingly."""
-    heard = [tongue for tongue in tongues() if tongue.promise.search(line)]
+    heard = [tongue for tongue in list_languages() if tongue.promise.search(line)]
     return bool(heard) and not any(tongue.never.search(line) for tongue in heard)
 
 
-def due(text: str, now: int, tz: str) -> int:
+def parse_due_time(text: str, now: int, tz: str) -> int:
     """When it should be kept, from its own words; an hour from now where they do not say."""
-    for tongue in tongues():
+    for tongue in list_languages():
         if match := tongue.amount.search(text):
             return now + _amount(tongue, match[1], match[2])
-    here = datetime.fromtimestamp(now / 1000, UTC).astimezone(zone(tz))
-    rows = [row for tongue in tongues() for row in tongue.days]
+    here = datetime.fromtimestamp(now / 1000, UTC).astimezone(find_time_zone(tz))
+    rows = [row for tongue in list_languages() for row in tongue.days]
     days, hour, minute = next(((d, h, 0) for pattern, d, h in rows if pattern.search(text)), (0, -1, 0))
-    if clock := next((found for tongue in tongues() if (found := tongue.clock.search(text))), None):
+    if clock := next((found for tongue in list_languages() if (found := tongue.clock.search(text))), None):
         hour, minute = int(clock[1]), int(clock[2] or 0)
         if clock[3]:
             hour = hour % 12 + (12 if clock[3].lower() == "pm" else 0)
@@ -66,13 +66,13 @@ def due(text: str, now: int, tz: str) -> int:
     return int(then.timestamp() * 1000)
 
 
-def _amount(tongue: Tongue, number: str, unit: str) -> int:
+def _amount(tongue: PromiseLanguage, number: str, unit: str) -> int:
     word = " ".join(number.lower().split())
     size = next(ms for name, ms in tongue.units.items() if unit.lower().startswith(name))
     return int((tongue.numbers.get(word) or float(word)) * size)
 
 
-def shared(one: str, other: str) -> bool:
+def share_topic(one: str, other: str) -> bool:
     """Do two texts speak of the same thing, as far as a long word in common can tell?"""
     first, second = (set(re.findall(r"[^\W\d_]{5,}", text.lower())) - _COMMON for text in (one, other))
     return bool(first & second)

@@ -8,47 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palinurus.core.untrusted import inert, label
+from palinurus.core.untrusted import clean_label, make_inert
 
-BEFORE = "[Said in this chat since your last answer, for context]"
-NOW = "[The message for you]"
-LINE = 1_000  # characters of one earlier message
-QUOTE = 500
-NAME = 60
+CONTEXT_HEADING = "[Said in this chat since your last answer, for context]"
+MESSAGE_HEADING = "[The message for you]"
+MAX_EARLIER = 1_000  # characters of one earlier message
+MAX_QUOTE = 500
+MAX_NAME = 60
 
 
-def spoken(name: str, text: str) -> str:
+def prefix_speaker(name: str, text: str) -> str:
     """`Ann: text`; further lines are indented, so that nobody can write a line in another's name."""
-    return f"{label(name, NAME) or 'somebody'}: {_hung(text)}"
+    return f"{clean_label(name, MAX_NAME) or 'somebody'}: {_hung(text)}"
 
 
-def earlier(name: str, text: str) -> str:
+def frame_earlier_message(name: str, text: str) -> str:
     """One message of others, as context."""
-    cut = text if len(text) <= LINE else f"{text[: LINE - 1]}…"
-    return spoken(name, inert(cut).strip())
+    cut = text if len(text) <= MAX_EARLIER else f"{text[: MAX_EARLIER - 1]}…"
+    return prefix_speaker(name, make_inert(cut).strip())
 
 
-def group(title: str) -> str:
+def frame_group_title(title: str) -> str:
     """Which group it is. Its title is its members' to choose, so it never stands in the system prompt."""
-    return f"[In the group “{label(title, NAME)}”]" if title.strip() else ""
+    return f"[In the group “{clean_label(title, MAX_NAME)}”]" if title.strip() else ""
 
 
-def quoted(sender: str, text: str) -> str:
+def frame_quote(sender: str, text: str) -> str:
     """What the message answers."""
-    cut = text if len(text) <= QUOTE else f"{text[: QUOTE - 1]}…"
-    whom = f" {label(sender, NAME)}" if sender.strip() else ""
-    return f"[Answers{whom}: “{' '.join(inert(cut).split())}”]" if text.strip() else ""
+    cut = text if len(text) <= MAX_QUOTE else f"{text[: MAX_QUOTE - 1]}…"
+    whom = f" {clean_label(sender, MAX_NAME)}" if sender.strip() else ""
+    return f"[Answers{whom}: “{' '.join(make_inert(cut).split())}”]" if text.strip() else ""
 
 
-def attached(name: str, mime: str, path: str, size: int) -> str:
+def frame_attachment(name: str, mime: str, path: str, size: int) -> str:
     """A file that came along."""
-    return f"[file {label(name, 120) or 'without a name'} ({label(mime, NAME)}, {_sized(size)}) at {path}]"
+    return (
+        f"[file {clean_label(name, 120) or 'without a name'} ({clean_label(mime, MAX_NAME)}, {_sized(size)}) at {path}]"
+    )
 
 
-def framed(text: str, heads: Sequence[str], tails: Sequence[str], before: Sequence[str]) -> str:
+def frame_message(text: str, heads: Sequence[str], tails: Sequence[str], before: Sequence[str]) -> str:
     """The whole message. Without anything around it, the text as it is."""
     whole = "\n".join(part for part in (*heads, text, *tails) if part)
-    return "\n".join((BEFORE, *before, "", NOW, whole)) if before else whole
+    return "\n".join((CONTEXT_HEADING, *before, "", MESSAGE_HEADING, whole)) if before else whole
 
 
 def _sized(size: int) -> str:

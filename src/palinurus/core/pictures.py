@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-SIDE = 1200  # pixels: more of them cost tokens and show models nothing
-PIXELS = 25_000_000  # what is decoded at most
-SOURCE = 25 << 20  # bytes of an image that is to be made smaller
-MISSING = "pip install 'palinurus[images]' and it is made smaller"
+MAX_IMAGE_SIDE = 1200  # pixels: more of them cost tokens and show models nothing
+MAX_IMAGE_PIXELS = 25_000_000  # what is decoded at most
+MAX_IMAGE_SOURCE = 25 << 20  # bytes of an image that is to be made smaller
+IMAGES_EXTRA_HINT = "pip install 'palinurus[images]' and it is made smaller"
 
 
-def large(data: bytes, kind: str, size: int, side: int = SIDE) -> bool:
+def is_large_image(data: bytes, kind: str, size: int, side: int = MAX_IMAGE_SIDE) -> bool:
     """Is it more than `size` bytes, or more pixels than help?"""
-    return len(data) > size or max(dimensions(data, kind)) > side
+    return len(data) > size or max(read_dimensions(data, kind)) > side
 
 
-def dimensions(data: bytes, kind: str) -> tuple[int, int]:
+def read_dimensions(data: bytes, kind: str) -> tuple[int, int]:
     """Width and height as the header has them; (0, 0) where they cannot be found without decoding."""
     if kind == "image/png":
         return int.from_bytes(data[16:20]), int.from_bytes(data[20:24])

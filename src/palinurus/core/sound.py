@@ -5,7 +5,7 @@ from __future__ import annotations
 _OPUS = 48_000  # samples a second that Opus counts in, whatever was recorded
 
 
-def seconds(data: bytes) -> int:
+def read_duration(data: bytes) -> int:
     """Whole seconds, at least 1; 0 where they cannot be found without decoding."""
     if data[:4] == b"OggS":
         return _ogg(data)

@@ -10,7 +10,7 @@ import msgspec
 _TWELVE = frozenset({"US", "CA", "AU", "NZ", "PH", "IN", "PK", "BD", "EG", "SA", "MX", "CO"})
 
 
-class Card(msgspec.Struct, frozen=True):
+class SessionCard(msgspec.Struct, frozen=True):
     """One session as it stands. `cost` in US dollars; None when nothing of it has a price. `zone` None is UTC."""
 
     session: str
@@ -33,7 +33,7 @@ class Card(msgspec.Struct, frozen=True):
     state: str = ""  # idle, running
 
 
-def hours(form: str, locale: str) -> int:
+def choose_clock_hours(form: str, locale: str) -> int:
     """12 or 24: what agents.defaults.timeFormat says; for `auto` what the locale's country is used to."""
     if form in ("12", "24"):
         return int(form)
@@ -41,7 +41,7 @@ def hours(form: str, locale: str) -> int:
     return 12 if country in _TWELVE else 24
 
 
-def time_line(now: int, zone: tzinfo | None, name: str, form: int) -> str:
+def format_time_line(now: int, zone: tzinfo | None, name: str, form: int) -> str:
     """`Time: Saturday, 2026-01-31 14:05 (Europe/Berlin, UTC+01:00)`"""
     at = datetime.fromtimestamp(now / 1000, zone or UTC)
     clock = f"{at.hour % 12 or 12}:{at:%M} {'PM' if at.hour >= 12 else 'AM'}" if form == 12 else f"{at:%H:%M}"
@@ -53,10 +53,10 @@ def time_line(now: int, zone: tzinfo | None, name: str, form: int) -> str:
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def rendered(card: Card) -> str:
+def render_session_card(card: SessionCard) -> str:
     """The card as lines."""
     lines = [
-        time_line(card.now, card.zone, card.zone_name, card.hours),
+        format_time_line(card.now, card.zone, card.zone_name, card.hours),
         f"Model: {card.model}{' (chosen for this session)' if card.chosen else ''}",
         f"Thinking: {card.thinking}" if card.thinking else "",
         _context(card),
@@ -67,7 +67,7 @@ def rendered(card: Card) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _context(card: Card) -> str:
+def _context(card: SessionCard) -> str:
     if not card.window:
         return ""
     if card.used is None:
@@ -75,7 +75,7 @@ def _context(card: Card) -> str:
     return f"Context: {card.used:,} of {card.window:,} tokens ({card.used * 100 // card.window}%)"
 
 
-def _tokens(card: Card) -> str:
+def _tokens(card: SessionCard) -> str:
     cached = f", {card.cache_read:,} read from and {card.cache_write:,} written to the cache"
     calls = f" in {card.calls} call{'' if card.calls == 1 else 's'}" if card.calls else ""
     return (
@@ -83,7 +83,7 @@ def _tokens(card: Card) -> str:
     )
 
 
-def _cost(card: Card) -> str:
+def _cost(card: SessionCard) -> str:
     """Unpriced is not free."""
     if card.cost is None:
         return f"unknown ({card.unpriced} unpriced calls)" if card.unpriced else "nothing yet"

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.core.types.inbound import Attachment, Inbound
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.rpc import RpcError
 from palinurus.inbox.commands.desk import Keep
 from palinurus.store.port import ItemRow
@@ -61,13 +61,15 @@ def _given(number: int, one: Any) -> Given:
     return Given(name, mime or mimetypes.guess_type(name)[0] or PLAIN, content, one.get("voice") is True)
 
 
-async def split(attachments: list[Any] | None, keep: Keep | None) -> tuple[tuple[Image, ...], tuple[Attachment, ...]]:
+async def split(
+    attachments: list[Any] | None, keep: Keep | None
+) -> tuple[tuple[ImageBlock, ...], tuple[Attachment, ...]]:
     """Pictures, and the other files, which are on disk then. Raises RpcError; nothing is left behind in that case."""
-    images: list[Image] = []
+    images: list[ImageBlock] = []
     files: list[Attachment] = []
     for one in read(attachments):
         if one.mime in PICTURES:
-            images.append(Image(one.content, one.mime))
+            images.append(ImageBlock(one.content, one.mime))
             continue
         name = one.name or ("voice note" if one.voice else "file")
         kept = await keep(name, one.mime, base64.b64decode(one.content)) if keep else "only pictures are taken here"

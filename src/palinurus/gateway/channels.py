@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from palinurus.core.types.channel import Hook
+from palinurus.core.types.channel import ChannelHttpRequest
 from palinurus.errors import PalinurusError
 from palinurus.gateway import reply
 from palinurus.gateway.fault import Fault, of_error
@@ -60,7 +60,9 @@ class Calls:
             return body
         headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
         try:
-            said = await host.hook(channel, account, Hook(request.method, headers, dict(request.query), body))
+            said = await host.hook(
+                channel, account, ChannelHttpRequest(request.method, headers, dict(request.query), body)
+            )
         except PalinurusError as exc:
             return of_error(exc)
         if said is None:

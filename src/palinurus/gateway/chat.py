@@ -16,9 +16,9 @@ from aiohttp import web
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import openai, reply, responses
 from palinurus.gateway.emit import Events
@@ -76,7 +76,7 @@ class _Last:
     def __init__(self) -> None:
         self.end: AgentEnd | None = None
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: RunEvent) -> None:
         if type(event) is AgentEnd:
             self.end = event
 
@@ -212,12 +212,12 @@ def _mismatch(ask: Ask, accepted: Accepted, row: ItemRow) -> Fault | None:
     return Fault(422, "this Idempotency-Key was used for another message", code="idempotency_mismatch")
 
 
-async def _used(host: Host, row: ItemRow) -> Usage:
+async def _used(host: Host, row: ItemRow) -> TokenUsage:
     """What the ledger says about a message whose run was not seen here."""
-    total = Usage()
+    total = TokenUsage()
     for spent in await host.store.list_usage(row.at, row.session):
         if spent.item == row.id:
             tokens = spent.input + spent.output + spent.cache_read + spent.cache_write
-            cost = Cost(total=spent.cost) if spent.cost is not None else None
-            total += Usage(spent.input, spent.output, spent.cache_read, spent.cache_write, tokens, cost)
+            cost = TokenCost(total=spent.cost) if spent.cost is not None else None
+            total += TokenUsage(spent.input, spent.output, spent.cache_read, spent.cache_write, tokens, cost)
     return total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.errors import BadRequest, DiskFull, Draining, NotFound, PalinurusError, QueueFull, Unauthorized
 
 
@@ -82,7 +82,7 @@ def of_error(exc: PalinurusError) -> Fault:
     return Fault(row.status, str(exc), row.type, code=row.code, headers=row.headers, retry=row.retry)
 
 
-def of_outcome(outcome: str | None, note: str, failure: Failure | None) -> Fault | None:
+def of_outcome(outcome: str | None, note: str, failure: ModelFailure | None) -> Fault | None:
     """None when the message was answered (or silence was chosen); else what its caller is told.
 
     Never to be retried by the client on its own: the message was accepted and has its outcome.

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiohttp import web
 
-from palinurus.core.types.events import AgentEnd, Event, MessageEnd
+from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway import reply
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.limits import KEEPALIVE
@@ -25,7 +25,7 @@ LIMIT, MOST = 200, 1000
 async def history(request: web.BaseRequest, host: Host, typed: str) -> web.StreamResponse | Fault:
     """Answer one request."""
     settings = host.settings
-    key = session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
+    key = parse_session_key(settings.session.main_key if typed == "main" else typed, settings.default_agent)
     limit, cursor = _number(request.query.get("limit"), LIMIT), _number(request.query.get("cursor"), 0)
     if key is None:
         return bad("that is not a session key", "key")
@@ -65,7 +65,7 @@ class _Watcher:
 
     on_started = on_accepted
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         if item in self._items and isinstance(event, MessageEnd | AgentEnd):
             self.wake.set()
 

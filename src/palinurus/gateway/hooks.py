@@ -11,7 +11,7 @@ from collections.abc import Callable
 from aiohttp import web
 
 from palinurus.config.webhooks import WebhookSettings
-from palinurus.core.hooks.call import NOT_FOUND, Head, Said, no
+from palinurus.core.hooks.call import WEBHOOK_NOT_FOUND, WebhookAnswer, WebhookHead, refuse_webhook
 from palinurus.errors import PalinurusError
 from palinurus.gateway import reply
 from palinurus.gateway.fault import of_error
@@ -32,47 +32,47 @@ class Posts:
     async def answer(self, request: web.BaseRequest, name: str, address: str, hooks: Webhooks | None) -> web.Response:
         """One request."""
         if hooks is None:
-            return _sent(NOT_FOUND)
+            return _sent(WEBHOOK_NOT_FOUND)
         wait = self._tries.wait(address)
         if wait > 0:
-            return _sent(Said(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
+            return _sent(WebhookAnswer(429, {"ok": False, "error": "too many wrong credentials"}, retry=int(wait) + 1))
         headers = {key.lower(): ", ".join(request.headers.getall(key)) for key in request.headers}
-        head = Head(name, headers)
+        head = WebhookHead(name, headers)
         terms = hooks.judge_head(head)
-        said = terms if isinstance(terms, Said) else await self._taken(request, head, terms.size, hooks)
+        said = terms if isinstance(terms, WebhookAnswer) else await self._taken(request, head, terms.size, hooks)
         if said.wrong:
             self._tries.count_failure(address)
         return _sent(said)
 
-    async def _taken(self, request: web.BaseRequest, head: Head, size: int, hooks: Webhooks) -> Said:
+    async def _taken(self, request: web.BaseRequest, head: WebhookHead, size: int, hooks: Webhooks) -> WebhookAnswer:
         body = await self._body(request, size)
-        if isinstance(body, Said):
+        if isinstance(body, WebhookAnswer):
             return body
         try:
             return await hooks.take(head, body)
         except PalinurusError as exc:
             fault = of_error(exc)
-            return Said(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
+            return WebhookAnswer(fault.status, {"ok": False, "error": exc.message}, retry=5 if fault.retry else 0)
 
-    async def _body(self, request: web.BaseRequest, size: int) -> bytes | Said:
+    async def _body(self, request: web.BaseRequest, size: int) -> bytes | WebhookAnswer:
         kind = request.content_type.lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-            return no(415, "send application/json")
+            return refuse_webhook(415, "send application/json")
         if request.headers.get("Content-Encoding", "identity").lower() != "identity":
-            return no(415, "compressed bodies are not accepted")
+            return refuse_webhook(415, "compressed bodies are not accepted")
         if (request.content_length or 0) > size:
-            return no(413, "payload too large")
+            return refuse_webhook(413, "payload too large")
         data = bytearray()
         try:
             async with asyncio.timeout(self._seconds):
                 async for chunk in request.content.iter_any():
                     data += chunk
                     if len(data) > size:
-                        return no(413, "payload too large")
+                        return refuse_webhook(413, "payload too large")
         except TimeoutError:
-            return no(408, "the body did not arrive in time")
+            return refuse_webhook(408, "the body did not arrive in time")
         except web.RequestPayloadError:
-            return no(400, "the body is broken")
+            return refuse_webhook(400, "the body is broken")
         return bytes(data)
 
 
@@ -83,7 +83,7 @@ def local(path: str, settings: WebhookSettings) -> str:
     return path
 
 
-def _sent(said: Said) -> web.Response:
+def _sent(said: WebhookAnswer) -> web.Response:
     made = reply.raw(said.body.encode(), "text/plain", said.status) if isinstance(said.body, str) else None
     made = made or reply.json(said.body, said.status)
     if said.retry:

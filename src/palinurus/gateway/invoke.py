@@ -9,8 +9,8 @@ import msgspec
 from aiohttp import web
 
 from palinurus.core.types.inbound import Sender
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.model import Failure
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.model import ModelFailure
 from palinurus.gateway import reply
 from palinurus.gateway.auth import Caller
 from palinurus.gateway.chat import body as read_body
@@ -55,7 +55,7 @@ async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.St
     settings = host.settings
     agent = asked.agent_id or settings.default_agent
     typed = asked.session_key or "main"
-    key = session_key(settings.session.main_key if typed == "main" else typed, agent)
+    key = parse_session_key(settings.session.main_key if typed == "main" else typed, agent)
     if key is None or key.agent not in settings.agents:
         return _no(400, "invalid_request", "that is not a session key of a known agent")
     if name in DENIED:
@@ -65,7 +65,7 @@ async def invoke(request: web.BaseRequest, host: Host, caller: Caller) -> web.St
     found = await host.invoke(key, name, args, Sender(caller.principal, owner=owner, allowed=True))
     if found is None:
         return _missing(name)
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         return _no(500, "tool_error", found.message)
     if found.isError:
         return _no(400, "tool_error", found.text)

@@ -12,9 +12,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from palinurus.core.types.events import AgentEnd, Event, MessageEnd
+from palinurus.core.types.events import AgentEnd, MessageEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway.rows import Rows, lines, projected
 from palinurus.gateway.rpc import ALL_SESSIONS, Face, session_topic
 from palinurus.gateway.runs import Push, Run
@@ -92,7 +92,7 @@ class Stage:
         if item in self._runs:
             return
         name = session.partition(":")[2] if session.partition(":")[0].partition("/")[0] == LANE else session
-        key = session_key(name)
+        key = parse_session_key(name)
         if key is None:
             return
         ident = inbound.event if inbound.target.channel in OURS and inbound.event else item
@@ -101,7 +101,7 @@ class Stage:
         self._runs[item] = run
         self._names[ident] = item
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         run = self._runs.get(item)
         if run is None:
             return

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from palinurus import __version__
-from palinurus.core.types.events import AgentEnd, AgentStart, Event, ToolEnd
+from palinurus.core.types.events import AgentEnd, AgentStart, RunEvent, ToolEnd
 from palinurus.core.types.inbound import Inbound
 
 NAMES = 200  # values of one label; what comes later is counted as "other"
@@ -37,7 +37,7 @@ class Metrics:
     def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         self._going.add(item)
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         if isinstance(event, AgentStart):
             self._going.add(item)
         elif isinstance(event, ToolEnd):

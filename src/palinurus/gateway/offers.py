@@ -8,8 +8,8 @@ from typing import Any
 
 from palinurus.agent.offer import Offer, Offers
 from palinurus.config.policy import source
-from palinurus.core.policy.groups import GROUPS, PROFILES, allowing
-from palinurus.core.policy.words import explained
+from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool
+from palinurus.core.policy.words import describe_tool_verdict
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import Tool
 from palinurus.gateway.rows import Seen
@@ -32,7 +32,7 @@ def hidden(desk: Desk, found: Offer, *, admin: bool) -> list[dict[str, Any]]:
     where = partial(source, desk.settings) if admin else lambda key: ""
     shown = []
     for name in found.hidden:
-        why = explained(name, found.verdict, where)
+        why = describe_tool_verdict(name, found.verdict, where)
         names = ("reason", "layer", "key", "source", "changes")
         shown.append({"id": name, **{part: why[part] for part in names if why.get(part)}})
     return shown
@@ -58,7 +58,7 @@ def label(ident: str) -> str:
 def _group(tool: Tool) -> str:
     if tool.origin:
         return "plugins"
-    return next((name.removeprefix("group:") for name, tools in GROUPS.items() if tool.name in tools), "other")
+    return next((name.removeprefix("group:") for name, tools in TOOL_GROUPS.items() if tool.name in tools), "other")
 
 
 def _entry(tool: Tool) -> dict[str, Any]:
@@ -68,6 +68,8 @@ def _entry(tool: Tool) -> dict[str, Any]:
         "label": tool.name,
         "description": text,
         "source": "plugin" if tool.origin else "core",
-        "defaultProfiles": [name for name, words in PROFILES.items() if allowing(words, tool.name, tool.origin)],
+        "defaultProfiles": [
+            name for name, words in TOOL_PROFILES.items() if allows_tool(words, tool.name, tool.origin)
+        ],
     }
     return {**made, "pluginId": tool.origin} if tool.origin else made

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.stream.answer import spoken
+from palinurus.core.stream.answer import collect_visible_text
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.keys import SessionKey, agent_id, model_ref, part, session_key
-from palinurus.core.types.messages import Assistant, ToolCall
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_model_ref, parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.port import Catalog
 from palinurus.gateway.talk import Message, Talk, talk
@@ -78,7 +78,7 @@ class Reply(NamedTuple):
 
     text: str = ""
     finish: str = "stop"  # OpenAI's finish_reason
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     calls: tuple[ToolCall, ...] = ()  # of the client's own tools
 
 
@@ -164,23 +164,23 @@ def _where(body: _Body, headers: Mapping[str, str], settings: Settings) -> tuple
         return agent
     typed = headers.get("x-openclaw-session-key", "")
     if typed:
-        key = session_key(typed, agent)
+        key = parse_session_key(typed, agent)
         if key is None:
             return bad("x-openclaw-session-key is not a session key (agent:<id>:<name>)", code="bad_session_key")
         return _known(key.agent, settings) or (key, True)
     if body.user:
         if len(body.user) > USER:
             return bad(f"user is longer than {USER} characters", "user", code="invalid_value")
-        return SessionKey(agent, f"openai:{part(body.user)}"), True
+        return SessionKey(agent, f"openai:{escape_key_part(body.user)}"), True
     return SessionKey(agent, f"openai:{uuid.uuid4()}"), False
 
 
 def _agent(model: str, header: str, settings: Settings) -> str | Fault:
-    ref = model_ref(model)
+    ref = parse_model_ref(model)
     name = ref.model if ref and ref.provider in OURS else header
     if name in ("", "default"):
         return settings.default_agent
-    agent = agent_id(name)
+    agent = parse_agent_id(name)
     return _known(agent or name, settings) or agent or settings.default_agent
 
 
@@ -193,7 +193,7 @@ def _known(agent: str, settings: Settings) -> Fault | None:
 
 def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, catalog: Catalog) -> str | Fault:
     """The model for this one turn, or "" for the agent's own."""
-    ref = model_ref(body.model)
+    ref = parse_model_ref(body.model)
     wanted = headers.get("x-openclaw-model", "")
     if ref is None and body.model.strip().lower() not in OURS:
         return bad(
@@ -206,7 +206,7 @@ def _override(body: _Body, headers: Mapping[str, str], agent: AgentSettings, cat
     if not wanted:
         return ""
     found = catalog.find(wanted, agent)
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         return Fault(404, found.message, param="model", code="model_not_found")
     return str(found.ref)
 
@@ -233,10 +233,10 @@ def said(end: AgentEnd | None, row: ItemRow) -> str:
         return ""
     if end is None:
         return row.note
-    return spoken([m for m in end.messages if isinstance(m, Assistant)]) or row.note
+    return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)]) or row.note
 
 
-def replied(ask: Ask, end: AgentEnd | None, row: ItemRow, usage: Usage) -> Reply:
+def replied(ask: Ask, end: AgentEnd | None, row: ItemRow, usage: TokenUsage) -> Reply:
     """The answer to a settled message. When the agent stopped at a tool of the client's, the client is to call it."""
     finish = _FINISH.get(end.end, "stop") if end else "stop"
     calls = _waiting(ask, end)
@@ -245,7 +245,7 @@ def replied(ask: Ask, end: AgentEnd | None, row: ItemRow, usage: Usage) -> Reply
 
 def _waiting(ask: Ask, end: AgentEnd | None) -> tuple[ToolCall, ...]:
     names = {tool["name"] for tool in ask.inbound.options.get("clientTools", ())}
-    answers = [m for m in end.messages if isinstance(m, Assistant)] if end and names else []
+    answers = [m for m in end.messages if isinstance(m, AssistantMessage)] if end and names else []
     return tuple(call for said in answers for call in said.calls if call.name in names)
 
 
@@ -278,7 +278,7 @@ def answer(ident: str, created: int, model: str, reply: Reply) -> bytes:
     )
 
 
-def counted(usage: Usage) -> dict[str, Any]:
+def counted(usage: TokenUsage) -> dict[str, Any]:
     """Usage in OpenAI's words: cached tokens are part of the prompt."""
     prompt = usage.input + usage.cacheRead + usage.cacheWrite
     return {

@@ -6,24 +6,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.hooks.call import Head, Said, Terms
-from palinurus.core.types.channel import Answer, Hook
-from palinurus.core.types.events import Event
+from palinurus.core.hooks.call import WebhookAnswer, WebhookHead, WebhookTerms
+from palinurus.core.types.channel import ChannelHttpRequest, ChannelHttpResponse
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.feed import Follower
 from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 
-Sink = Callable[[Event], None]
+Sink = Callable[[RunEvent], None]
 
 
 class Catalog(Protocol):
     """Finding a model by what a person wrote."""
 
-    def find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure: ...
+    def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure: ...
 
 
 class Ledger(Protocol):
@@ -41,11 +41,11 @@ class Ledger(Protocol):
 class Webhooks(Protocol):
     """What programs outside may start."""
 
-    def judge_head(self, head: Head) -> Terms | Said:
+    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
         """Judge a request before its body is read."""
         ...
 
-    async def take(self, head: Head, body: bytes) -> Said:
+    async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:
         """Do what it asks. Durable when it returns. Raises PalinurusError kinds of `submit`."""
         ...
 
@@ -72,7 +72,7 @@ class Host(Protocol):
         """None: this host has none."""
         ...
 
-    async def hook(self, channel: str, account: str, request: Hook) -> Answer | None:
+    async def hook(self, channel: str, account: str, request: ChannelHttpRequest) -> ChannelHttpResponse | None:
         """A chat platform's request, to the account it names; None: there is no such account.
 
         Raises Draining, QueueFull, DiskFull, BadRequest.
@@ -96,7 +96,7 @@ class Host(Protocol):
 
     async def invoke(
         self, key: SessionKey, name: str, arguments: Mapping[str, Any], sender: Sender
-    ) -> ToolResult | Failure | None:
+    ) -> ToolResult | ModelFailure | None:
         """One tool, outside any run; None: there is no such tool for that session's agent."""
         ...
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from palinurus.config.settings import Settings
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.openai import Ask, Reply, parse
 from palinurus.gateway.port import Catalog
@@ -204,13 +204,13 @@ def session_of(response: str) -> SessionKey | None:
         text = base64.urlsafe_b64decode(coded + "=" * (-len(coded) % 4)).decode()
     except (binascii.Error, ValueError):
         return None
-    return session_key(text)
+    return parse_session_key(text)
 
 
 # --- answers --------------------------------------------------------------------------------------------------
 
 
-def counted(usage: Usage) -> dict[str, Any]:
+def counted(usage: TokenUsage) -> dict[str, Any]:
     """Usage in this interface's words."""
     prompt = usage.input + usage.cacheRead + usage.cacheWrite
     return {

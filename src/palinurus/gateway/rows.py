@@ -8,10 +8,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels.thinking import row as level_row
-from palinurus.core.stream.answer import answer
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolCall, ToolResult, User
+from palinurus.core.levels.thinking import make_thinking_row as level_row
+from palinurus.core.stream.answer import read_answer
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import RpcError
 from palinurus.inbox.commands.desk import Desk
@@ -46,7 +54,7 @@ class Rows:
         settings = self._desk.settings
         default = agent or settings.default_agent
         rest = settings.session.main_key if text.strip().lower() == "main" else text
-        found = session_key(rest, default)
+        found = parse_session_key(rest, default)
         if found is None:
             raise RpcError(f"invalid session key: {text[:80]}")
         if found.agent not in settings.agents:
@@ -60,7 +68,7 @@ class Rows:
 
     async def find_row(self, session: str) -> dict[str, Any] | None:
         """The row of a session; None if it has not begun."""
-        key = session_key(session)
+        key = parse_session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
             return None
         seen = await self.load(key)
@@ -101,7 +109,7 @@ class Rows:
         agents = self._desk.settings.agents
         found = []
         for stored in await self._desk.store.sessions(agent):
-            key, record = session_key(stored.key), _record(stored.data)
+            key, record = parse_session_key(stored.key), _record(stored.data)
             if key is not None and key.agent in agents and record is not None:
                 found.append(Seen(key, record, agents[key.agent]))
         return found
@@ -114,7 +122,7 @@ class Rows:
 
     async def open(self, session: str) -> tuple[Record | None, Transcript | None]:
         """The session's record and its transcript; None and None if it has not begun."""
-        key = session_key(session)
+        key = parse_session_key(session)
         if key is None or key.agent not in self._desk.settings.agents:
             return None, None
         seen = await self.load(key)
@@ -168,10 +176,10 @@ def _cut(text: str, chars: int | None) -> str:
     return text if chars is None or len(text) <= chars else text[:chars] + CUT
 
 
-def _user(message: User, cut: Callable[[str], str]) -> dict[str, Any]:
+def _user(message: UserMessage, cut: Callable[[str], str]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     for block in message.blocks:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             blocks.append({"type": "text", "text": cut(block.text)})
         else:
             blocks.append(_image(block))
@@ -179,15 +187,15 @@ def _user(message: User, cut: Callable[[str], str]) -> dict[str, Any]:
     return {"role": "user", "content": blocks[0]["text"] if plain else blocks, "timestamp": message.timestamp}
 
 
-def _image(block: Image) -> dict[str, Any]:
+def _image(block: ImageBlock) -> dict[str, Any]:
     return {"type": "image", "mimeType": block.mimeType, "data": block.data}
 
 
-def _assistant(message: Assistant, cut: Callable[[str], str]) -> dict[str, Any]:
+def _assistant(message: AssistantMessage, cut: Callable[[str], str]) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     for block in message.content:
-        if isinstance(block, Text):
-            if text := answer(block.text).text:
+        if isinstance(block, TextBlock):
+            if text := read_answer(block.text).text:
                 blocks.append({"type": "text", "text": cut(text)})
         elif not isinstance(block, ToolCall) and block.thinking:
             blocks.append({"type": "thinking", "thinking": cut(block.thinking)})
@@ -210,7 +218,7 @@ def _assistant(message: Assistant, cut: Callable[[str], str]) -> dict[str, Any]:
 
 def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
     content = [
-        {"type": "text", "text": cut(block.text)} if isinstance(block, Text) else _image(block)
+        {"type": "text", "text": cut(block.text)} if isinstance(block, TextBlock) else _image(block)
         for block in message.content
     ]
     made = {
@@ -225,21 +233,23 @@ def _result(message: ToolResult, cut: Callable[[str], str]) -> dict[str, Any]:
 
 
 _SHOWN: dict[type[Message], Callable[[Any, Callable[[str], str]], dict[str, Any]]] = {
-    User: _user,
-    Assistant: _assistant,
+    UserMessage: _user,
+    AssistantMessage: _assistant,
     ToolResult: _result,
 }
 
 
 def title(shown: Sequence[Said | Compaction]) -> str:
     """The first thing somebody asked, short; "" if nobody did."""
-    asked = (e.message.text for e in shown if isinstance(e, Said) and isinstance(e.message, User))
+    asked = (e.message.text for e in shown if isinstance(e, Said) and isinstance(e.message, UserMessage))
     return next((short(text, TITLE) for text in asked if text), "")
 
 
 def last(shown: Sequence[Said | Compaction]) -> str:
     """The newest words of either side, short; "" if there are none."""
-    spoken = (e for e in reversed(shown) if isinstance(e, Said) and isinstance(e.message, User | Assistant))
+    spoken = (
+        e for e in reversed(shown) if isinstance(e, Said) and isinstance(e.message, UserMessage | AssistantMessage)
+    )
     return next((short(text, PREVIEW) for entry in spoken if (text := plain(projected(entry, 0)))), "")
 
 

@@ -10,24 +10,24 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.stream.answer import spoken
-from palinurus.core.stream.live import Live
+from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.stream.live import LiveText
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,
     CompactionEnd,
     CompactionStart,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEvent,
     ToolEnd,
     ToolStart,
     ToolUpdate,
 )
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import Failure
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.model import ModelFailure
 
 # all: broadcast to every reader; tool: to the starter and those who follow sessions; session: the run's edges.
 Audience: TypeAlias = Literal["all", "tool", "session"]
@@ -57,7 +57,7 @@ class Run:
         self.started = 0
         self.stop = ""  # why it was stopped, as chat.abort calls it
         self.waiting = False  # text came that nobody has been told of
-        self._live: Live | None = None
+        self._live: LiveText | None = None
         self._seq = 0
         self._text = ""
         self._turn = ""  # text of this model turn
@@ -80,7 +80,7 @@ class Run:
             self._text += fresh
             self._turn += fresh
 
-    def feed(self, event: Event, now: int) -> list[Push]:
+    def feed(self, event: RunEvent, now: int) -> list[Push]:
         """What this event makes clients see now; text waits for `flush`, except before what must come after it."""
         kind = type(event)
         if kind is MessageUpdate:
@@ -107,7 +107,7 @@ class Run:
 
     def _start(self, event: AgentStart, now: int) -> list[Push]:
         self.started = event.started
-        self._live = Live(event.reasoning)
+        self._live = LiveText(event.reasoning)
         return [
             self._agent("lifecycle", {"phase": "start", "startedAt": event.started}, now),
             Push("session", "sessions.changed", {"phase": "start", "runId": self.id, "ts": now}),
@@ -134,9 +134,9 @@ class Run:
 
     def _message_end(self, event: MessageEnd, now: int) -> list[Push]:
         self._shown(event)
-        return self.flush(now) if isinstance(event.message, Assistant) else []
+        return self.flush(now) if isinstance(event.message, AssistantMessage) else []
 
-    def _shown(self, event: Event) -> None:
+    def _shown(self, event: RunEvent) -> None:
         for kind, text in self._live.feed(event) if self._live is not None else ():
             if kind != "reasoning":
                 self._say(kind, text)
@@ -214,7 +214,7 @@ class Run:
         stopped = event.end in ("aborted", "timeout")
         failed = event.failure is not None and not stopped
         if not failed and not stopped:
-            whole = spoken([m for m in event.messages if isinstance(m, Assistant)])
+            whole = collect_visible_text([m for m in event.messages if isinstance(m, AssistantMessage)])
             self._text = whole if self._live is None or not self.text else self.text
         ended = {"aborted": stopped, "endedAt": event.ended or now}
         if failed:
@@ -241,7 +241,7 @@ class Run:
         reason = self.stop or ("timeout" if event.end == "timeout" else "stop-command")
         return self._chat("aborted", now, {"stopReason": reason, "message": self._message(now)})
 
-    def _failed(self, failure: Failure, now: int) -> Push:
+    def _failed(self, failure: ModelFailure, now: int) -> Push:
         text = {"role": "assistant", "content": [{"type": "text", "text": f"Error: {failure.message}"}]}
         kind = _KINDS.get(failure.kind, "unknown")
         shown = {"errorMessage": failure.message, "errorKind": kind, "message": {**text, "timestamp": now}}

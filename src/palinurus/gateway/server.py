@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from palinurus.clock import Clock
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable
 from palinurus.gateway import limits, media, reply
 from palinurus.gateway.auth import Caller, Gate, Knock, Scope
@@ -343,7 +343,7 @@ async def _media(gateway: Gateway, visit: Visit) -> Answer:
 
 
 async def _kill(gateway: Gateway, visit: Visit) -> Answer:
-    key = session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
+    key = parse_session_key(unquote(visit.match["key"]), gateway.host.settings.default_agent)
     if key is None:
         return bad("that is not a session key", "key")
     return reply.json({"ok": True, "aborted": gateway.host.abort(str(key), "user")})

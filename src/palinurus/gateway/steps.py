@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from palinurus.core.types.messages import Assistant, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.sessions.entries import Said
 
 _Mark: TypeAlias = tuple[object, ...]
@@ -19,9 +19,9 @@ def placed(timeline: list[dict[str, Any]], entries: Iterable[Said]) -> list[dict
     waiting: dict[_Mark, deque[dict[str, str]]] = defaultdict(deque)
     for entry in entries:
         message, here = entry.message, {"entry": entry.id}
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             waiting["accepted",].append(here)
-        elif isinstance(message, Assistant):
+        elif isinstance(message, AssistantMessage):
             used = message.usage
             waiting["model", f"{message.provider}/{message.model}", used.input, used.output].append(here)
             for call in message.calls:

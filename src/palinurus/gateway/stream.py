@@ -12,8 +12,8 @@ from collections.abc import Callable
 import msgspec
 from aiohttp import web
 
-from palinurus.core.stream.live import Live
-from palinurus.core.types.events import AgentEnd, Event, MessageStart
+from palinurus.core.stream.live import LiveText
+from palinurus.core.types.events import AgentEnd, MessageStart, RunEvent
 from palinurus.gateway.fault import Fault
 from palinurus.gateway.limits import BUFFER, KEEPALIVE
 from palinurus.gateway.openai import GAP, Reply, called, counted
@@ -32,7 +32,7 @@ class Frames:
         self.writing = False  # the writer waits for the client
         self.end: AgentEnd | None = None
         self.overflow: Callable[[], None] | None = None  # called once when a client does not read
-        self._live = Live()
+        self._live = LiveText()
         self._events = events
         self._deaf = False
         self._muted = False
@@ -40,7 +40,7 @@ class Frames:
         self._gap = False
         self._buffer = bytearray()
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: RunEvent) -> None:
         """Take one event of the run. Never raises, never waits."""
         if self._deaf:
             return

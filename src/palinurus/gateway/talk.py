@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.fault import Fault, bad
 
 IMAGES = 20
@@ -52,7 +52,7 @@ class Talk(NamedTuple):
     """A request's messages understood."""
 
     text: str  # what is said now
-    images: tuple[Image, ...]
+    images: tuple[ImageBlock, ...]
     system: str
     context: list[dict[str, str]]  # what was said before
 
@@ -126,10 +126,10 @@ def _text(message: Message, images: bool = False) -> str | Fault:
     return "\n".join(p for p in pieces if p)
 
 
-def _images(message: Message) -> tuple[Image, ...] | Fault:
+def _images(message: Message) -> tuple[ImageBlock, ...] | Fault:
     if message.content is None or isinstance(message.content, str):
         return ()
-    images: list[Image] = []
+    images: list[ImageBlock] = []
     for piece in message.content:
         if piece.type != "image_url":
             continue
@@ -138,7 +138,7 @@ def _images(message: Message) -> tuple[Image, ...] | Fault:
         mime = head.removeprefix("data:").removesuffix(";base64").strip().lower()
         if not (comma and data and head.startswith("data:image/") and head.endswith(";base64")):
             return bad("images must be data:image/…;base64 URLs; nothing is fetched", "messages", code="bad_image")
-        images.append(Image(data, mime))
+        images.append(ImageBlock(data, mime))
     if len(images) > IMAGES:
         return bad(f"more than {IMAGES} images", "messages", code="bad_image")
     return tuple(images)

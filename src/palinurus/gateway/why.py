@@ -16,7 +16,7 @@ from palinurus.agent.watch import Look, place
 from palinurus.agent.why import FIXES, cause, verdict
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.gateway.offers import hidden, offer
 from palinurus.gateway.rows import Seen
 from palinurus.gateway.spent import totals
@@ -38,7 +38,7 @@ async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, a
     calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
     steps = await desk.store.trace(row.id)
     said = [entry.message for entry in transcript.entries_of(row.id) if isinstance(entry, Said)]
-    answers = [m for m in said if isinstance(m, Assistant)]
+    answers = [m for m in said if isinstance(m, AssistantMessage)]
     results = [m for m in said if isinstance(m, ToolResult)]
     record = seen.record or Record(sessionId="")
     now = facts(desk, seen.key, record)
@@ -66,7 +66,7 @@ async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, a
             "asOf": "next",
         },
         "memories": [found for result in results if result.toolName in _MEMORY for found in _memories(result)],
-        "taint": list(taint.of(said)),
+        "taint": list(taint.collect_taint(said)),
         "cost": {**totals(calls), "calls": len(calls)},
         "time": _time(row, calls, steps),
     }
@@ -100,7 +100,7 @@ def _cache(look: Look | None, calls: list[Spent], row: ItemRow) -> dict[str, Any
     return made
 
 
-def _called(answers: list[Assistant], results: list[ToolResult]) -> list[dict[str, Any]]:
+def _called(answers: list[AssistantMessage], results: list[ToolResult]) -> list[dict[str, Any]]:
     ended = {result.toolCallId: result for result in results}
     return [
         {"id": call.id, "name": call.name, "isError": ended[call.id].isError if call.id in ended else None}
@@ -138,7 +138,7 @@ async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict
     timeline += [_model(call) for call in calls]
     entries = [entry for entry in transcript.entries_of(row.id) if isinstance(entry, Said)] if transcript else []
     said = [entry.message for entry in entries]
-    asked = {call.id: call for m in said if isinstance(m, Assistant) for call in m.calls}
+    asked = {call.id: call for m in said if isinstance(m, AssistantMessage) for call in m.calls}
     ended = [m for m in said if isinstance(m, ToolResult)]
     return {
         "item": row.id,

@@ -14,10 +14,17 @@ from palinurus.clock import Clock
 from palinurus.config.channels import AccountSettings, GroupSettings
 from palinurus.config.settings import Settings
 from palinurus.core.policy import mention
-from palinurus.core.policy.flood import Flood
-from palinurus.core.policy.gate import ALL, Asked, Rules, Verdict, entries, gate
+from palinurus.core.policy.flood import FloodGuard
+from palinurus.core.policy.gate import (
+    EVERYBODY,
+    AdmissionRequest,
+    AdmissionRules,
+    AdmissionVerdict,
+    decide_admission,
+    parse_allowlist,
+)
 from palinurus.core.types.inbound import Inbound, Route, Sender
-from palinurus.core.types.keys import part
+from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
 from palinurus.inbox.bindings import identity
 from palinurus.inbox.commands.table import typed
@@ -70,7 +77,7 @@ class _Led(NamedTuple):
 class _Pace(NamedTuple):
     """How often one sender may write, and what counts it."""
 
-    flood: Flood
+    flood: FloodGuard
     key: str
     most: int
     window: float
@@ -87,8 +94,8 @@ class Access:
         self._store = store
         self._clock = clock
         self._own = own
-        self._flood = Flood()
-        self._loops = Flood()
+        self._flood = FloodGuard()
+        self._loops = FloodGuard()
         self._heard = Overheard()
         self.pairing = pairing
 
@@ -146,26 +153,26 @@ class Access:
 
     def _unknown(self, inbound: Inbound, account: AccountSettings) -> bool:
         """Do the lists of the config leave open who it is?"""
-        return gate(_asked(inbound), self._rules(account, Standing())).word == "pair"
+        return decide_admission(_asked(inbound), self._rules(account, Standing())).word == "pair"
 
-    async def _known(self, inbound: Inbound, account: AccountSettings) -> Verdict:
+    async def _known(self, inbound: Inbound, account: AccountSettings) -> AdmissionVerdict:
         """On a direct message: by the lists, and by who was let in."""
         target, sender, rules = inbound.target, inbound.sender, self._rules(account, Standing())
-        verdict = gate(_asked(inbound), rules)
+        verdict = decide_admission(_asked(inbound), rules)
         if verdict.word != "pair" and (verdict.word != "in" or verdict.owner):
             return verdict
         standing = await self.pairing.standing(target.channel, target.account, sender.id)
         first = rules.owners | ({sender.id} if standing.owner else frozenset())
-        return gate(_asked(inbound), rules._replace(paired=standing.paired, owners=first))
+        return decide_admission(_asked(inbound), rules._replace(paired=standing.paired, owners=first))
 
-    def _placed(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Inbound:
+    def _placed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Inbound:
         """Where the config does not say whose direct chats are one, nobody reads in the owner's by writing to us.
         Whoever is the only one on the list is taken for the one the assistant belongs to."""
-        listed = entries(account.allow_from, account.channel)
+        listed = parse_allowlist(account.allow_from, account.channel)
         sole = len(listed) == 1 and bool(listed & {inbound.sender.id, *inbound.sender.also})
         if self._settings.session.dm_scope or verdict.owner or sole:
             return inbound
-        peer = part(identity(inbound, self._settings.session.identity_links))
+        peer = escape_key_part(identity(inbound, self._settings.session.identity_links))
         return msgspec.structs.replace(inbound, session=f"{inbound.target.channel}:direct:{peer}")
 
     async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> Outcome:
@@ -180,7 +187,9 @@ class Access:
             return admitted
         return Admitted(self._dressed(admitted.inbound, account, rules))
 
-    async def _heard_in(self, inbound: Inbound, account: AccountSettings, where: Route) -> tuple[Verdict, Rules]:
+    async def _heard_in(
+        self, inbound: Inbound, account: AccountSettings, where: Route
+    ) -> tuple[AdmissionVerdict, AdmissionRules]:
         """On a group's message, and the rules it was made by."""
         standing = await self.pairing.standing(account.channel, account.account, inbound.sender.id)
         rules = self._rules(account, standing, found(account, inbound), inbound)
@@ -188,8 +197,8 @@ class Access:
         asked = _asked(inbound)
         if not asked.named:
             patterns = self._settings.people.patterns.get(where.agent, ())
-            asked = asked._replace(named=mention.named(inbound.text, patterns))
-        return gate(asked, rules), rules
+            asked = asked._replace(named=mention.is_mentioned(inbound.text, patterns))
+        return decide_admission(asked, rules), rules
 
     async def _wanted(self, where: Route, usual: bool) -> bool:
         """Must we be named? /activation goes before the config."""
@@ -203,24 +212,28 @@ class Access:
         standing: Standing,
         row: GroupSettings | None = None,
         inbound: Inbound | None = None,
-    ) -> Rules:
+    ) -> AdmissionRules:
         """For a group when there is an `inbound`, else for a direct chat."""
         people, channel = self._settings.people, account.channel
-        owners = entries(people.owners.get(channel, ()), channel)
+        owners = parse_allowlist(people.owners.get(channel, ()), channel)
         said = people.commands
-        commands = None if said is None else entries((*said.get(ALL, ()), *said.get(channel, ())), channel)
+        commands = (
+            None if said is None else parse_allowlist((*said.get(EVERYBODY, ()), *said.get(channel, ())), channel)
+        )
         if inbound is None:
-            return Rules(account.dm, entries(account.allow_from, channel), owners, commands, bots=account.bots)
+            return AdmissionRules(
+                account.dm, parse_allowlist(account.allow_from, channel), owners, commands, bots=account.bots
+            )
         # Being let into direct chats opens no group: the lists of the config alone do.
         written = row.allow_from if row is not None and row.allow_from is not None else account.group_allow_from
         own = row is not None and row.allow_from is not None
-        listed = entries(written if own or written else account.allow_from, channel)
+        listed = parse_allowlist(written if own or written else account.allow_from, channel)
         if row is not None and not set(row.roles).isdisjoint(inbound.roles):
             listed |= {inbound.sender.id}
         first = {inbound.sender.id} if standing.owner else frozenset()
-        return Rules(
+        return AdmissionRules(
             row.policy if row is not None and row.policy is not None else account.group,
-            (listed - {ALL} if not (own or written) else listed) | (owners if row is not None else frozenset()),
+            (listed - {EVERYBODY} if not (own or written) else listed) | (owners if row is not None else frozenset()),
             owners | first,
             commands,
             chat=row.enabled if row is not None else not account.groups or account.group == "open",
@@ -229,14 +242,14 @@ class Access:
             bots=account.bots,
         )
 
-    def _let_in(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Admitted | Turned:
+    def _let_in(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Admitted | Turned:
         notice = self._slowed(inbound, account, verdict)
         if notice is not None:
             return notice
         sender = msgspec.structs.replace(inbound.sender, owner=verdict.owner, allowed=verdict.allowed or verdict.owner)
         return Admitted(msgspec.structs.replace(inbound, sender=sender))
 
-    def _dressed(self, inbound: Inbound, account: AccountSettings, rules: Rules) -> Inbound:
+    def _dressed(self, inbound: Inbound, account: AccountSettings, rules: AdmissionRules) -> Inbound:
         """A group's message with what belongs to it: the group's prompt, and what was said before."""
         row = found(account, inbound)
         prompt = row.prompt if row else ""
@@ -246,7 +259,7 @@ class Access:
         options = {"system": f"{manners}\n\n{prompt}" if prompt else manners}
         return msgspec.structs.replace(inbound, quote=quote, before=before, options=options)
 
-    def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> Turned | None:
+    def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Turned | None:
         """Bots that go on and on, and strangers whom only `*` lets in, are stopped; each is told once."""
         target, sender, chat = inbound.target, inbound.sender, _place(inbound)
         if not sender.bot:
@@ -265,7 +278,7 @@ class Access:
             "too many messages", Reply(target, text, ident, "notice", plain=True) if step == "first" else None
         )
 
-    def _pace(self, inbound: Inbound, account: AccountSettings, verdict: Verdict) -> _Pace | None:
+    def _pace(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> _Pace | None:
         """None for people we know, and for bots where loops are allowed."""
         target, sender, loop = inbound.target, inbound.sender, account.loop
         if sender.bot:
@@ -279,7 +292,12 @@ class Access:
 def found(account: AccountSettings, inbound: Inbound) -> GroupSettings | None:
     """The row of the chat: its topic's, its own, its server's, the one for all others; None if there is none."""
     target = inbound.target
-    keys = (f"{target.to}:topic:{target.thread}" if target.thread else "", target.to, f"guild:{inbound.guild}", ALL)
+    keys = (
+        f"{target.to}:topic:{target.thread}" if target.thread else "",
+        target.to,
+        f"guild:{inbound.guild}",
+        EVERYBODY,
+    )
     return next((account.groups[key] for key in keys if key and key in account.groups), None)
 
 
@@ -293,11 +311,11 @@ def _stranger(inbound: Inbound) -> str:
     return f"?{inbound.target.channel}/{inbound.target.account}/{inbound.sender.id}"
 
 
-def _asked(inbound: Inbound) -> Asked:
+def _asked(inbound: Inbound) -> AdmissionRequest:
     sender, direct = inbound.sender, inbound.kind == "direct"
     found = typed(inbound.text)
     command = found is not None and found.command is not None
-    return Asked(
+    return AdmissionRequest(
         # Some platforms let people speak as the group itself. Then nobody says who it is.
         tuple(one for one in (sender.id, *sender.also) if direct or one != inbound.target.to),
         direct=direct,

@@ -24,7 +24,7 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config import approvals
 from palinurus.core.policy import card
-from palinurus.core.types.approval import Ask, Decision, Show, Told
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, ShowCard
 from palinurus.errors import PalinurusError
 from palinurus.store.port import Store
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 KIND = "approval"
 KEPT_MS = 86_400_000  # how long a finished question is remembered
 PREFIX = 4  # letters of an id that are enough, if they are unique
-DECISIONS: tuple[Decision, ...] = get_args(Decision)
+DECISIONS: tuple[ApprovalDecision, ...] = get_args(ApprovalDecision)
 
 State: TypeAlias = Literal["pending", "answered", "used", "cancelled", "expired"]
 
@@ -43,22 +43,22 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     digest: str  # of all that decides the effect: the same thing asked again has the same
-    ask: Ask
+    ask: ApprovalRequest
     created: int
     expires: int
     state: State = "pending"
-    decision: Decision | None = None
+    decision: ApprovalDecision | None = None
     by: str = ""
     decided: int = 0
 
     def requested_payload(self) -> dict[str, Any]:
         """The payload of exec.approval.requested."""
-        request = card.request(self.ask)
+        request = card.to_request_payload(self.ask)
         return {"id": self.id, "request": request, "createdAtMs": self.created, "expiresAtMs": self.expires}
 
     def resolved_payload(self) -> dict[str, Any]:
         """The payload of exec.approval.resolved."""
-        request = card.request(self.ask)
+        request = card.to_request_payload(self.ask)
         return {"id": self.id, "decision": self.decision, "resolvedBy": self.by, "ts": self.decided, "request": request}
 
 
@@ -84,29 +84,29 @@ class Board:
         self._clock = clock
         self._file = file
         self._stopping = stopping
-        self._waiting: dict[str, asyncio.Future[Told]] = {}
+        self._waiting: dict[str, asyncio.Future[ApprovalAnswer]] = {}
         self._listeners: list[Listener] = []
         self._watchers: list[Listener] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     # asking
 
-    async def ask(self, ask: Ask, show: Show | None = None) -> Told:
+    async def ask(self, ask: ApprovalRequest, show: ShowCard | None = None) -> ApprovalAnswer:
         """See `Approver.ask`. With nobody to show it to and no face listening the question is kept, but not waited
         for: an answer serves the next try."""
         try:
             return await self._ask(ask, show)
         except PalinurusError as exc:  # the store is out of order: nothing is allowed that was not answered
             log.error("an approval could not be asked for: %s", exc.message)
-            return Told(None, f"nobody could be asked: {exc.message}")
+            return ApprovalAnswer(None, f"nobody could be asked: {exc.message}")
 
-    async def _ask(self, ask: Ask, show: Show | None) -> Told:
+    async def _ask(self, ask: ApprovalRequest, show: ShowCard | None) -> ApprovalAnswer:
         wanted = digest(ask)
         earlier = await self._earlier(wanted)
-        if isinstance(earlier, Told):
+        if isinstance(earlier, ApprovalAnswer):
             return earlier
         row = earlier or self._row(ask, wanted)
-        future: asyncio.Future[Told] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[row.id] = future
         try:
             if earlier is None:
@@ -114,10 +114,12 @@ class Board:
             elif told := await self._taken(row.id):
                 return told
             if show is not None:
-                show(row.id, card.card(ask, row.id))
+                show(row.id, card.write_approval_card(ask, row.id))
             self._tell("requested", row)
             if show is None and not self._listeners:
-                return Told(None, f"nobody is here to answer; `pal approvals answer {row.id[:8]}` does", row.id)
+                return ApprovalAnswer(
+                    None, f"nobody is here to answer; `pal approvals answer {row.id[:8]}` does", row.id
+                )
             return await self._wait(row, future)
         except asyncio.CancelledError:
             if not self._stopping():
@@ -127,7 +129,7 @@ class Board:
             if self._waiting.get(row.id) is future:
                 del self._waiting[row.id]
 
-    async def _wait(self, row: Row, future: asyncio.Future[Told]) -> Told:
+    async def _wait(self, row: Row, future: asyncio.Future[ApprovalAnswer]) -> ApprovalAnswer:
         timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (row.expires - self._clock.now()) / 1000)))
         try:
             await asyncio.wait((future, timer), return_when=asyncio.FIRST_COMPLETED)
@@ -137,9 +139,9 @@ class Board:
             ended = await self._end(row.id, "expired", "nobody answered in time")
             if not ended:  # somebody answered in this very moment
                 await asyncio.wait((future,), timeout=1)
-        return future.result() if future.done() else Told(None, "nobody answered in time", row.id)
+        return future.result() if future.done() else ApprovalAnswer(None, "nobody answered in time", row.id)
 
-    async def _earlier(self, wanted: str) -> Told | Row | None:
+    async def _earlier(self, wanted: str) -> ApprovalAnswer | Row | None:
         """The answer somebody gave to the same question after its run had gone, or that question, still open."""
         now = self._clock.now()
         for data, row in await self._rows():
@@ -154,7 +156,7 @@ class Board:
                 return row
         return None
 
-    async def _taken(self, ident: str) -> Told | None:
+    async def _taken(self, ident: str) -> ApprovalAnswer | None:
         """The answer that came while an open question was being taken up again."""
         kept = await self._store.get_record(KIND, ident)
         row = _decode(kept.data) if kept else None
@@ -162,9 +164,9 @@ class Board:
             return None
         used = msgspec.structs.replace(row, state="used")
         taken = await self._store.put_record(KIND, ident, _encode(used), expect=kept.data)
-        return Told(row.decision, row.by, ident) if taken else None
+        return ApprovalAnswer(row.decision, row.by, ident) if taken else None
 
-    def _row(self, ask: Ask, wanted: str) -> Row:
+    def _row(self, ask: ApprovalRequest, wanted: str) -> Row:
         now = self._clock.now()
         return Row(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
 
@@ -210,7 +212,7 @@ class Board:
         # The rule is there before the run goes on: the next command may be the same one.
         note = await self._remember(told) if decision == "allow-always" else ""
         if future is not None and not future.done():
-            future.set_result(Told(told.decision, by, row.id))
+            future.set_result(ApprovalAnswer(told.decision, by, row.id))
         self._tell("resolved", told)
         return Answered(told, "", note)
 
@@ -287,7 +289,7 @@ class Board:
             await asyncio.gather(*self._tasks)
 
 
-def digest(ask: Ask) -> str:
+def digest(ask: ApprovalRequest) -> str:
     """What makes two questions the same: everything that decides the effect, and whose session it is. Not the run and
     not the call, which are others after a restart."""
     whose = (ask.kind, ask.agent, ask.session, ask.tool)

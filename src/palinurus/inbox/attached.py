@@ -15,12 +15,12 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from palinurus.core.pictures import SOURCE
-from palinurus.core.sound import seconds
+from palinurus.core.pictures import MAX_IMAGE_SOURCE
+from palinurus.core.sound import read_duration
 from palinurus.core.types.inbound import Attachment, Inbound
-from palinurus.core.types.messages import Image
-from palinurus.core.types.model import Failure
-from palinurus.core.untrusted import inert, label
+from palinurus.core.types.messages import ImageBlock
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.untrusted import clean_label, make_inert
 from palinurus.providers.transcribe import Sound
 from palinurus.workspace.images import ImageLimits, resized, sniff
 
@@ -31,7 +31,7 @@ RECORDING = 64 << 20  # bytes of a recording that is looked at
 class Hearing(Protocol):
     """Who turns recordings into words (`providers/transcribe.py`)."""
 
-    async def transcribe(self, sound: Sound) -> str | Failure: ...
+    async def transcribe(self, sound: Sound) -> str | ModelFailure: ...
 
 
 class _Heard(NamedTuple):
@@ -62,22 +62,22 @@ class Attached:
 
     async def _heard(self, file: Attachment) -> _Heard:
         data = await asyncio.to_thread(_read, file.path, RECORDING)
-        long = seconds(data) if data else 0
-        name = "voice note" if file.voice else f"recording {label(file.name, 80)}"
+        long = read_duration(data) if data else 0
+        name = "voice note" if file.voice else f"recording {clean_label(file.name, 80)}"
         head = f"{name}, {long} s" if long else name
         if not data:
             return _Heard(f"[{head}: could not be read]")
         words = await asyncio.to_thread(_known, file.path)
         if words is None:
             found = await self._ears.transcribe(Sound(file.path, file.name, file.mime, data))
-            if isinstance(found, Failure):
+            if isinstance(found, ModelFailure):
                 where = f"; {file.path}" if file.voice else ""
-                return _Heard(f"[{head}: could not be transcribed: {label(found.message, 200)}{where}]")
+                return _Heard(f"[{head}: could not be transcribed: {clean_label(found.message, 200)}{where}]")
             words = found
             await asyncio.to_thread(_note, file.path, words)
         if file.voice:
             return _Heard(f"[{head}] {words}")
-        return _Heard(f"[{head}, what is said in it:\n{inert(words)}\n]", f"audio {label(file.name, 60)}")
+        return _Heard(f"[{head}, what is said in it:\n{make_inert(words)}\n]", f"audio {clean_label(file.name, 60)}")
 
 
 def sweep(home: str, before: float) -> int:
@@ -122,9 +122,9 @@ def _linked(source: str, path: str) -> None:
         shutil.copyfile(source, path)
 
 
-def _image(path: str) -> Image | None:
-    data = _read(path, SOURCE)
-    return Image(base64.b64encode(data).decode(), sniff(data) or "image/*") if data else None
+def _image(path: str) -> ImageBlock | None:
+    data = _read(path, MAX_IMAGE_SOURCE)
+    return ImageBlock(base64.b64encode(data).decode(), sniff(data) or "image/*") if data else None
 
 
 def _read(path: str, most: int) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.levels.parse import parse
+from palinurus.core.levels.parse import parse_directives
 from palinurus.core.types.inbound import Inbound
 
 TITLE = "[Queued messages while agent was busy]"
@@ -20,7 +20,7 @@ def spoken(inbound: Inbound) -> Inbound:
     """The message without its directives, where they are such."""
     if "/" not in inbound.text or not inbound.sender.trusted:
         return inbound
-    parsed = parse(inbound.text)
+    parsed = parse_directives(inbound.text)
     return msgspec.structs.replace(inbound, text=parsed.rest) if parsed.rest.strip() else inbound
 
 

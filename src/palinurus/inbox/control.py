@@ -15,13 +15,13 @@ from palinurus.agent.ending import settled as on_disk
 from palinurus.agent.settle import outgoing
 from palinurus.agent.turn import Audience
 from palinurus.config.zones import zone
-from palinurus.core.levels.parse import Parsed, parse
-from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.levels.parse import ParsedDirectives, parse_directives
+from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import stop
 from palinurus.inbox.commands.desk import Answer, Call, Command, Desk, admin
@@ -54,7 +54,7 @@ def control(inbound: Inbound, more: Mapping[str, Command] = {}) -> bool:
     found = typed(text, more)
     if found is not None and (found.command is None or found.command.run is not None):
         return True
-    return len(text) <= _ONLY_CHARS and not inbound.images and parse(text).only
+    return len(text) <= _ONLY_CHARS and not inbound.images and parse_directives(text).only
 
 
 def stops(text: str) -> bool:
@@ -157,7 +157,7 @@ class Controller:
         replies = self.desk.fitted(asked.inbound, asked.replies(answer.text, number))
         session = answer.record.row(asked.key) if answer.record is not None else None
         asked.audience.show(MessageUpdate(answer.text))
-        end = AgentEnd((Assistant((Text(answer.text),), timestamp=now),), "stop", Usage(), ended=now)
+        end = AgentEnd((AssistantMessage((TextBlock(answer.text),), timestamp=now),), "stop", TokenUsage(), ended=now)
         settled = Settlement(outcome, answer.text, (), asked.rows(replies, now), session, spent=answer.spent)
         if await self._end(asked.claim, settled, asked.audience, end):
             if answer.record is not None:
@@ -181,7 +181,7 @@ class _Relay:
         self._audience = audience
         self.end: AgentEnd | None = None
 
-    def show(self, event: Event) -> None:
+    def show(self, event: RunEvent) -> None:
         if isinstance(event, AgentEnd):
             self.end = event
         else:
@@ -198,13 +198,13 @@ async def _do(call: Call) -> Answer:
     if found is not None and found.command is None:
         return Answer(unknown(found.name, call.desk.commands))
     if found is not None and found.command is not None and found.command.run is not None:
-        parsed = parse(text) if found.name == "status" else None
+        parsed = parse_directives(text) if found.name == "status" else None
         if parsed is None or not parsed.only:
             if found.command.scope == "owner" and not admin(call.inbound):
                 return Answer(f"/{found.name} is for the owner only.")
             _tell(call, found.name, found.args)
             return await found.command.run(call._replace(name=found.name, args=found.args))
-    parsed = parse(text)
+    parsed = parse_directives(text)
     return _directives(call, parsed) if parsed.only else Answer("Nothing to do.")
 
 
@@ -215,7 +215,7 @@ def _tell(call: Call, name: str, args: str) -> None:
     call.desk.hooks.observe("command", {"name": name, "args": args.strip(), **who, **where})
 
 
-def _directives(call: Call, parsed: Parsed) -> Answer:
+def _directives(call: Call, parsed: ParsedDirectives) -> Answer:
     """All directives of a message that holds nothing else."""
     desk, agent = call.desk, call.agent
     before = after = facts(desk, call.key, call.record)

@@ -14,7 +14,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.agent.turn import Audience
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.inbox.policy import Policy
 from palinurus.store.port import Claim, Item
 
@@ -46,7 +46,7 @@ def lined_up(item: Item, busy: bool) -> Item:
 
 def key_of(claim: Claim) -> SessionKey | None:
     """The session a control message is about."""
-    return session_key(claim.session.partition(":")[2])
+    return parse_session_key(claim.session.partition(":")[2])
 
 
 class Controls:

@@ -17,7 +17,7 @@ from palinurus.agent.turn import Turns
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import Draining, QueueFull, StateError
 from palinurus.inbox import collect, queue
 from palinurus.inbox.accept import item_for
@@ -235,7 +235,7 @@ class Dispatcher:
             self._pump.kick(claim.lane)
 
     def _deadline(self, claim: Claim) -> float:
-        key = key_of(claim) if claim.lane == LANE else session_key(claim.session)
+        key = key_of(claim) if claim.lane == LANE else parse_session_key(claim.session)
         agent = self._settings.agents.get(key.agent if key else "")
         return (agent.timeout if agent else DEADLINE) + self.grace
 

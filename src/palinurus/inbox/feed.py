@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.store.port import ItemRow, Store
 
-Sink = Callable[[Event], None]
+Sink = Callable[[RunEvent], None]
 
 
 class Follower(Protocol):
@@ -27,7 +27,7 @@ class Follower(Protocol):
         """Its turn begins (again, after a restart)."""
         ...
 
-    def on_event(self, item: str, event: Event) -> None: ...
+    def on_event(self, item: str, event: RunEvent) -> None: ...
 
     def on_merged(self, item: str, into: str) -> None:
         """A waiting message became part of the run of `into`."""
@@ -73,7 +73,7 @@ class Feeds:
         if not sinks:
             self._sinks.pop(item, None)
 
-    def show(self, item: str, event: Event) -> None:
+    def show(self, item: str, event: RunEvent) -> None:
         """To all who watch now."""
         for sink in tuple(self._sinks.get(item, ())):
             sink(event)
@@ -91,7 +91,7 @@ class Feeds:
         if waiting:
             self._ends.setdefault(into, []).extend(waiting)
 
-    def report_ended(self, item: str, last: Event | None = None) -> None:
+    def report_ended(self, item: str, last: RunEvent | None = None) -> None:
         """The item's outcome is on disk; `last` is shown to its watchers before they go."""
         if last is not None:
             self.show(item, last)

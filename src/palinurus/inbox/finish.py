@@ -12,9 +12,9 @@ from palinurus.agent.settle import outgoing
 from palinurus.clock import Clock
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.core.types.outbound import Reply
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.store.port import Claim, Outcome, Settlement, Store
 
 Replied = Callable[[tuple[Reply, ...]], None]
@@ -43,4 +43,4 @@ class Finisher:
         if replies:
             self._replied(replies)
         kind: FailureKind = "aborted" if outcome == "aborted" else "refused"
-        return AgentEnd((), "aborted" if outcome == "aborted" else "error", Usage(), Failure(kind, note), now)
+        return AgentEnd((), "aborted" if outcome == "aborted" else "error", TokenUsage(), ModelFailure(kind, note), now)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolCall, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolCall, ToolResult
 from palinurus.providers.redact import blank, redacted
 
 LONGEST = 4_000  # characters of one text
@@ -36,8 +36,8 @@ class Cleaner:
         return f"{clean[:limit]}… ({len(clean) - limit} more characters)"
 
     def _message(self, message: Message, tools: bool) -> dict[str, Any]:
-        role = {Assistant: "assistant", ToolResult: "toolResult"}.get(type(message), "user")
-        blocks = message.content if isinstance(message, Assistant | ToolResult) else message.blocks
+        role = {AssistantMessage: "assistant", ToolResult: "toolResult"}.get(type(message), "user")
+        blocks = message.content if isinstance(message, AssistantMessage | ToolResult) else message.blocks
         shown: dict[str, Any] = {"role": role, "content": self._blocks(blocks, tools)}
         if isinstance(message, ToolResult):
             shown |= {"toolName": message.toolName, "isError": message.isError}
@@ -46,9 +46,9 @@ class Cleaner:
     def _blocks(self, blocks: Sequence[Any], tools: bool) -> list[dict[str, Any]]:
         made: list[dict[str, Any]] = []
         for block in blocks:
-            if isinstance(block, Text) and block.text.strip():
+            if isinstance(block, TextBlock) and block.text.strip():
                 made.append({"type": "text", "text": self.text(block.text)})
-            elif isinstance(block, Image):
+            elif isinstance(block, ImageBlock):
                 made.append({"type": "image", "mimeType": block.mimeType, "omitted": True})
             elif isinstance(block, ToolCall) and tools:
                 made.append({"type": "toolCall", "name": block.name, "arguments": self._arguments(block.arguments)})

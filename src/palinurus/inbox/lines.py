@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palinurus.core.types.channel import NotSent, Sent, Status
+from palinurus.core.types.channel import ChannelStatus, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.inbox.pairing import Pairing
@@ -22,7 +22,7 @@ class Line(msgspec.Struct, frozen=True):
 
     channel: str
     account: str
-    status: Status
+    status: ChannelStatus
     running: bool
     dm: str = ""  # dmPolicy; "" where nobody configured the channel
 
@@ -59,7 +59,7 @@ class Lines(Protocol):
         Raises NotFound (no such channel), DiskFull."""
         ...
 
-    async def act(self, target: Target, action: str, args: dict[str, Any]) -> Sent | NotSent:
+    async def act(self, target: Target, action: str, args: dict[str, Any]) -> SendReceipt | SendFailure:
         """Do something else in a chat: react, edit, delete, pin, unpin, poll, thread-create, read; at once, not again.
 
         Raises NotFound (no such channel), BadRequest (it cannot do that, or what is missing)."""

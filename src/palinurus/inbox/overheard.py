@@ -29,7 +29,7 @@ class Overheard:
         said = self._said.setdefault(inbound.target, deque())
         self._said.move_to_end(inbound.target)
         if not any(event == inbound.event for event, _ in said):
-            said.append((inbound.event, envelope.earlier(inbound.sender.name or inbound.sender.id, text)))
+            said.append((inbound.event, envelope.frame_earlier_message(inbound.sender.name or inbound.sender.id, text)))
         while len(said) > most:
             said.popleft()
         while len(self._said) > self._chats:

@@ -16,11 +16,11 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.policy.flood import Flood
+from palinurus.core.policy.flood import FloodGuard
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.keys import part
+from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.store.port import Store
 
 ASKING, LET_IN, OWNER = "pairing", "paired", "owner"
@@ -106,7 +106,7 @@ class Pairing:
         self._owned = owned
         self._gone = gone
         self._lock = asyncio.Lock()
-        self._wrong = Flood(1)
+        self._wrong = FloodGuard(1)
 
     async def standing(self, channel: str, account: str, ident: str) -> Standing:
         """As it is on disk now: what was taken away counts at once."""
@@ -127,7 +127,7 @@ class Pairing:
                     return one
             if len(here) >= MOST:
                 return None
-            name = label(sender.name, 60)
+            name = clean_label(sender.name, 60)
             code = _code({one.code for one in waiting})
             made = Asking(target.channel, target.account, sender.id, now, name, target, code)
             await self._store.put_record(ASKING, made.key, msgspec.json.encode(made))
@@ -200,7 +200,7 @@ class Pairing:
 
 def key(channel: str, account: str, ident: str) -> str:
     """One person's records; no two share one."""
-    return f"{part(channel)}/{part(account)}/{part(ident)}"
+    return f"{escape_key_part(channel)}/{escape_key_part(account)}/{escape_key_part(ident)}"
 
 
 def client_id(kind: str, *parts: str) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from palinurus.config.settings import QueueSettings
-from palinurus.core.levels.forms import QUEUE
-from palinurus.core.levels.parse import inline, parse
+from palinurus.core.levels.forms import QUEUE_WORDS
+from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.types.inbound import Inbound
 
 Mode: TypeAlias = Literal["steer", "followup", "collect", "interrupt"]
@@ -45,7 +45,7 @@ _record = msgspec.json.Decoder(Overrides)
 def mode(word: object) -> Mode | None:
     """The mode a word means, or None."""
     flat = word.strip().lower().replace("-", "").replace("_", "") if isinstance(word, str) else ""
-    return cast("Mode | None", QUEUE.get(flat))
+    return cast("Mode | None", QUEUE_WORDS.get(flat))
 
 
 def overrides(record: bytes) -> Overrides:
@@ -85,7 +85,11 @@ def policy(inbound: Inbound, session: Overrides, settings: QueueSettings) -> Pol
 def _inline(inbound: Inbound) -> str | None:
     """What the text itself asks for; only a trusted sender's directives act."""
     text = inbound.text
-    return inline(parse(text)).get("queue") if "/queue" in text.lower() and inbound.may_command else None
+    return (
+        collect_inline_options(parse_directives(text)).get("queue")
+        if "/queue" in text.lower() and inbound.may_command
+        else None
+    )
 
 
 def _first(*values: object, least: int = 0) -> int | None:

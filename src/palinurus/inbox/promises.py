@@ -17,11 +17,11 @@ import msgspec
 
 from palinurus.core import commitments
 from palinurus.core.policy import taint
-from palinurus.core.stream.answer import spoken
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.stream.answer import collect_visible_text
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, ToolCall
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.errors import BadRequest, NotFound, StateError
 from palinurus.store.port import Store
 from palinurus.tools.cron import Maker, Schedules
@@ -72,26 +72,26 @@ class Promises:
 
     def on_started(self, item: str, session: str, inbound: Inbound) -> None:
         """Remember whose turn it is."""
-        key = session_key(session)
+        key = parse_session_key(session)
         if key is not None and key.kind in _PEOPLE and not inbound.system:
             self._turns[item] = session, inbound
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         """Look at what was said when the run is over."""
         if type(event) is not AgentEnd or item not in self._turns or event.end != "stop":
             return
         session, inbound = self._turns[item]
-        said = [message for message in event.messages if isinstance(message, Assistant)]
+        said = [message for message in event.messages if isinstance(message, AssistantMessage)]
         calls = {block.name for message in said for block in message.content if isinstance(block, ToolCall)}
         if calls & MAKERS:
             return
-        key = session_key(session)
+        key = parse_session_key(session)
         # Only the last words count: what is said before a tool call is done by it.
-        for at, promise in enumerate(commitments.found(spoken(said[-1:]))):
+        for at, promise in enumerate(commitments.find_promises(collect_visible_text(said[-1:]))):
             if key is None or self._pending(session, promise.text):
                 continue
             place = inbound.target
-            source = ", ".join(taint.of(event.messages))[:80]
+            source = ", ".join(taint.collect_taint(event.messages))[:80]
             made = Open(
                 f"{item}-{at}", session, key.agent, promise.text, event.ended, place.channel, place.to, place.account,
                 source,

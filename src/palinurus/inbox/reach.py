@@ -15,8 +15,8 @@ from palinurus.agent.cell import sandboxed
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.types.messages import Message, User
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.messages import Message, UserMessage
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.inbox.heard import Cleaner
 from palinurus.sessions.record import Record
@@ -104,7 +104,7 @@ class Reaching:
         cleaner = Cleaner(self._secrets)
         said = await self._said(seen)
         if wanted.titles or wanted.search:
-            first = next((m.text for m in said if isinstance(m, User) and m.text.strip()), "")
+            first = next((m.text for m in said if isinstance(m, UserMessage) and m.text.strip()), "")
             shown["derivedTitle"] = cleaner.text(" ".join(first.split()), TITLE)
         if wanted.last and said:
             shown["lastMessage"] = cleaner.text(said[-1].text, LAST)
@@ -178,17 +178,17 @@ class Reaching:
     # who sees whom
 
     async def _one(self, caller: str, session: str) -> _Seen | None:
-        start = session_key(caller)
-        key = session_key(session, start.agent if start else self._settings.default_agent)
+        start = parse_session_key(caller)
+        key = parse_session_key(session, start.agent if start else self._settings.default_agent)
         return (await self._visible(caller)).get(str(key)) if key else None
 
     async def _visible(self, caller: str) -> dict[str, _Seen]:
-        start = session_key(caller)
+        start = parse_session_key(caller)
         if start is None or start.agent not in self._settings.agents:
             return {}
         every: dict[str, _Seen] = {}
         for stored in await self._store.sessions():
-            key = session_key(stored.key)
+            key = parse_session_key(stored.key)
             try:
                 record = Record.decode(stored.data)
             except StateBroken:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.core.types.keys import SessionKey, agent_id, part, session_key
+from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_session_key
 from palinurus.inbox.bindings import bind, identity
 
 
 def route(inbound: Inbound, settings: Settings) -> Route | str:
     """The route, or what is wrong with the message."""
-    agent = agent_id(inbound.agent) if inbound.agent else bind(inbound, settings)
+    agent = parse_agent_id(inbound.agent) if inbound.agent else bind(inbound, settings)
     if agent is None or agent not in settings.agents:
         return f"unknown agent '{inbound.agent}'; configured: {', '.join(sorted(settings.agents))}"
-    key = session_key(inbound.session, agent) if inbound.session else _own_key(inbound, settings, agent)
+    key = parse_session_key(inbound.session, agent) if inbound.session else _own_key(inbound, settings, agent)
     if key is None:
         return f"not a session key: {inbound.session[:80]!r}"
     if key.agent not in settings.agents:
@@ -25,13 +25,13 @@ def _own_key(inbound: Inbound, settings: Settings, agent: str) -> SessionKey:
     """The key that a message without an explicit session gets; foreign ids are escaped, so none can collide."""
     target = inbound.target
     if inbound.kind != "direct":
-        thread = f":thread:{part(target.thread)}" if target.thread else ""
-        return SessionKey(agent, f"{target.channel}:{inbound.kind}:{part(target.to)}{thread}")
-    peer = part(identity(inbound, settings.session.identity_links))
+        thread = f":thread:{escape_key_part(target.thread)}" if target.thread else ""
+        return SessionKey(agent, f"{target.channel}:{inbound.kind}:{escape_key_part(target.to)}{thread}")
+    peer = escape_key_part(identity(inbound, settings.session.identity_links))
     scopes = {
         "main": settings.session.main_key,
         "per-peer": f"direct:{peer}",
         "per-channel-peer": f"{target.channel}:direct:{peer}",
-        "per-account-channel-peer": f"{target.channel}:{part(target.account)}:direct:{peer}",
+        "per-account-channel-peer": f"{target.channel}:{escape_key_part(target.account)}:direct:{peer}",
     }
     return SessionKey(agent, scopes.get(settings.session.dm_scope, settings.session.main_key))

@@ -10,7 +10,7 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent.steer import Mailbox
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.inbox.feed import Feeds
 from palinurus.inbox.queue import Begin
@@ -56,7 +56,7 @@ class Crowd:
         self._run = run
         self._tell = absorbed
 
-    def show(self, event: Event) -> None:
+    def show(self, event: RunEvent) -> None:
         self._feeds.show(self._run.claim.id, event)
 
     def absorbed(self, items: tuple[str, ...]) -> None:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.config.zones import zone
-from palinurus.core.levels.resolve import Asked, level
-from palinurus.core.status import Card, hours
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.levels.resolve import LevelRequest, resolve_thinking
+from palinurus.core.status import SessionCard, choose_clock_hours
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateBroken
 from palinurus.inbox.commands.facts import changed, chosen
@@ -51,28 +51,28 @@ class Standing:
         self._locale = environ.get("LC_ALL") or environ.get("LC_TIME") or environ.get("LANG") or ""
         self._running = running
 
-    async def card(self, caller: str, session: str) -> Card | None:
+    async def card(self, caller: str, session: str) -> SessionCard | None:
         """None if there is no such session, or the caller may not see it."""
         seen = await self._seen(caller, session)
         if seen is None:
             return None
         record, agent = seen.record, seen.agent
         model = chosen(self._catalog, agent, record)
-        asked = Asked(
+        asked = LevelRequest(
             None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
         )
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]
         tz = zone(agent.user_timezone)
-        return Card(
+        return SessionCard(
             session=str(seen.key),
             model=str(model.ref),
             now=self._clock.now(),
             zone=tz or datetime.fromtimestamp(self._clock.now() / 1000).astimezone().tzinfo,
             zone_name=agent.user_timezone if tz else "",
-            hours=hours(agent.time_format, self._locale),
+            hours=choose_clock_hours(agent.time_format, self._locale),
             chosen=record.modelOverride is not None,
-            thinking=level(model, asked, self._catalog.vendor(model.ref.provider)).level,
+            thinking=resolve_thinking(model, asked, self._catalog.vendor(model.ref.provider)).level,
             used=record.totalTokens,
             window=agent.context_tokens or model.context_window,
             input=sum(entry.input for entry in spent),
@@ -105,8 +105,8 @@ class Standing:
         return str(found.ref)
 
     async def _seen(self, caller: str, session: str) -> Seen | None:
-        start = session_key(caller)
-        key = session_key(session, start.agent if start else self._settings.default_agent)
+        start = parse_session_key(caller)
+        key = parse_session_key(session, start.agent if start else self._settings.default_agent)
         agent = self._settings.agents.get(key.agent) if key else None
         record = await self._record(str(key)) if key else None
         if key is None or agent is None or record is None:

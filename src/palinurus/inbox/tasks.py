@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.inbox.children import views
 from palinurus.inbox.children.record import Child
 from palinurus.inbox.commands.desk import Desk
@@ -57,7 +57,7 @@ _MARKS = {"running": "▶", "queued": "…", "completed": "✓", "failed": "✗"
 
 
 def _command(row: Row) -> dict[str, Any]:
-    key = session_key(row.session)
+    key = parse_session_key(row.session)
     made = {
         "id": row.id,
         "kind": "command",
@@ -76,7 +76,7 @@ def _command(row: Row) -> dict[str, Any]:
 
 
 def _child(child: Child) -> dict[str, Any]:
-    key = session_key(child.session)
+    key = parse_session_key(child.session)
     made = {
         "id": child.id,
         "kind": "subagent",

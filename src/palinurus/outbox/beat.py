@@ -9,15 +9,15 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.stream.alert import judged, last_word
-from palinurus.core.types.events import AgentEnd, Event
-from palinurus.core.types.outbound import Reply, Speaker
+from palinurus.core.stream.alert import find_last_word, judge_heartbeat_reply
+from palinurus.core.types.events import AgentEnd, RunEvent
+from palinurus.core.types.outbound import Reply, ReplyBuilder
 
 
 class Quiet:
     """A speaker around the run's own. `ok` is sent for a beat that found nothing, where people want to see that."""
 
-    def __init__(self, inner: Speaker, options: Mapping[str, Any], ok: Reply | None = None) -> None:
+    def __init__(self, inner: ReplyBuilder, options: Mapping[str, Any], ok: Reply | None = None) -> None:
         self._inner = inner
         self._ok = (ok,) if ok is not None and options.get("ok") else ()
         self._alerts = options.get("alerts") is not False
@@ -26,11 +26,11 @@ class Quiet:
         self._early: list[Reply] = []
         self._last, self._ended = "", False
 
-    def feed(self, event: Event) -> tuple[Reply, ...]:
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
         """Nothing goes out before the end; a question to a person does."""
         now = self._inner.feed(event)
         if isinstance(event, AgentEnd):
-            self._last, self._ended = last_word(event.messages), event.end in ("stop", "length")
+            self._last, self._ended = find_last_word(event.messages), event.end in ("stop", "length")
         self._early += [reply for reply in now if reply.kind != "notice"]
         return tuple(reply for reply in now if reply.kind == "notice")
 
@@ -41,7 +41,7 @@ class Quiet:
         notices = [reply for reply in replies if reply.kind == "notice"]
         if not finals:
             return tuple(notices) or (self._ok if self._ended else ())
-        end = judged(self._last or finals[-1].text, self._options)
+        end = judge_heartbeat_reply(self._last or finals[-1].text, self._options)
         if end.drop and not finals[-1].media:
             return (*(self._ok if end.acked else ()), *notices)
         if not self._alerts:

@@ -11,28 +11,28 @@ from hashlib import blake2s
 
 import msgspec
 
-from palinurus.core.policy.card import buttons
+from palinurus.core.policy.card import parse_card_buttons
 from palinurus.core.stream import progress
-from palinurus.core.stream.answer import GAP, Answer, answer
+from palinurus.core.stream.answer import MESSAGE_GAP, VisibleAnswer, read_answer
 from palinurus.core.stream.chunk import BlockSettings
-from palinurus.core.stream.marks import UNMARKED, Found, beneath, remote
+from palinurus.core.stream.marks import NO_REPLY_MARKS, ReplyMarks, allow_beneath, is_web_address
 from palinurus.core.types.events import (
     AgentEnd,
-    End,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEndReason,
+    RunEvent,
     ToolEnd,
     ToolStart,
     ToolUpdate,
 )
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Assistant, ToolResult
-from palinurus.core.types.outbound import Reply, ReplyKind, Show
+from palinurus.core.types.messages import AssistantMessage, ToolResult
+from palinurus.core.types.outbound import Reply, ReplyKind, RunVisibility
 from palinurus.outbox.growing import Growing
 
-NOTICES: dict[End, str] = {
+NOTICES: dict[RunEndReason, str] = {
     "aborted": "⚙️ Agent was aborted.",
     "timeout": "⚠️ The run took too long and was stopped.",
     "max_turns": "⚠️ The run was stopped: {why}.",
@@ -58,7 +58,7 @@ class Blocks:
         self,
         inbound: Inbound,
         item: str,
-        show: Callable[[], Show] = Show,
+        show: Callable[[], RunVisibility] = RunVisibility,
         blocks: BlockSettings | None = None,
         *,
         enforce: bool = False,
@@ -70,12 +70,12 @@ class Blocks:
         self._show = show
         self._blocks = blocks
         self._enforce = enforce
-        self._files = beneath(roots)
+        self._files = allow_beneath(roots)
         self._given = [inbound.text]
         self._trace = trace
         self._growing: Growing | None = None
-        self._heard: list[Assistant] = []
-        self._pending: list[Answer] = []  # what was said and is not sent
+        self._heard: list[AssistantMessage] = []
+        self._pending: list[VisibleAnswer] = []  # what was said and is not sent
         self._thoughts: list[str] = []  # reasoning that goes before it
         self._calls: dict[str, ToolStart] = {}
         self._failed: dict[str, None] = {}
@@ -85,7 +85,7 @@ class Blocks:
         self._now: list[Reply] = []
         self._replies: list[Reply] = []
 
-    def feed(self, event: Event) -> tuple[Reply, ...]:
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
         """What goes out now."""
         if not self._inbound.push:
             return ()
@@ -116,7 +116,7 @@ class Blocks:
         elif parts := self._growing.feed(event.delta):
             self._grown(self._growing, parts)
 
-    def _grown(self, growing: Growing, parts: list[Answer]) -> None:
+    def _grown(self, growing: Growing, parts: list[VisibleAnswer]) -> None:
         """Parts of a message go out before its end, reasoning first."""
         if not parts:
             return
@@ -127,18 +127,18 @@ class Blocks:
             self._block(part)
 
     def _end(self, event: MessageEnd) -> None:
-        if isinstance(event.message, Assistant):
+        if isinstance(event.message, AssistantMessage):
             self._hear(event.message)
             if self._blocks is not None and event.message.calls:
                 self._flush()
         elif isinstance(event.message, ToolResult):
             self._sent(event.message)
 
-    def _hear(self, message: Assistant) -> None:
+    def _hear(self, message: AssistantMessage) -> None:
         """A complete message: what of it was not sent yet waits for the next flush, or the end."""
         self._heard.append(message)
         if self._blocks is None:
-            said = answer(message.text, enforce=self._enforce, allowed=self._allowed)
+            said = read_answer(message.text, enforce=self._enforce, allowed=self._allowed)
             self._think(f"{message.thinking}\n{said.thinking}")
         else:
             growing = self._growing or Growing(self._blocks, self._allowed, enforce=self._enforce)
@@ -146,7 +146,7 @@ class Blocks:
             self._grown(growing, parts)
             self._think(growing.take_thoughts() or ("" if self._growing else message.thinking))
             self._growing = None
-        if said.text or said.silent or said.found != UNMARKED:
+        if said.text or said.silent or said.found != NO_REPLY_MARKS:
             self._pending.append(said)
 
     def _think(self, text: str) -> None:
@@ -156,7 +156,7 @@ class Blocks:
     def _allowed(self, reference: str) -> bool:
         """May it be sent? An address is fetched by us, and could carry away what the model knows: only one that
         somebody gave letter by letter is; any other stays in the text."""
-        if remote(reference):
+        if is_web_address(reference):
             return any(reference in text for text in self._given)
         return self._files(reference)
 
@@ -167,7 +167,7 @@ class Blocks:
         show = self._show()
         if show.verbose != "off":
             self._flush()
-            line = progress.line(event.name, event.args, event.summary, show.detail)
+            line = progress.write_tool_line(event.name, event.args, event.summary, show.detail)
             self._now.append(self._reply(line, "tool", self._id(f"t-{event.id}")))
 
     def _asked(self, event: ToolUpdate) -> None:
@@ -175,25 +175,25 @@ class Blocks:
         if event.approval:
             self._flush()
             card = self._reply(event.partial, "notice", self._id(f"a-{event.approval}"))
-            self._now.append(msgspec.structs.replace(card, plain=True, buttons=buttons(event.partial)))
+            self._now.append(msgspec.structs.replace(card, plain=True, buttons=parse_card_buttons(event.partial)))
 
     def _done(self, event: ToolEnd) -> None:
         if event.result.source.startswith(GIVERS):
             self._given.append(event.result.text)
         show = self._show()
         start = self._calls.pop(event.id, None) or ToolStart(event.id, event.name, {})
-        line = progress.failure(start.name, start.args, start.summary, show.detail)
+        line = progress.write_failure_line(start.name, start.args, start.summary, show.detail)
         ident = f"o-{event.id}"
         self._sent(event.result)
         if not event.is_error:
             self._failed.pop(line, None)  # what failed before has worked now
-            text = progress.output(event.result.text) if show.verbose == "full" else ""
+            text = progress.write_tool_output(event.result.text) if show.verbose == "full" else ""
             if text:
                 self._now.append(self._reply(text, "tool", self._id(ident)))
         elif show.verbose == "off":
             self._failed[line] = None
         else:
-            raw = progress.output(event.result.text) if show.verbose == "full" else ""
+            raw = progress.write_tool_output(event.result.text) if show.verbose == "full" else ""
             self._now.append(self._reply(f"{line}\n{raw}".strip(), "tool", self._id(ident)))
 
     def _sent(self, result: ToolResult) -> None:
@@ -207,7 +207,7 @@ class Blocks:
 
     # --- what goes out
 
-    def _withheld(self, said: Answer) -> bool:
+    def _withheld(self, said: VisibleAnswer) -> bool:
         """Is it not posted, as the model answers with the message tool in this chat, or has said just this with it?"""
         again = not said.found.media and _folded(said.text) in self._told
         return again or not self._show().answer
@@ -222,27 +222,27 @@ class Blocks:
 
     def _reason(self, out: list[Reply]) -> None:
         if self._thoughts:
-            text = GAP.join(self._thoughts)
+            text = MESSAGE_GAP.join(self._thoughts)
             self._thoughts = []
             out.append(self._reply(f"Thinking\n{text}", "reasoning", self._id(f"r-{_digest(text)}")))
 
-    def _block(self, said: Answer) -> None:
+    def _block(self, said: VisibleAnswer) -> None:
         self._spoke = True
         if self._withheld(said):
             return
-        ident = self._id(f"b-{_digest(GAP.join((said.text, *said.found.media)))}")
+        ident = self._id(f"b-{_digest(MESSAGE_GAP.join((said.text, *said.found.media)))}")
         self._now.append(self._reply(said.text, "block", ident, said.found))
 
     def _close(self, event: AgentEnd) -> None:
         for message in event.messages:
-            if isinstance(message, Assistant) and not any(message is heard for heard in self._heard):
+            if isinstance(message, AssistantMessage) and not any(message is heard for heard in self._heard):
                 self._growing = None
                 self._hear(message)
         now, self._now = self._now, []  # goes out with the settlement: it is one step
         silent = bool(self._pending) and self._pending[-1].silent
         said = [a for a in self._pending if not a.silent and (a.text or a.found.media)]
         if silent:
-            said = [Answer("", found=a.found) for a in self._pending if a.found.media]
+            said = [VisibleAnswer("", found=a.found) for a in self._pending if a.found.media]
         self._replies += now
         notice = self._notice(event, silent=silent or bool(said))
         said = [a for a in said if not self._withheld(a)]
@@ -252,7 +252,7 @@ class Blocks:
                 self._failures()
         if said:
             found = _merged([a.found for a in said])
-            self._final(GAP.join(a.text for a in said if a.text), "final", found)
+            self._final(MESSAGE_GAP.join(a.text for a in said if a.text), "final", found)
         for text in (*event.notices, notice):
             if text:
                 self._final(text, "notice")
@@ -265,7 +265,7 @@ class Blocks:
             if event.end == "aborted" and why in TOLD:
                 return ""
             return NOTICES[event.end].format(why=why.rstrip("."))
-        thought = any(isinstance(m, Assistant) and m.text.strip() for m in event.messages)
+        thought = any(isinstance(m, AssistantMessage) and m.text.strip() for m in event.messages)
         return EMPTY if thought and not silent and not self._spoke else ""
 
     def _failures(self) -> None:
@@ -278,11 +278,11 @@ class Blocks:
         if self._show().trace and (lines := [line for line in self._trace() if line.strip()]):
             self._final("\n".join(lines), "notice")
 
-    def _final(self, text: str, kind: ReplyKind, found: Found = UNMARKED) -> None:
+    def _final(self, text: str, kind: ReplyKind, found: ReplyMarks = NO_REPLY_MARKS) -> None:
         count = sum(r.kind in ("final", "notice") for r in self._replies)
         self._replies.append(self._reply(text, kind, f"{self._item}.{count}", found))
 
-    def _reply(self, text: str, kind: ReplyKind, ident: str, found: Found = UNMARKED) -> Reply:
+    def _reply(self, text: str, kind: ReplyKind, ident: str, found: ReplyMarks = NO_REPLY_MARKS) -> Reply:
         inbound = self._inbound
         to = found.reply_to or (inbound.event if found.current else "")
         return Reply(inbound.target, text, ident, kind, to, found.media, found.voice)
@@ -312,8 +312,8 @@ def _digest(text: str) -> str:
     return blake2s(text.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
-def _merged(found: list[Found]) -> Found:
+def _merged(found: list[ReplyMarks]) -> ReplyMarks:
     """What several messages' marks come to for the one reply made of them."""
     media = tuple(dict.fromkeys(name for f in found for name in f.media))
     explicit = next((f.reply_to for f in found if f.reply_to), "")
-    return Found(explicit, any(f.current for f in found), any(f.voice for f in found), media)
+    return ReplyMarks(explicit, any(f.current for f in found), any(f.voice for f in found), media)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 import msgspec
 
-from palinurus.core.types.channel import Channel, Edit
+from palinurus.core.types.channel import Channel, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import called
@@ -73,7 +73,7 @@ class Cards:
         channel = self._channels.get(card.target.channel)
         if channel is not None:
             text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
-            await called(channel.act(card.target, Edit(card.message_id, text, plain=True)))
+            await called(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
         await self._store.put_record(KIND, question, None)
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.channel import Channel, NotSent, Sent
+from palinurus.core.types.channel import Channel, SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.outbox import troubles
@@ -168,7 +168,7 @@ class _Worker:
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
         row = await self._store.mark_sending(row.id, self._clock.now())
         result = await self._sender.send(Message(changed, draft, row.attempts > 1))
-        if isinstance(result, Sent):
+        if isinstance(result, SendReceipt):
             point("outbox.sent")
             await self._settle(row, reply, joined, result.message_id)
             if drafts is not None and draft:
@@ -189,7 +189,7 @@ class _Worker:
         await self._store.mark_undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
         return None
 
-    async def _failed(self, row: Outgoing, reply: Reply, joined: Joined | None, result: NotSent) -> float | None:
+    async def _failed(self, row: Outgoing, reply: Reply, joined: Joined | None, result: SendFailure) -> float | None:
         if result.trouble == "cut":
             found = await self._channel.find(reply)
             if found is not None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.types.channel import Channel, Delete, Edit, NotSent, Sent
+from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import PalinurusError
@@ -96,12 +96,12 @@ class Draft:
         """Show it; returns the seconds the platform wants us to wait."""
         kept = await self._drafts.known(self._item, self._channel)
         if kept is None or kept.target != self._target:
-            done: Sent | NotSent = await self._drafts.send(
+            done: SendReceipt | SendFailure = await self._drafts.send(
                 self._item, self._channel, msgspec.structs.replace(self._first, text=text)
             )
         else:
-            done = await called(self._channel.act(self._target, Edit(kept.message_id, text)))
-        if isinstance(done, Sent):
+            done = await called(self._channel.act(self._target, EditAction(kept.message_id, text)))
+        if isinstance(done, SendReceipt):
             self._shown, self._failures = text, 0
             return 0.0
         if done.trouble != "limited":
@@ -163,12 +163,12 @@ class Drafts:
         if kept.message_id:
             return kept
         found = await called(channel.find(Reply(kept.target, "", kept.client_id, "draft")))
-        if isinstance(found, Sent):
+        if isinstance(found, SendReceipt):
             return await self._note(msgspec.structs.replace(kept, message_id=found.message_id))
         await self._forget(kept)
         return None
 
-    async def send(self, item: str, channel: Channel, reply: Reply) -> Sent | NotSent:
+    async def send(self, item: str, channel: Channel, reply: Reply) -> SendReceipt | SendFailure:
         """A new draft, on record before and after."""
         self._count += 1
         kept = Kept(
@@ -176,7 +176,7 @@ class Drafts:
         )  # an id that no other draft ever had
         self._kept[item] = await self._note(kept)
         done = await called(channel.send(msgspec.structs.replace(reply, client_id=kept.client_id)))
-        if isinstance(done, Sent):
+        if isinstance(done, SendReceipt):
             await self._note(msgspec.structs.replace(kept, message_id=done.message_id))
         elif done.trouble != "cut":
             await self._forget(kept)
@@ -233,8 +233,8 @@ class Drafts:
         channel = self._channels.get(kept.target.channel)
         known = await self._seen(kept, channel) if channel is not None else None
         if channel is not None and known is not None and "delete" in channel.abilities.acts:
-            done = await called(channel.act(kept.target, Delete(known.message_id)))
-            if isinstance(done, NotSent) and done.trouble in ("down", "limited", "cut"):
+            done = await called(channel.act(kept.target, DeleteAction(known.message_id)))
+            if isinstance(done, SendFailure) and done.trouble in ("down", "limited", "cut"):
                 return  # the record stays: the next start tries again
         await self._forget(kept)
 
@@ -259,10 +259,10 @@ class Drafts:
         await self._store.put_record(KIND, kept.client_id, None)
 
 
-async def called(work: Awaitable[Sent | NotSent | None]) -> Sent | NotSent:
+async def called(work: Awaitable[SendReceipt | SendFailure | None]) -> SendReceipt | SendFailure:
     """A call of the platform that takes no longer than it should; None counts as not found."""
     try:
         async with asyncio.timeout(PATIENCE):
-            return await work or NotSent("not found", "gone")
+            return await work or SendFailure("not found", "gone")
     except TimeoutError:
-        return NotSent(f"no answer within {PATIENCE:g} s", "cut")
+        return SendFailure(f"no answer within {PATIENCE:g} s", "cut")

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from palinurus.core.stream.answer import Answer, answer
+from palinurus.core.stream.answer import VisibleAnswer, read_answer
 from palinurus.core.stream.chunk import BlockSettings, Chunker
-from palinurus.core.stream.marks import Found, Marks
-from palinurus.core.stream.silent import Hush
-from palinurus.core.stream.tags import Piece, Tags
+from palinurus.core.stream.marks import MarkReader, ReplyMarks
+from palinurus.core.stream.silent import SilenceFilter
+from palinurus.core.stream.tags import TagPiece, TagReader
 
 
 class Growing:
@@ -22,9 +22,9 @@ class Growing:
         self._settings = settings
         self._allowed = allowed
         self._enforce = enforce
-        self._tags = Tags(enforce=enforce)
-        self._marks = Marks(allowed)
-        self._hush = Hush()
+        self._tags = TagReader(enforce=enforce)
+        self._marks = MarkReader(allowed)
+        self._hush = SilenceFilter()
         self._chunks = Chunker(settings)
         self._fed = 0
         self._thoughts: list[str] = []
@@ -40,45 +40,45 @@ class Growing:
         text, self._thoughts = "".join(self._thoughts), []
         return text
 
-    def feed(self, delta: str) -> list[Answer]:
+    def feed(self, delta: str) -> list[VisibleAnswer]:
         """The blocks that are complete now."""
         if self._settings.at == "message_end":
             return []
         self._fed += len(delta)
         return self._heard(self._tags.feed(delta))
 
-    def close(self, text: str) -> tuple[list[Answer], Answer]:
+    def close(self, text: str) -> tuple[list[VisibleAnswer], VisibleAnswer]:
         """The blocks that came with the end, and what is left for the reply that ends the turn."""
         parts = self._heard([*self._tags.feed(text[self._fed :]), *self._tags.close()])
         for piece in self._marks.each("", closing=True):
             parts += self._said(self._hush.feed(piece))
         parts += self._said(self._hush.close())
         last = self._chunks.close()
-        if not self._spoke and answer(text, enforce=self._enforce, allowed=self._allowed).silent:
-            return [], Answer("", found=self._new(), silent=True)
-        parts += [Answer(chunk.rstrip(), found=self._new()) for chunk in last[:-1]]
-        return parts, Answer(last[-1].strip() if last else "", found=self._new())
+        if not self._spoke and read_answer(text, enforce=self._enforce, allowed=self._allowed).silent:
+            return [], VisibleAnswer("", found=self._new(), silent=True)
+        parts += [VisibleAnswer(chunk.rstrip(), found=self._new()) for chunk in last[:-1]]
+        return parts, VisibleAnswer(last[-1].strip() if last else "", found=self._new())
 
-    def _heard(self, pieces: list[Piece]) -> list[Answer]:
-        parts: list[Answer] = []
+    def _heard(self, pieces: list[TagPiece]) -> list[VisibleAnswer]:
+        parts: list[VisibleAnswer] = []
         for kind, text in pieces:
             if kind == "thinking":
                 self._thoughts.append(text)
             elif kind == "retract":  # what was sent is sent
-                self._marks, self._hush = Marks(self._allowed), Hush()
+                self._marks, self._hush = MarkReader(self._allowed), SilenceFilter()
                 self._chunks.clear()
             else:
                 for piece in self._marks.each(text):
                     parts += self._said(self._hush.feed(piece))
         return parts
 
-    def _said(self, text: str) -> list[Answer]:
+    def _said(self, text: str) -> list[VisibleAnswer]:
         """The blocks `text` completes, each with the marks that stood before its end."""
-        parts = [Answer(chunk.rstrip(), found=self._new()) for chunk in self._chunks.feed(text)]
+        parts = [VisibleAnswer(chunk.rstrip(), found=self._new()) for chunk in self._chunks.feed(text)]
         self._spoke = self._spoke or bool(parts)
         return parts
 
-    def _new(self) -> Found:
+    def _new(self) -> ReplyMarks:
         """What the marks say, with the media that were not sent yet."""
         found = self._marks.found
         fresh = tuple(m for m in found.media if m not in self._sent)

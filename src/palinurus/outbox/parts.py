@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from palinurus.config.channels import AccountSettings
-from palinurus.core.format.render import length, raw
+from palinurus.core.format.render import measure_markdown, measure_plain
 from palinurus.core.stream.chunk import BlockSettings, Chunker
-from palinurus.core.types.channel import Abilities
-from palinurus.core.types.events import Event
-from palinurus.core.types.outbound import Reply, Speaker
+from palinurus.core.types.channel import ChannelAbilities
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.outbound import Reply, ReplyBuilder
 
 ReplyMode: TypeAlias = Literal["off", "first", "all"]
 DEEPEST = 6  # tries with smaller sizes before a text is cut by counting
@@ -28,13 +28,13 @@ SAFE = 6  # no character becomes more than so many by formatting
 class Fit(NamedTuple):
     """What one account takes. `limit`: textChunkLimit, 0 for the channel's own; `newline`: paragraphs one by one."""
 
-    abilities: Abilities
+    abilities: ChannelAbilities
     limit: int = 0
     newline: bool = False
     answers: ReplyMode = "off"
 
     @classmethod
-    def of(cls, abilities: Abilities, account: AccountSettings) -> Fit:
+    def of(cls, abilities: ChannelAbilities, account: AccountSettings) -> Fit:
         """What an account of a channel takes."""
         return cls(abilities, account.limit, account.newline, account.reply_to)
 
@@ -46,7 +46,7 @@ class Fit(NamedTuple):
 
     def size(self, text: str, *, plain: bool) -> int:
         """How long the channel finds it."""
-        return (raw if plain else length)(text, self.abilities)
+        return (measure_plain if plain else measure_markdown)(text, self.abilities)
 
 
 def parts(reply: Reply, fit: Fit) -> tuple[Reply, ...]:
@@ -112,12 +112,12 @@ class Parted:
     """A speaker whose replies fit the channel. `asked` is the message that the next reply is shown as an answer to: the
     first of the turn or every one, as replyToMode says; "" for none."""
 
-    def __init__(self, inner: Speaker, fit: Fit, asked: str = "") -> None:
+    def __init__(self, inner: ReplyBuilder, fit: Fit, asked: str = "") -> None:
         self._inner = inner
         self._fit = fit
         self.asked = asked if fit.abilities.replies and fit.answers != "off" else ""
 
-    def feed(self, event: Event) -> tuple[Reply, ...]:
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
         now = self._inner.feed(event)
         return self.fit_replies(now) if now else now
 

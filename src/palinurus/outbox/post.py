@@ -14,7 +14,7 @@ import msgspec
 from palinurus.agent.settle import outgoing
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.channel import Abilities, Act, Channel, NotSent, Sent
+from palinurus.core.types.channel import Channel, ChannelAbilities, ChannelAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import Fit, parts
@@ -47,7 +47,7 @@ class Post:
         self._clock = clock
         self._wake = wake
 
-    def channels(self) -> Mapping[str, Abilities]:
+    def channels(self) -> Mapping[str, ChannelAbilities]:
         return {name: channel.abilities for name, channel in self._channels.items()}
 
     def accounts(self, channel: str) -> tuple[str, ...]:
@@ -76,21 +76,21 @@ class Post:
                 return Delivered(state, rows[0].receipt if rows and rows[0] else "", error)
             await self._clock.sleep(LOOK)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         try:
             return await self._channels[target.channel].act(target, act)
         except Exception as exc:  # border: a plugin's channel may break its promise
             log.exception("channel %s: %s failed", target.channel, type(act).__name__)
-            return NotSent(f"the channel broke: {exc}", "refused")
+            return SendFailure(f"the channel broke: {exc}", "refused")
 
-    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: ChannelAction) -> SendReceipt | SendFailure | None:
         """The record comes before the act, so that after a crash nobody does it a second time."""
         if not await self._store.put_record(KIND, ident, BEGUN, expect=None):
             kept = await self._store.get_record(KIND, ident)
-            return msgspec.json.decode(kept.data, type=Sent | None) if kept is not None else None
+            return msgspec.json.decode(kept.data, type=SendReceipt | None) if kept is not None else None
         await self._sweep()
         done = await self.act(target, act)
-        await self._store.put_record(KIND, ident, msgspec.json.encode(done) if isinstance(done, Sent) else None)
+        await self._store.put_record(KIND, ident, msgspec.json.encode(done) if isinstance(done, SendReceipt) else None)
         return done
 
     async def _sweep(self) -> None:

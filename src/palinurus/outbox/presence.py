@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from palinurus.clock import Clock
 from palinurus.config.blocks import PresenceSettings, TypingMode
-from palinurus.core.types.channel import Act, Channel, React, Typing
-from palinurus.core.types.events import AgentEnd, Event, MessageUpdate
+from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
+from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.outbox.drafts import called
 
@@ -59,11 +59,11 @@ class Presence:
         self._heard = clock.monotonic()
         self._over = False
         if self._acked:
-            self._act(React(inbound.event, settings.ack))
+            self._act(ReactAction(inbound.event, settings.ack))
         if self._mode == "instant":
             self._type()
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: RunEvent) -> None:
         """Begin, go on or stop, as the mode says."""
         self._heard = self._clock.monotonic()
         if isinstance(event, AgentEnd):
@@ -83,7 +83,7 @@ class Presence:
         """The answer is on its way: the reaction goes, where it is to."""
         self.stop()
         if self._acked and self._settings.remove:
-            self._act(React(self._inbound.event, self._settings.ack, remove=True))
+            self._act(ReactAction(self._inbound.event, self._settings.ack, remove=True))
 
     def _type(self) -> None:
         self._typing = self._helpers.spawn(self._keep)
@@ -91,10 +91,10 @@ class Presence:
     async def _keep(self) -> None:
         every = max(0.5, min(self._settings.interval, self._channel.abilities.typing))
         while self._clock.monotonic() - self._heard < LONGEST:
-            await called(self._channel.act(self._inbound.target, Typing()))
+            await called(self._channel.act(self._inbound.target, TypingAction()))
             await self._clock.sleep(every)
 
-    def _act(self, act: Act) -> None:
+    def _act(self, act: ChannelAction) -> None:
         self._helpers.spawn(lambda: called(self._channel.act(self._inbound.target, act)))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from palinurus.core.stream.answer import GAP
-from palinurus.core.stream.live import Live
-from palinurus.core.types.events import Event, MessageEnd, MessageStart, MessageUpdate
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.outbound import Show
+from palinurus.core.stream.answer import MESSAGE_GAP
+from palinurus.core.stream.live import LiveText
+from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.outbound import RunVisibility
 
 Mode: TypeAlias = Literal["off", "partial", "block"]
 FIRST = 30  # characters with which a draft begins: nobody is called for one word
@@ -23,16 +23,16 @@ LABEL = "Thinking"
 class Preview:
     """Fed with a run's events; `now` is the text that the draft should have."""
 
-    def __init__(self, mode: Mode, show: Callable[[], Show], *, enforce: bool = False) -> None:
+    def __init__(self, mode: Mode, show: Callable[[], RunVisibility], *, enforce: bool = False) -> None:
         self._mode = mode
         self._show = show
-        self._live = Live("stream", enforce=enforce)
+        self._live = LiveText("stream", enforce=enforce)
         self._said: list[str] = []  # messages that are complete
         self._text = ""
         self._thoughts = ""
         self._given = 0  # characters shown so far
 
-    def feed(self, event: Event) -> bool:
+    def feed(self, event: RunEvent) -> bool:
         """True if there is something else to be seen."""
         if not isinstance(event, (MessageStart, MessageUpdate, MessageEnd)):
             return False
@@ -46,7 +46,7 @@ class Preview:
                 self._text = text
             else:
                 self._thoughts += text
-        if isinstance(event, MessageEnd) and isinstance(event.message, Assistant):
+        if isinstance(event, MessageEnd) and isinstance(event.message, AssistantMessage):
             if self._text.strip():
                 self._said.append(self._text.strip())
             self._text = ""
@@ -60,7 +60,7 @@ class Preview:
         """The text; "" if there is nothing to be shown (or nothing new)."""
         if not self._show().answer:
             return ""
-        text = GAP.join([*self._said, self._text.strip()]).strip()
+        text = MESSAGE_GAP.join([*self._said, self._text.strip()]).strip()
         if not text and self._thoughts.strip() and self._show().reasoning == "stream":
             return f"{LABEL}\n{self._thoughts.strip()}"
         least = {"off": None, "partial": 0 if self._given else FIRST, "block": self._given + STEP}[self._mode]

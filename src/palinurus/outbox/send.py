@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.core.types.channel import Channel, Delete, Edit, NotSent, Sent
+from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.parts import Fit, cut
 from palinurus.outbox.troubles import How, remedy, shaped
@@ -42,7 +42,7 @@ class Sender:
         """No piece of it is sent any more."""
         self._shown.pop(client_id, None)
 
-    async def send(self, message: Message) -> Sent | NotSent:
+    async def send(self, message: Message) -> SendReceipt | SendFailure:
         """Show it, or say why it cannot be."""
         how, draft = How(), message.draft
         while True:
@@ -53,10 +53,10 @@ class Sender:
             if not draft:
                 done = await (self._pieced(reply, message.again) if how.small else _in_time(self._channel.send(reply)))
             else:
-                edit = Edit(draft, reply.text, reply.buttons, reply.plain)
+                edit = EditAction(draft, reply.text, reply.buttons, reply.plain)
                 done = await _in_time(self._channel.act(reply.target, edit))
-            if isinstance(done, Sent):
-                return Sent(draft) if draft else done
+            if isinstance(done, SendReceipt):
+                return SendReceipt(draft) if draft else done
             if draft and done.trouble in FIXED:
                 await self._remove(reply, draft)
                 draft = ""
@@ -69,9 +69,9 @@ class Sender:
     async def _remove(self, reply: Reply, draft: str) -> None:
         """Before the new message is sent: afterwards nobody would know that the draft is still there."""
         if "delete" in self._channel.abilities.acts:
-            await _in_time(self._channel.act(reply.target, Delete(draft)))
+            await _in_time(self._channel.act(reply.target, DeleteAction(draft)))
 
-    async def _pieced(self, reply: Reply, again: bool) -> Sent | NotSent:
+    async def _pieced(self, reply: Reply, again: bool) -> SendReceipt | SendFailure:
         """In pieces, which get smaller as long as the platform finds them too long. Those that were shown stay."""
         shown = self._shown.setdefault(reply.client_id, {})
         todo, number = self._smaller(reply, reply.text), 1
@@ -80,14 +80,14 @@ class Sender:
             if piece.client_id not in shown:
                 found = await self._channel.find(piece) if again else None
                 done = found or await _in_time(self._channel.send(piece))
-                if isinstance(done, NotSent):
+                if isinstance(done, SendFailure):
                     if done.trouble != "long" or len(todo[0]) <= SMALLEST:
                         return done
                     todo[:1] = self._smaller(piece, todo[0])
                     continue
                 shown[piece.client_id] = done.message_id
             todo, number = todo[1:], number + 1
-        return Sent(next(iter(shown.values()), ""))
+        return SendReceipt(next(iter(shown.values()), ""))
 
     def _smaller(self, reply: Reply, text: str) -> list[str]:
         abilities = self._channel.abilities
@@ -108,12 +108,12 @@ def _piece(reply: Reply, text: str, number: int, *, last: bool) -> Reply:
     )
 
 
-async def _in_time(work: Awaitable[Sent | NotSent]) -> Sent | NotSent:
+async def _in_time(work: Awaitable[SendReceipt | SendFailure]) -> SendReceipt | SendFailure:
     try:
         async with asyncio.timeout(PATIENCE):
             return await work
     except TimeoutError:
-        return NotSent(f"no answer within {PATIENCE:g} s", "cut")
+        return SendFailure(f"no answer within {PATIENCE:g} s", "cut")
     except Exception:  # border: a channel that breaks its promise is one that may or may not have sent it
         log.exception("a channel raised")
-        return NotSent("the channel failed; the log says why", "cut")
+        return SendFailure("the channel failed; the log says why", "cut")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.drafts import Draft, Drafts
@@ -30,7 +30,7 @@ class Staged:
         self.preview: Preview | None = None
         self.fit: Callable[[str], str] = str
 
-    def feed(self, event: Event) -> tuple[Reply, ...]:
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
         if self.presence is not None:
             self.presence.feed(event)
         fresh = self.preview is not None and self.preview.feed(event)

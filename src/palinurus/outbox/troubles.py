@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Reply
 
 Then: TypeAlias = Literal[
@@ -23,7 +23,7 @@ Then: TypeAlias = Literal[
     "never",
 ]
 
-TABLE: dict[Trouble, Then] = {
+TABLE: dict[SendTrouble, Then] = {
     "down": "again",
     "cut": "look",
     "limited": "hold",
@@ -49,7 +49,7 @@ class How(NamedTuple):
     small: bool = False  # in pieces
 
 
-def remedy(trouble: Trouble, how: How, reply: Reply) -> How | None:
+def remedy(trouble: SendTrouble, how: How, reply: Reply) -> How | None:
     """What to try at once; None if there is nothing (left) to try."""
     then = TABLE[trouble]
     if then == "plain" and not (how.plain or reply.plain):
@@ -82,7 +82,7 @@ class Next(NamedTuple):
     chat: bool = True  # only its chat waits; False: the whole account
 
 
-def after(result: NotSent, attempts: int, age: int) -> Next:
+def after(result: SendFailure, attempts: int, age: int) -> Next:
     """What becomes of a row for which there is no remedy; `age` in milliseconds, `attempts` with this one."""
     then = TABLE[result.trouble]
     if then in ("plain", "smaller", "bare", "never"):

@@ -15,8 +15,8 @@ from typing import Any, TypeVar, overload
 
 import msgspec
 
-from palinurus.core.types.messages import Image, Text
-from palinurus.core.types.tool import Effect, Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.messages import ImageBlock, TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolFailure, ToolOutput, make_output
 from palinurus.plugins.points import POINTS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
@@ -54,7 +54,12 @@ def tool(function: Callable[..., Any], /) -> FunctionTool: ...
 
 @overload
 def tool(
-    *, name: str = "", description: str = "", effect: Effect = "effect", owner: bool = False, sequential: bool = False
+    *,
+    name: str = "",
+    description: str = "",
+    effect: ToolEffect = "effect",
+    owner: bool = False,
+    sequential: bool = False,
 ) -> Callable[[Callable[..., Any]], FunctionTool]: ...
 
 
@@ -64,7 +69,7 @@ def tool(
     *,
     name: str = "",
     description: str = "",
-    effect: Effect = "effect",
+    effect: ToolEffect = "effect",
     owner: bool = False,
     sequential: bool = False,
 ) -> FunctionTool | Callable[[Callable[..., Any]], FunctionTool]:
@@ -205,7 +210,7 @@ def _inlined(value: Any, parts: dict[str, Any], within: tuple[str, ...]) -> Any:
 
 
 def _runner(function: Callable[..., Any], struct: type[msgspec.Struct], context: str) -> Callable[..., Any]:
-    async def run(ctx: ToolContext, **given: Any) -> Output:
+    async def run(ctx: ToolContext, **given: Any) -> ToolOutput:
         try:
             read = msgspec.convert(given, struct, strict=False)
         except msgspec.ValidationError as exc:
@@ -223,14 +228,14 @@ def _runner(function: Callable[..., Any], struct: type[msgspec.Struct], context:
     return run
 
 
-def output(result: Any) -> Output:
+def output(result: Any) -> ToolOutput:
     """What a function returned, as a tool's output: a text as it is, an image, anything else as JSON."""
-    if isinstance(result, Output):
+    if isinstance(result, ToolOutput):
         return result
     if result is None:
-        return said("Done.")
+        return make_output("Done.")
     if isinstance(result, str):
-        return said(result)
-    if isinstance(result, Text | Image):
-        return Output((result,))
-    return said(msgspec.json.encode(result).decode(), msgspec.to_builtins(result))
+        return make_output(result)
+    if isinstance(result, TextBlock | ImageBlock):
+        return ToolOutput((result,))
+    return make_output(msgspec.json.encode(result).decode(), msgspec.to_builtins(result))

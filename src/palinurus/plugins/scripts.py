@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from palinurus.config.settings import Settings
-from palinurus.core.skills.front import Header, read
+from palinurus.core.skills.front import FrontMatter, parse_front_matter
 from palinurus.plugins.api import Hook
 from palinurus.plugins.function import threaded
 from palinurus.plugins.load import module_from
@@ -112,10 +112,10 @@ def _described(name: str, folder: str) -> Script:
     file = os.path.join(folder, "handler.py")
     try:
         with open(os.path.join(folder, FILE), encoding="utf-8") as handle:
-            head = read(handle.read(200_000))
+            head = parse_front_matter(handle.read(200_000))
     except (OSError, ValueError) as exc:
         return Script(name, file, (), f"{FILE} cannot be read: {exc}")
-    if not isinstance(head, Header):
+    if not isinstance(head, FrontMatter):
         return Script(name, file, (), f"{FILE}:{head.line}: {head.message}")
     events = _events(head.fields)
     unknown = [event for event in events if event not in EVENTS]

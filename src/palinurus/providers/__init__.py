@@ -28,7 +28,7 @@ MODELS: dict[str, str] = {
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
 READERS: dict[str, str] = {
-    "calls": "palinurus.core.calls.events:TextCalls",
+    "calls": "palinurus.core.calls.events:TextCallDecoder",
 }
 
 # Provider id -> its `Vendor`. Order matters once: the first whose key is in the environment is the default.

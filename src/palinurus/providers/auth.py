@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from palinurus.config.settings import ProviderSettings, Secret
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import Signer
 
@@ -19,7 +19,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 def find_key(
     provider: str, settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str], local: bool
-) -> Secret | Failure:
+) -> Secret | ModelFailure:
     """The key; an empty Secret where none is needed; or a Failure that says where to put one."""
     if settings is not None and settings.api_key:
         return settings.api_key
@@ -33,8 +33,8 @@ def find_key(
     where = f"models.providers.{provider}.apiKey in palinurus.json"
     if vendor is not None and vendor.keys:
         pair = f", {vendor.signing.access} and {vendor.signing.secret}," if vendor.signing else ""
-        return Failure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}")
-    return Failure("config", f"no API key for {provider}: set {where}")
+        return ModelFailure("config", f"no API key for {vendor.name}: set {vendor.keys[0]}{pair} or {where}")
+    return ModelFailure("config", f"no API key for {provider}: set {where}")
 
 
 def source(settings: ProviderSettings | None, vendor: Vendor | None, environ: Mapping[str, str]) -> str:

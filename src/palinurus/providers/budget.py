@@ -17,9 +17,9 @@ from palinurus.clock import Clock
 from palinurus.config.settings import BudgetSettings, LimitSettings
 from palinurus.config.zones import zone
 from palinurus.core.history import tokens
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.model import Failure, ModelInfo, Price, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, TokenPrice
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.account import Account, Amount
 from palinurus.providers.prices import cost
 from palinurus.store.port import SessionRow, Spent
@@ -60,7 +60,7 @@ class Hold(NamedTuple):
     scopes: tuple[Scope, ...]
     usd: Amount
     tokens: Amount
-    model: ModelInfo
+    model: ModelSpec
 
 
 class _Kin(msgspec.Struct):
@@ -88,7 +88,7 @@ class Budgets:
         limits = (self._settings.day, self._settings.session, self._settings.agent, *self._settings.agents.values())
         return any(limit != LimitSettings() for limit in limits)
 
-    async def reserve(self, request: Request) -> Hold | Failure | None:
+    async def reserve(self, request: ModelRequest) -> Hold | ModelFailure | None:
         """Room for this call; waits for calls under way if it depends on them. None: nothing is limited."""
         if not self.active:
             return None
@@ -110,7 +110,7 @@ class Budgets:
             pair.tokens.hold(hold.tokens)
         return hold
 
-    def settle(self, hold: Hold | None, usage: Usage) -> list[str]:
+    def settle(self, hold: Hold | None, usage: TokenUsage) -> list[str]:
         """The call has ended and used this. Returns what the person should be told, once."""
         if hold is None:
             return []
@@ -120,7 +120,7 @@ class Budgets:
             pair = self._pair(scope)
             if pair.usd.settle(hold.usd, spent):
                 told.append(_warning(scope, f"${pair.usd.spent:.2f}", f"${pair.usd.soft:.2f}"))
-            if pair.tokens.settle(hold.tokens, tokens.counted(usage)):
+            if pair.tokens.settle(hold.tokens, tokens.count_used_tokens(usage)):
                 told.append(_warning(scope, f"{pair.tokens.spent:,.0f}", f"{pair.tokens.soft:,.0f} tokens"))
         self._changed.set()
         return told + self._priceless(hold, usage)
@@ -133,7 +133,7 @@ class Budgets:
         found = (usd, pair.tokens.fits(hold.tokens))
         return next((word for word in ("no", "wait", "alone") if word in found), "yes")
 
-    def _scopes(self, request: Request) -> tuple[Scope, ...]:
+    def _scopes(self, request: ModelRequest) -> tuple[Scope, ...]:
         family = self._family.get(request.session) or ((request.owner, request.session),)
         return tuple(self._of(family, self._day(self._clock.now())))
 
@@ -222,7 +222,7 @@ class Budgets:
 
     # --- words -------------------------------------------------------------------------------------------------
 
-    def _refused(self, scope: Scope) -> Failure:
+    def _refused(self, scope: Scope) -> ModelFailure:
         pair = self._pair(scope)
         usd, hard = pair.usd, pair.usd.hard
         where = f"budgets.{scope.kind}" if scope.name not in self._settings.agents else f"budgets.agents.{scope.name}"
@@ -231,15 +231,15 @@ class Budgets:
         else:
             told = f"{pair.tokens.spent:,.0f} of {pair.tokens.hard:,.0f} tokens ({where}.hardTokens)"
         after = "/new starts another" if scope.kind == "session" else "it begins anew at midnight"
-        return Failure(
+        return ModelFailure(
             "budget", f"the budget {_WORDS[scope.kind].format(scope.name)} does not allow another call: {told}; {after}"
         )
 
-    def _priceless(self, hold: Hold, usage: Usage) -> list[str]:
+    def _priceless(self, hold: Hold, usage: TokenUsage) -> list[str]:
         """Say once per model that a dollar limit does not see it."""
         ref = str(hold.model.ref)
         limited = any(self._limit(s).hard_usd is not None or self._limit(s).soft_usd is not None for s in hold.scopes)
-        if not limited or usage.cost is not None or usage == Usage() or ref in self._unpriced:
+        if not limited or usage.cost is not None or usage == TokenUsage() or ref in self._unpriced:
             return []
         self._unpriced.add(ref)
         return [
@@ -258,8 +258,8 @@ def _share(account: Account) -> float:
     return account.spent / account.hard if account.hard else 0.0
 
 
-def _free(price: Price | None) -> bool:
-    return price == Price()
+def _free(price: TokenPrice | None) -> bool:
+    return price == TokenPrice()
 
 
 def _kin(data: bytes) -> _Kin:
@@ -271,39 +271,39 @@ def _kin(data: bytes) -> _Kin:
 
 def agent_of(key: str) -> str:
     """The agent of a session key; "" if it is none."""
-    found = session_key(key)
+    found = parse_session_key(key)
     return found.agent if found is not None else ""
 
 
 # --- how large a call is --------------------------------------------------------------------------------------
 
 
-def counted(request: Request) -> Amount:
+def counted(request: ModelRequest) -> Amount:
     """Tokens."""
     given, most = _input(request), _output(request)
     return Amount(given + min(USUAL, most), given + most)
 
 
-def dollars(request: Request) -> Amount:
+def dollars(request: ModelRequest) -> Amount:
     """Dollars; nothing when there is no price."""
     price = request.model.price
     if price is None:
         return Amount(0.0, 0.0)
     given, most = _input(request), _output(request)
-    likely = Usage(given, min(USUAL, most))
+    likely = TokenUsage(given, min(USUAL, most))
     # Nothing is dearer than input that is all written to a cache.
-    dear = Usage(output=most, cacheWrite=given) if price.cacheWrite > price.input else Usage(given, most)
+    dear = TokenUsage(output=most, cacheWrite=given) if price.cacheWrite > price.input else TokenUsage(given, most)
     return Amount(cost(price, likely).total, cost(price, dear).total)
 
 
-def _input(request: Request) -> int:
-    known = tokens.context(request.messages)
-    bare = not any(getattr(m, "usage", None) and tokens.counted(m.usage) for m in request.messages)  # type: ignore[union-attr]
+def _input(request: ModelRequest) -> int:
+    known = tokens.estimate_context_tokens(request.messages)
+    bare = not any(getattr(m, "usage", None) and tokens.count_used_tokens(m.usage) for m in request.messages)  # type: ignore[union-attr]
     if not bare:
         return known
     around = len(request.prompt.text) + sum(len(t.description) + len(str(t.parameters)) for t in request.tools)
-    return int((known + around / tokens.CHARS) * tokens.MARGIN)
+    return int((known + around / tokens.CHARS_PER_TOKEN) * tokens.ESTIMATE_MARGIN)
 
 
-def _output(request: Request) -> int:
+def _output(request: ModelRequest) -> int:
     return max(1, request.max_tokens or request.model.max_tokens)

@@ -17,8 +17,8 @@ import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import Done, Failed, Failure, Model, ModelEvent, Request
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, StreamDone, StreamFailed
 from palinurus.errors import BadRequest, NotFound, PalinurusError
 from palinurus.providers.redact import redacted
 
@@ -40,7 +40,7 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder(Take).decode
 
 
-def facts(request: Request, secrets: Iterable[str] = ()) -> dict[str, Any]:
+def facts(request: ModelRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
     """The part of a request that is recorded and compared, as plain JSON without credentials."""
     plain: Json = msgspec.to_builtins(
         {
@@ -106,7 +106,7 @@ class Recorder:
         self._clock = clock
         self._secrets = tuple(secrets)
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
         told = facts(request, self._secrets)
         events: list[ModelEvent] = []
@@ -116,7 +116,7 @@ class Recorder:
             events.append(event)
             if self._clock:
                 at.append(int((self._clock.monotonic() - start) * 1000))
-            if isinstance(event, Done | Failed):
+            if isinstance(event, StreamDone | StreamFailed):
                 self._write(told, events, at)
             yield event
 
@@ -151,10 +151,10 @@ class Player:
         """Recorded calls nobody has asked for."""
         return self._used.count(False)
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The recorded events."""
         take = self._find(request)
-        if isinstance(take, Failure):
+        if isinstance(take, ModelFailure):
             yield _failed(request, take)
             return
         before = 0
@@ -163,14 +163,14 @@ class Player:
                 if self._clock and n < len(take.at):
                     await stop.wait(self._clock.sleep((take.at[n] - before) / 1000))
                     before = take.at[n]
-                elif stop.reason is not None and not isinstance(event, Failed):
+                elif stop.reason is not None and not isinstance(event, StreamFailed):
                     raise Aborted(stop.reason)
             except Aborted as error:
-                yield _failed(request, Failure("aborted", error.reason, partial=n > 0))
+                yield _failed(request, ModelFailure("aborted", error.reason, partial=n > 0))
                 return
             yield event
 
-    def _find(self, request: Request) -> Take | Failure:
+    def _find(self, request: ModelRequest) -> Take | ModelFailure:
         told = facts(request, self._secrets)
         mark = fingerprint(told)
         for n, take in enumerate(self._takes):
@@ -180,11 +180,11 @@ class Player:
         name = os.path.basename(self._path)
         following = next((t for n, t in enumerate(self._takes) if not self._used[n]), None)
         if following is None:
-            return Failure(
+            return ModelFailure(
                 "format", f"cassette {name}: all {len(self._takes)} recorded calls were used; this is one more"
             )
         found = difference(following.request, told)
-        return Failure("format", f"cassette {name}: the request is not the recorded one: {found}")
+        return ModelFailure("format", f"cassette {name}: the request is not the recorded one: {found}")
 
 
 def read(path: str) -> list[Take]:
@@ -217,9 +217,9 @@ def wrap(model: Model, spec: str, *, clock: Clock | None = None, secrets: Iterab
     raise PalinurusError(f"cannot read {spec!r}", fix="PALINURUS_CASSETTE is record:FILE or replay:FILE")
 
 
-def _failed(request: Request, failure: Failure) -> Failed:
+def _failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
     model = request.model
-    message = Assistant(
+    message = AssistantMessage(
         (),
         model.api,
         model.ref.provider,
@@ -227,4 +227,4 @@ def _failed(request: Request, failure: Failure) -> Failed:
         stopReason="aborted" if failure.kind == "aborted" else "error",
         errorMessage=failure.message,
     )
-    return Failed(failure, message)
+    return StreamFailed(failure, message)

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 
 from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
-from palinurus.core.types.keys import ModelRef, model_ref
-from palinurus.core.types.model import Failure, ModelInfo, Price
-from palinurus.core.types.vendor import Known, Vendor
+from palinurus.core.types.keys import ModelRef, parse_model_ref
+from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers import VENDORS, load
 from palinurus.providers.address import is_local
 from palinurus.providers.auth import find_key
@@ -36,11 +36,11 @@ class Catalog:
         self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
         self._stored: tuple[Profile, ...] | None = None
-        self._found: dict[tuple[str, str], ModelInfo | Failure] = {}
+        self._found: dict[tuple[str, str], ModelSpec | ModelFailure] = {}
 
     # --- finding -----------------------------------------------------------------------------------------------
 
-    def find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
+    def find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:
         """The model of a ref, an alias, or an id that only one provider has. Failure: config or not_found."""
         key = (text, agent.id)
         found = self._found.get(key)
@@ -50,7 +50,7 @@ class Catalog:
                 self._found[key] = found
         return found
 
-    def default(self, agent: AgentSettings) -> ModelInfo:
+    def default(self, agent: AgentSettings) -> ModelSpec:
         """Configured; else the first vendor whose key is in the environment; else Ollama; else the demo.
 
         A configured model that is no longer there gives way to the first one the config lists; if it lists none,
@@ -59,37 +59,37 @@ class Catalog:
         if not agent.model:
             return self._info(self._fallback(), agent)
         found = self.find(agent.model, agent)
-        if isinstance(found, ModelInfo):
+        if isinstance(found, ModelSpec):
             return found
         listed = self._configured()
         if listed:
             return self._info(listed[0], agent)
-        return ModelInfo(ModelRef("", agent.model), "", name=agent.model)
+        return ModelSpec(ModelRef("", agent.model), "", name=agent.model)
 
     def explain_missing(self, agent: AgentSettings) -> str:
         """Why the configured model is not the one that is used; "" if it is."""
         found = self.find(agent.model, agent) if agent.model else None
-        return found.message if isinstance(found, Failure) else ""
+        return found.message if isinstance(found, ModelFailure) else ""
 
-    def chain(self, asked: str, agent: AgentSettings, *, strict: bool = False) -> tuple[ModelInfo, ...] | Failure:
+    def chain(self, asked: str, agent: AgentSettings, *, strict: bool = False) -> tuple[ModelSpec, ...] | ModelFailure:
         """The model to ask and those to fall back on, each once; why there is none, for one asked for by name.
 
         `strict`: a person chose exactly this model, so no other answers in its place.
         """
         found = self.find(asked, agent) if asked else self.default(agent)
-        if isinstance(found, Failure) or strict:
-            return found if isinstance(found, Failure) else (found,)
+        if isinstance(found, ModelFailure) or strict:
+            return found if isinstance(found, ModelFailure) else (found,)
         others = [self.find(text, agent) for text in agent.fallbacks]
         if agent.fallbacks and asked:
             others.append(self.default(agent))  # a model that was asked for by name ends where everyone begins
-        models = {m.ref: m for m in (found, *others) if isinstance(m, ModelInfo) and m.api}
+        models = {m.ref: m for m in (found, *others) if isinstance(m, ModelSpec) and m.api}
         return tuple(models.values()) or (found,)
 
     def wants_probe(self, agent: AgentSettings) -> bool:
         """True when a local Ollama would become the default if one were running."""
         return not agent.model and self._fallback() == DEMO and not self.ollama
 
-    def all(self, agent: AgentSettings | None = None) -> list[ModelInfo]:
+    def all(self, agent: AgentSettings | None = None) -> list[ModelSpec]:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
         agent = agent or self.settings.agents[self.settings.default_agent]
         refs: dict[ModelRef, None] = {}
@@ -115,7 +115,7 @@ class Catalog:
         """The provider's part of the config."""
         return self.settings.providers.get(provider)
 
-    def key(self, info: ModelInfo) -> Secret | Failure:
+    def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
         return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local(info.base_url))
@@ -132,11 +132,11 @@ class Catalog:
 
     # --- inside ------------------------------------------------------------------------------------------------
 
-    def _find(self, text: str, agent: AgentSettings) -> ModelInfo | Failure:
+    def _find(self, text: str, agent: AgentSettings) -> ModelSpec | ModelFailure:
         if not text:
-            return Failure("config", "no model named")
+            return ModelFailure("config", "no model named")
         text = self._alias(text, agent)
-        ref = model_ref(text)
+        ref = parse_model_ref(text)
         if ref is not None:
             provider = self._provider_id(ref.provider)
             if provider:
@@ -149,29 +149,29 @@ class Catalog:
             return self._known(home, agent)
         if matches:
             choices = ", ".join(str(m) for m in matches[:6])
-            return Failure("config", f"model {text!r} is offered by several providers: write one of {choices}")
+            return ModelFailure("config", f"model {text!r} is offered by several providers: write one of {choices}")
         if ref is not None:
             hint = _close(ref.provider, [*self.settings.providers, *self._names()])
-            return Failure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
+            return ModelFailure("config", f"unknown provider {ref.provider!r}{_meant(hint and f'{hint}/{ref.model}')}")
         names = [*agent.aliases, *(str(r) for r in self._every()), *(r.model for r in self._every())]
-        return Failure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
+        return ModelFailure("not_found", f"unknown model {text!r}{_meant(_close(text, names))}")
 
     def _at_home(self, text: str, agent: AgentSettings, matches: list[ModelRef]) -> ModelRef | None:
         """The bare id taken as one of the default model's provider; None when that cannot be meant."""
-        default = model_ref(self._alias(agent.model, agent))
+        default = parse_model_ref(self._alias(agent.model, agent))
         provider = self._provider_id(default.provider) if default is not None else ""
         if not provider or "/" in text or (matches and all(m.provider != provider for m in matches)):
             return None
         return ModelRef(provider, next((m.model for m in matches if m.provider == provider), text))
 
-    def _known(self, ref: ModelRef, agent: AgentSettings) -> ModelInfo | Failure:
+    def _known(self, ref: ModelRef, agent: AgentSettings) -> ModelSpec | ModelFailure:
         """Vendors add models faster than files change, so theirs are taken as written; a listed provider's not."""
         settings = self.provider(ref.provider)
         listed = [m.id for m in settings.models] if settings else []
         closed = ref.provider == DEMO.provider or (self.vendor(ref.provider) is None and listed)
         if closed and ref.model not in (listed or [DEMO.model]):
             hint = _close(ref.model, listed or [DEMO.model])
-            return Failure(
+            return ModelFailure(
                 "not_found", f"{ref.provider} has no model {ref.model!r}{_meant(hint and f'{ref.provider}/{hint}')}"
             )
         return self._info(ref, agent)
@@ -228,15 +228,15 @@ class Catalog:
                 return ModelRef(name, vendor.models[0].id)
         return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO
 
-    def _info(self, ref: ModelRef, agent: AgentSettings) -> ModelInfo:
+    def _info(self, ref: ModelRef, agent: AgentSettings) -> ModelSpec:
         vendor, settings = self.vendor(ref.provider), self.provider(ref.provider)
         known = next((m for m in vendor.models if m.id == ref.model), None) if vendor else None
         listed = next((m for m in settings.models if m.id == ref.model), None) if settings else None
         reasoning: bool | None = known.reasoning if known is not None else None
         if known is None:
             reasoning = vendor.reasons(ref.model) if vendor is not None and vendor.reasons is not None else None
-            known = Known(ref.model, name=ref.model)
-        info = ModelInfo(
+            known = VendorModel(ref.model, name=ref.model)
+        info = ModelSpec(
             ref=ref,
             api=(listed and listed.api) or (settings and settings.api) or (vendor.api if vendor else DEFAULT_API),
             base_url=((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/"),
@@ -261,7 +261,7 @@ def _params(
     """From the general to the particular: the provider's, the model's, the agent's, the agent's for this model."""
     own = agent.model_params.get(str(ref))
     if own is None:
-        own = next((params for name, params in agent.model_params.items() if model_ref(name) == ref), {})
+        own = next((params for name, params in agent.model_params.items() if parse_model_ref(name) == ref), {})
     return {
         **(provider.params if provider else {}),
         **(model.params if model else {}),
@@ -270,7 +270,7 @@ def _params(
     }
 
 
-def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
+def _overlaid(info: ModelSpec, model: ModelSettings) -> ModelSpec:
     """What the config says about a model wins; what it does not say stays."""
     changes: dict[str, Any] = {
         "name": model.name or info.name,
@@ -290,10 +290,10 @@ def _overlaid(info: ModelInfo, model: ModelSettings) -> ModelInfo:
     return msgspec.structs.replace(info, **changes)
 
 
-def price(cost: Mapping[str, float]) -> Price:
+def price(cost: Mapping[str, float]) -> TokenPrice:
     """Dollars per million tokens, from the config's `cost`."""
     given = [float(cost.get(k, 0.0)) for k in ("input", "output", "cacheRead", "cacheWrite")]
-    return Price(given[0], given[1], given[2], given[3])
+    return TokenPrice(given[0], given[1], given[2], given[3])
 
 
 def _close(text: str, names: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
@@ -59,7 +59,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     mark: str = ""  # which key this is about: another one under the same name starts afresh
 
 
-def failed(health: Health, failure: Failure, model: str, now: int, rules: Rules = FIRST) -> Health:
+def failed(health: Health, failure: ModelFailure, model: str, now: int, rules: Rules = FIRST) -> Health:
     """The health after a failure; unchanged for one that is not the provider's."""
     scoped = RESTS.get(failure.kind)
     if scoped is None:

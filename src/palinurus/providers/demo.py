@@ -16,9 +16,18 @@ import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock, SystemClock
-from palinurus.core.types.messages import Assistant, StopReason, Text, ToolCall, ToolResult, User
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, Failure, ModelEvent, Request, TextDelta
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ToolCall, ToolResult, UserMessage
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+)
+from palinurus.core.types.usage import TokenCost, TokenUsage
 
 MEMORY = "MEMORY.md"
 MOST = 4000  # characters of a tool result that are repeated
@@ -72,7 +81,7 @@ class Demo:
     async def close(self) -> None:
         """Nothing to end."""
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The events of the decided message; Failed(aborted) when stopped."""
         message = decide(request)
         shown: list[str] = []
@@ -90,29 +99,29 @@ class Demo:
         if stop.reason is not None:
             yield _stopped(message, "".join(shown), stop.reason)
             return
-        yield Done(message)
+        yield StreamDone(message)
 
 
-def decide(request: Request) -> Assistant:
+def decide(request: ModelRequest) -> AssistantMessage:
     """The next message. The same conversation gives the same message."""
-    at = max((i for i, m in enumerate(request.messages) if isinstance(m, User)), default=-1)
+    at = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
     said = request.messages[at] if at >= 0 else None
-    text = said.text if isinstance(said, User) else ""
+    text = said.text if isinstance(said, UserMessage) else ""
     turn = Turn(frozenset(t.name for t in request.tools), _done(request, at))
     step = _understood(text.strip(), turn)
     model = request.model
     stop: StopReason = "stop"
-    content: tuple[Text | ToolCall, ...] = (Text(step.text),)
+    content: tuple[TextBlock | ToolCall, ...] = (TextBlock(step.text),)
     if step.tool:
         stop, content = "toolUse", (ToolCall(f"demo_{len(request.messages)}", step.tool, step.args),)
-    return Assistant(content, model.api, model.ref.provider, model.ref.model, Usage(cost=Cost()), stop)
+    return AssistantMessage(content, model.api, model.ref.provider, model.ref.model, TokenUsage(cost=TokenCost()), stop)
 
 
-def _done(request: Request, at: int) -> tuple[tuple[ToolCall, ToolResult], ...]:
+def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], ...]:
     calls: dict[str, ToolCall] = {}
     out: list[tuple[ToolCall, ToolResult]] = []
     for message in request.messages[at + 1 :]:
-        if isinstance(message, Assistant):
+        if isinstance(message, AssistantMessage):
             calls.update({c.id: c for c in message.calls})
         elif isinstance(message, ToolResult) and message.toolCallId in calls:
             out.append((calls[message.toolCallId], message))
@@ -227,10 +236,10 @@ def _unquoted(text: str) -> str:
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'`" else text
 
 
-def _stopped(message: Assistant, shown: str, reason: str) -> Failed:
-    content = (Text(shown),) if shown else ()
+def _stopped(message: AssistantMessage, shown: str, reason: str) -> StreamFailed:
+    content = (TextBlock(shown),) if shown else ()
     partial = msgspec.structs.replace(message, content=content, stopReason="aborted", errorMessage=reason)
-    return Failed(Failure("aborted", reason, partial=bool(shown)), partial)
+    return StreamFailed(ModelFailure("aborted", reason, partial=bool(shown)), partial)
 
 
 def _form(pattern: str) -> re.Pattern[str]:

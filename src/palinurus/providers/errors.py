@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.providers.redact import blank
 
 LONGEST = 400  # characters of a message
@@ -110,7 +110,7 @@ _TITLE = re.compile(r"<title[^>]{0,100}>(.{0,200}?)</title", re.I | re.S)
 _SPACE = re.compile(r"\s+")
 
 
-def refused(status: int, body: bytes, retry_after: float | None = None) -> Failure:
+def refused(status: int, body: bytes, retry_after: float | None = None) -> ModelFailure:
     """An answer whose status is not 200."""
     code, message = _told(body)
     kind = STATUSES.get(status) or ("server" if status >= 500 else "format")
@@ -119,17 +119,17 @@ def refused(status: int, body: bytes, retry_after: float | None = None) -> Failu
         kind = named if named != "server" or kind == "format" else kind
     else:
         kind = _phrase(kind, message)
-    return Failure(kind, clip(message) or f"HTTP {status}", status, retry_after)
+    return ModelFailure(kind, clip(message) or f"HTTP {status}", status, retry_after)
 
 
-def in_stream(error: Any) -> Failure:
+def in_stream(error: Any) -> ModelFailure:
     """An error object that came inside a stream that had begun with 200."""
     code, message = _from_json({"error": error})
     status = _status(error)
     kind = CODES.get(code) or STATUSES.get(status) or _phrase("server", message)
     if kind == "format":
         kind = _phrase(kind, message)
-    return Failure(kind, clip(message) or code or "the provider reported an error", status)
+    return ModelFailure(kind, clip(message) or code or "the provider reported an error", status)
 
 
 def retry_after(values: Iterable[str | None], now: float) -> float | None:

@@ -13,8 +13,8 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, Failure, Prompt, Request
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelFailure, ModelRequest, Prompt, StreamDone, StreamFailed
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.stream import Models
 
@@ -75,16 +75,18 @@ async def silence(settings: Settings, environ: Mapping[str, str], clock: Clock, 
     """The model is asked for one word: why it does not answer, "" if it does."""
     catalog = Catalog(settings, environ)
     info = catalog.find(ref, settings.agents[settings.default_agent])
-    if isinstance(info, Failure):
+    if isinstance(info, ModelFailure):
         return info.message
-    request = Request(info, Prompt("Answer with one word."), (User("Are you there?"),), (), max_tokens=TOKENS)
+    request = ModelRequest(
+        info, Prompt("Answer with one word."), (UserMessage("Are you there?"),), (), max_tokens=TOKENS
+    )
     models = Models(catalog, clock)
     try:
         async with asyncio.timeout(TRY_SECONDS):
             async for event in models.stream(request, Abort()):
-                if isinstance(event, Failed):
+                if isinstance(event, StreamFailed):
                     return event.failure.message
-                if isinstance(event, Done):
+                if isinstance(event, StreamDone):
                     return ""
         return "it said nothing"
     except TimeoutError:

@@ -11,8 +11,16 @@ from typing import Any
 import msgspec
 
 from palinurus.abort import Abort, Aborted
-from palinurus.core.types.model import Done, Failed, Failure, Model, ModelEvent, Notice, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import (
+    Model,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    StreamDone,
+    StreamFailed,
+    StreamNotice,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.budget import Budgets, Hold
 from palinurus.providers.prices import priced
 from palinurus.providers.stream import failed
@@ -25,24 +33,24 @@ class Metered:
         self._model = model
         self._budgets = budgets
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
         hold = await self._reserved(request, stop)
-        if isinstance(hold, Failure):
+        if isinstance(hold, ModelFailure):
             yield failed(request, hold)
             return
         running = True
         try:
             async for event in self._model.stream(request, stop):
-                if isinstance(event, Done | Failed):
+                if isinstance(event, StreamDone | StreamFailed):
                     event = msgspec.structs.replace(event, message=priced(event.message, request.model))
                     running = False
                     for text in self._settled(hold, event.message.usage):
-                        yield Notice(text)
+                        yield StreamNotice(text)
                 yield event
         finally:
             if running:
-                self._settled(hold, Usage())
+                self._settled(hold, TokenUsage())
 
     async def close(self) -> None:
         """Close the model inside, if it can be closed."""
@@ -50,13 +58,13 @@ class Metered:
         if close is not None:
             await close()
 
-    async def _reserved(self, request: Request, stop: Abort) -> Hold | Failure | None:
+    async def _reserved(self, request: ModelRequest, stop: Abort) -> Hold | ModelFailure | None:
         if self._budgets is None or not self._budgets.active:
             return None
         try:
             return await stop.wait(self._budgets.reserve(request))
         except Aborted as error:
-            return Failure("aborted", error.reason)
+            return ModelFailure("aborted", error.reason)
 
-    def _settled(self, hold: Hold | None, usage: Usage) -> list[str]:
+    def _settled(self, hold: Hold | None, usage: TokenUsage) -> list[str]:
         return self._budgets.settle(hold, usage) if self._budgets is not None else []

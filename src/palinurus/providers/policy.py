@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from palinurus.core.levels import thinking, words
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import RULES, VENDORS, load
 
 
 def resolve_thinking_policy(
-    provider: str, model: str, catalog: Callable[[str], ModelInfo | Failure] | None = None
-) -> thinking.Row:
+    provider: str, model: str, catalog: Callable[[str], ModelSpec | ModelFailure] | None = None
+) -> thinking.ThinkingRow:
     """The levels (id and label), their labels, and the default of one model.
 
     With a catalog (its `find`, bound to an agent) what the config opts into counts; without one the vendor's own
@@ -25,17 +25,17 @@ def resolve_thinking_policy(
     ref = ModelRef(provider.strip().lower(), model.strip())
     vendor: Vendor = load(VENDORS, ref.provider) or load(RULES, "custom")
     found = catalog(str(ref)) if catalog is not None else None
-    return thinking.row(found if isinstance(found, ModelInfo) else _known(ref, vendor), vendor)
+    return thinking.make_thinking_row(found if isinstance(found, ModelSpec) else _known(ref, vendor), vendor)
 
 
 def normalize_thinking_level(text: object) -> str | None:
     """The canonical id for whatever was written, or None."""
-    return words.thinking(text)
+    return words.parse_thinking(text)
 
 
-def _known(ref: ModelRef, vendor: Vendor) -> ModelInfo:
+def _known(ref: ModelRef, vendor: Vendor) -> ModelSpec:
     listed = next((m for m in vendor.models if m.id == ref.model), None)
     reasons: bool | None = listed.reasoning if listed is not None else None
     if listed is None and vendor.reasons is not None:
         reasons = vendor.reasons(ref.model)
-    return ModelInfo(ref, vendor.api, vendor.base_url, reasoning=reasons)
+    return ModelSpec(ref, vendor.api, vendor.base_url, reasoning=reasons)

@@ -12,9 +12,9 @@ from functools import cache
 import msgspec
 
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import ModelInfo, Price
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.model import ModelSpec, TokenPrice
+from palinurus.core.types.usage import TokenCost, TokenUsage
 
 FILE = os.path.join(os.path.dirname(__file__), "prices.json")
 MILLION = 1_000_000
@@ -46,14 +46,14 @@ def table() -> Table:
         return msgspec.json.decode(handle.read(), type=Table)
 
 
-def known_price(ref: ModelRef) -> Price | None:
+def known_price(ref: ModelRef) -> TokenPrice | None:
     """The price of a model, also under an id that carries a date; None when it is not known."""
     models = table().prices.get(ref.provider, {})
     row = models.get(ref.model) or models.get(_DATED.sub("", ref.model))
     return _price(row) if row is not None else None
 
 
-def cost(price: Price, usage: Usage) -> Cost:
+def cost(price: TokenPrice, usage: TokenUsage) -> TokenCost:
     """Dollars for one call."""
     if price.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > price.above:
         price = price.long
@@ -63,19 +63,19 @@ def cost(price: Price, usage: Usage) -> Cost:
         usage.cacheRead * price.cacheRead / MILLION,
         usage.cacheWrite * price.cacheWrite / MILLION,
     )
-    return Cost(*parts, sum(parts))
+    return TokenCost(*parts, sum(parts))
 
 
-def priced(message: Assistant, model: ModelInfo) -> Assistant:
+def priced(message: AssistantMessage, model: ModelSpec) -> AssistantMessage:
     """The message with its cost, if the price is known and nobody has put one there."""
-    if model.price is None or message.usage.cost is not None or message.usage == Usage():
+    if model.price is None or message.usage.cost is not None or message.usage == TokenUsage():
         return message
     usage = msgspec.structs.replace(message.usage, cost=cost(model.price, message.usage))
     return msgspec.structs.replace(message, usage=usage)
 
 
-def _price(row: Row) -> Price:
-    return Price(
+def _price(row: Row) -> TokenPrice:
+    return TokenPrice(
         row.input,
         row.output,
         row.input if row.cacheRead is None else row.cacheRead,

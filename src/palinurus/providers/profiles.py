@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from palinurus.config.settings import Secret, Settings
-from palinurus.core.types.model import Failure, ModelInfo, Request
+from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec
 from palinurus.core.types.vendor import Vendor
 
 Mode: TypeAlias = Literal["oauth", "token", "api_key"]
@@ -53,21 +53,21 @@ class Place(Protocol):
 
     def profiles(self, provider: str) -> tuple[Profile, ...]: ...
 
-    def key(self, info: ModelInfo) -> Secret | Failure: ...
+    def key(self, info: ModelSpec) -> Secret | ModelFailure: ...
 
 
 class Keys(Protocol):
     """Hands out keys and hears how they did. The implementation is `rotation.Rotation`."""
 
-    async def pick(self, request: Request, place: Place) -> Key | Failure:
+    async def pick(self, request: ModelRequest, place: Place) -> Key | ModelFailure:
         """The key for this call, or why there is none."""
         ...
 
-    def has_spare(self, key: Key, failure: Failure) -> bool:
+    def has_spare(self, key: Key, failure: ModelFailure) -> bool:
         """Would another key of the provider be worth a try after this failure?"""
         ...
 
-    def report(self, key: Key, failure: Failure | None) -> bool:
+    def report(self, key: Key, failure: ModelFailure | None) -> bool:
         """How the call ended; None: well. Returns whether another try may do better now."""
         ...
 

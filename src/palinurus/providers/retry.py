@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 
 LONGEST = 60.0  # a provider that asks for more gets no second call from here: another model may answer sooner
 
@@ -28,7 +28,7 @@ TABLE: dict[FailureKind, Row] = {
 }
 
 
-def wait_for(failure: Failure, attempt: int, chance: float) -> float | None:
+def wait_for(failure: ModelFailure, attempt: int, chance: float) -> float | None:
     """Seconds until the next call after the `attempt`-th (from 1); None: no more. `chance` in [0, 1) spreads."""
     row = TABLE.get(failure.kind)
     if row is None or attempt > row.again:

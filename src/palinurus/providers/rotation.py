@@ -18,7 +18,7 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AuthSettings
-from palinurus.core.types.model import Failure, FailureKind, Request
+from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
 from palinurus.providers import cooldown
 from palinurus.providers.cooldown import FIRST, Health, Rules
 from palinurus.providers.profiles import MODES, Key, Place, Profile
@@ -26,7 +26,7 @@ from palinurus.providers.profiles import MODES, Key, Place, Profile
 log = logging.getLogger(__name__)
 
 # Fetches a new token for a profile. Returns a Failure instead of raising; keeping the new one is its own affair.
-Refresh: TypeAlias = Callable[[Profile], Awaitable[Profile | Failure]]
+Refresh: TypeAlias = Callable[[Profile], Awaitable[Profile | ModelFailure]]
 
 FILE = "auth-state.json"
 SESSIONS = 10_000  # remembered choices
@@ -62,7 +62,7 @@ class Rotation:
 
     # --- choosing ----------------------------------------------------------------------------------------------
 
-    async def pick(self, request: Request, place: Place) -> Key | Failure:
+    async def pick(self, request: ModelRequest, place: Place) -> Key | ModelFailure:
         """The session's key, else the first that does not rest. When all rest and another model stands by, a Failure.
 
         Without one the key that rests least is used: the person gets the provider's word instead of ours.
@@ -71,7 +71,7 @@ class Rotation:
         found = [self._current(p) for p in place.profiles(provider)]
         if not found:
             key = place.key(request.model)
-            return key if isinstance(key, Failure) else Key(key)
+            return key if isinstance(key, ModelFailure) else Key(key)
         for profile in found:
             self._rules[profile.id] = rules(place.settings.auth, provider)
         explicit = bool(place.settings.auth.order.get(provider))
@@ -81,7 +81,7 @@ class Rotation:
         if left and request.fallback and not self._probe(provider, first, left, now):
             return self._resting(provider, ordered, left, first)
         chosen = await self._usable(ordered, model, now)
-        if isinstance(chosen, Failure):
+        if isinstance(chosen, ModelFailure):
             return chosen
         if request.session:
             self._pin(request.session, provider, chosen.id)
@@ -93,7 +93,7 @@ class Rotation:
         for key in [k for k in self._pins if k[0] == session]:
             del self._pins[key]
 
-    def _ordered(self, found: list[Profile], request: Request, explicit: bool, now: int) -> list[Profile]:
+    def _ordered(self, found: list[Profile], request: ModelRequest, explicit: bool, now: int) -> list[Profile]:
         model = request.model.ref.model
         pinned = self._pins.get((request.session, request.model.ref.provider))
 
@@ -107,11 +107,11 @@ class Rotation:
 
         return [profile for _, profile in sorted(enumerate(found), key=place)]
 
-    async def _usable(self, ordered: list[Profile], model: str, now: int) -> Profile | Failure:
+    async def _usable(self, ordered: list[Profile], model: str, now: int) -> Profile | ModelFailure:
         """The first, with a token that is good; if none can be had, the next that does not rest."""
         got = await self._renewed(ordered[0], now)
         for other in ordered[1:]:
-            if not isinstance(got, Failure):
+            if not isinstance(got, ModelFailure):
                 break
             if not cooldown.rest(self._of(other), model, now):
                 got = await self._renewed(other, now)
@@ -125,16 +125,16 @@ class Rotation:
         self._probed[provider] = now
         return True
 
-    def _resting(self, provider: str, ordered: list[Profile], left: int, first: Profile) -> Failure:
+    def _resting(self, provider: str, ordered: list[Profile], left: int, first: Profile) -> ModelFailure:
         kind: FailureKind = self._of(first).reason or "rate_limit"  # type: ignore[assignment]
         count = f"all {len(ordered)} keys rest" if len(ordered) > 1 else "the key rests"
         words = cooldown.WORDS.get(kind, "a failure")
         minutes = -(-left // cooldown.MINUTE)
-        return Failure(kind, f"{provider}: {count} after {words}, for {minutes} min more", retry_after=left / 1000)
+        return ModelFailure(kind, f"{provider}: {count} after {words}, for {minutes} min more", retry_after=left / 1000)
 
     # --- hearing -----------------------------------------------------------------------------------------------
 
-    def has_spare(self, key: Key, failure: Failure) -> bool:
+    def has_spare(self, key: Key, failure: ModelFailure) -> bool:
         """Would another key be worth a try?"""
         now = self._clock.now()
         if failure.kind not in ROTATES:
@@ -143,7 +143,7 @@ class Rotation:
             return True
         return any(not cooldown.rest(self._state().get(other, Health()), key.model, now) for other in key.others)
 
-    def report(self, key: Key, failure: Failure | None) -> bool:
+    def report(self, key: Key, failure: ModelFailure | None) -> bool:
         """Remember how it went. A call that began before the key was put to rest changes nothing."""
         if not key.profile:
             return False
@@ -182,7 +182,7 @@ class Rotation:
         once = 0 <= now - self._fetched.get(ident, -EARLY) < EARLY
         return provider in self._refresh and not once and ident not in self._stale
 
-    async def _renewed(self, profile: Profile, now: int) -> Profile | Failure:
+    async def _renewed(self, profile: Profile, now: int) -> Profile | ModelFailure:
         expired = bool(profile.expires) and now >= profile.expires - EARLY
         refresh = self._refresh.get(profile.provider)
         if refresh is None or not (expired or profile.id in self._stale):
@@ -195,10 +195,12 @@ class Rotation:
                 async with asyncio.timeout(REFRESHING):
                     got = await refresh(profile)
             except (OSError, TimeoutError, ValueError) as error:
-                got = Failure("auth", f"{profile.provider}: the token could not be renewed ({type(error).__name__})")
+                got = ModelFailure(
+                    "auth", f"{profile.provider}: the token could not be renewed ({type(error).__name__})"
+                )
             self._fetched[profile.id] = self._clock.now()
             self._stale.discard(profile.id)
-            if isinstance(got, Failure):
+            if isinstance(got, ModelFailure):
                 rules = self._rules.get(profile.id, FIRST)
                 self._note(profile.id, cooldown.failed(self._of(profile), got, "", self._clock.now(), rules))
                 return got

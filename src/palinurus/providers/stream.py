@@ -18,8 +18,18 @@ import msgspec
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock
 from palinurus.config.settings import Secret
-from palinurus.core.types.messages import Assistant, ToolCall
-from palinurus.core.types.model import Decoder, Done, Failed, Failure, Model, ModelEvent, ModelInfo, Request, Retrying
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import (
+    Model,
+    ModelEvent,
+    ModelFailure,
+    ModelRequest,
+    ModelSpec,
+    StreamDecoder,
+    StreamDone,
+    StreamFailed,
+    StreamRetry,
+)
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import MODELS, READERS, RULES, WIRES, auth, load
 from palinurus.providers.address import host_of, is_local
@@ -35,7 +45,7 @@ from palinurus.providers.wire.arguments import encoded
 from palinurus.providers.wire.body import composed
 
 if TYPE_CHECKING:
-    from palinurus.core.calls.events import TextCalls
+    from palinurus.core.calls.events import TextCallDecoder
 
 ERROR_BODY = 65_536
 WHOLE_BODY = 32_000_000
@@ -52,7 +62,7 @@ class Native(Model, Protocol):
 class Prepared(msgspec.Struct, frozen=True):
     """A call that can be made, as often as need be."""
 
-    request: Request
+    request: ModelRequest
     wire: Wire
     url: str
     body: bytes
@@ -100,7 +110,7 @@ class Models:
         """From now on keys and vendors come from this one: the config has changed."""
         self._catalog = catalog
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """Events as they come; the last is Done or Failed."""
         native = self._inside(request.model.api)
         if native is not None:
@@ -108,12 +118,12 @@ class Models:
                 yield self._stamped(event)
             return
         key = self._unfit(request.model) or await self._keys.pick(request, self._catalog)
-        if isinstance(key, Failure):
+        if isinstance(key, ModelFailure):
             yield self._stamped(failed(request, key))
             return
         for attempt in count(1):
             call = self._prepare(aged(request, self._clock.now()), key.secret)
-            if isinstance(call, Failure):
+            if isinstance(call, ModelFailure):
                 yield self._stamped(failed(request, call))
                 return
             shown = False
@@ -125,21 +135,25 @@ class Models:
                     if not events:
                         continue
                 last = events[-1]
-                if isinstance(last, Failed) and not shown and len(events) == 1:
+                if isinstance(last, StreamFailed) and not shown and len(events) == 1:
                     again = wait_for(last.failure, attempt, self._chance())
                     if again is not None and not self._keys.has_spare(key, last.failure):
                         wait = again
-                        yield Retrying(last.failure, attempt, wait)
+                        yield StreamRetry(last.failure, attempt, wait)
                         break
                 shown = True
                 for event in events:
-                    yield self._stamped(self._reported(key, event)) if isinstance(event, Done | Failed) else event
-                if isinstance(last, Done | Failed):
+                    yield (
+                        self._stamped(self._reported(key, event))
+                        if isinstance(event, StreamDone | StreamFailed)
+                        else event
+                    )
+                if isinstance(last, StreamDone | StreamFailed):
                     return
             try:
                 await stop.wait(self._clock.sleep(wait))
             except Aborted as error:
-                yield self._stamped(failed(request, Failure("aborted", error.reason)))
+                yield self._stamped(failed(request, ModelFailure("aborted", error.reason)))
                 return
 
     def _inside(self, api: str) -> Native | None:
@@ -147,7 +161,7 @@ class Models:
             self._native[api] = load(MODELS, api)(self._catalog.settings.home, self._clock)
         return self._native.get(api)
 
-    def _reader(self, request: Request) -> TextCalls | None:
+    def _reader(self, request: ModelRequest) -> TextCallDecoder | None:
         """For small models that write their tool calls as text. What probes found is read once."""
         if not request.tools or not request.model.tools:
             return None
@@ -156,39 +170,39 @@ class Models:
         known = self._abilities.get(str(request.model.ref))
         if not writes_calls(request.model, is_local(request.model.base_url), known):
             return None
-        made: TextCalls = load(READERS, "calls")(request)
+        made: TextCallDecoder = load(READERS, "calls")(request)
         return made
 
     def _stamped(self, event: ModelEvent) -> ModelEvent:
-        if isinstance(event, Done | Failed) and not event.message.timestamp:
+        if isinstance(event, StreamDone | StreamFailed) and not event.message.timestamp:
             message = msgspec.structs.replace(event.message, timestamp=self._clock.now())
             return msgspec.structs.replace(event, message=message)
         return event
 
-    def _reported(self, key: Key, event: Done | Failed) -> Done | Failed:
+    def _reported(self, key: Key, event: StreamDone | StreamFailed) -> StreamDone | StreamFailed:
         """Tell the keys how it ended; a failure says whether another key may do better."""
-        failure = event.failure if isinstance(event, Failed) else None
-        if not self._keys.report(key, failure) or not isinstance(event, Failed):
+        failure = event.failure if isinstance(event, StreamFailed) else None
+        if not self._keys.report(key, failure) or not isinstance(event, StreamFailed):
             return event
-        return Failed(msgspec.structs.replace(event.failure, rotate=True), event.message)
+        return StreamFailed(msgspec.structs.replace(event.failure, rotate=True), event.message)
 
     # --- before ------------------------------------------------------------------------------------------------
 
-    def _unfit(self, model: ModelInfo) -> Failure | None:
+    def _unfit(self, model: ModelSpec) -> ModelFailure | None:
         """Why this model cannot be asked at all."""
         if not model.api:
             agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
             found = self._catalog.find(model.ref.model, agent)
-            return found if isinstance(found, Failure) else Failure("config", f"unknown model {model.name!r}")
+            return found if isinstance(found, ModelFailure) else ModelFailure("config", f"unknown model {model.name!r}")
         if load(WIRES, model.api) is None:
             known = ", ".join(WIRES)
-            return Failure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
+            return ModelFailure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
         if not model.base_url.startswith(("http://", "https://")):
             where = f"models.providers.{model.ref.provider}.baseUrl"
-            return Failure("config", f"{where} must start with http:// or https://")
+            return ModelFailure("config", f"{where} must start with http:// or https://")
         return None
 
-    def _prepare(self, request: Request, key: Secret) -> Prepared | Failure:
+    def _prepare(self, request: ModelRequest, key: Secret) -> Prepared | ModelFailure:
         model = request.model
         wire: Wire = load(WIRES, model.api)
         vendor: Vendor = self._catalog.vendor(model.ref.provider) or load(RULES, "custom")
@@ -200,14 +214,16 @@ class Models:
             if wire.sign is not None and signer is not None:
                 headers.update(wire.sign(url, headers, data, signer, stamp(self._clock.now())))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            return Failure("format", f"the request cannot be written down: {type(error).__name__}")
+            return ModelFailure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
         if bad is not None:
-            return Failure("config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character")
+            return ModelFailure(
+                "config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character"
+            )
         hidden = secrets(key, model.headers) + tuple(signer or ())[:3]
         return Prepared(request, wire, url, data, headers, self._limit(model), hidden)
 
-    def _headers(self, request: Request, wire: Wire, vendor: Vendor, key: Secret) -> dict[str, str]:
+    def _headers(self, request: ModelRequest, wire: Wire, vendor: Vendor, key: Secret) -> dict[str, str]:
         out = {"content-type": "application/json", **wire.headers(request)}
         if vendor.headers is not None:
             out.update(vendor.headers(request))
@@ -216,7 +232,7 @@ class Models:
         own = {name.lower(): name for name in request.model.headers}
         return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
 
-    def _limit(self, model: ModelInfo) -> Limits:
+    def _limit(self, model: ModelSpec) -> Limits:
         """Local servers load models and read long prompts slowly: they are watched only if the config says so."""
         if model.timeout is not None:
             return Limits(first=model.timeout or None, idle=model.timeout or None, quiet=None)
@@ -228,7 +244,7 @@ class Models:
 
     async def _attempt(self, call: Prepared, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
         """Batches of events, none empty; the last event of the last batch is Done or Failed."""
-        decoder: Decoder = call.wire.decoder(call.request)
+        decoder: StreamDecoder = call.wire.decoder(call.request)
         answer: Answer | None = None
         try:
             answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
@@ -249,27 +265,27 @@ class Models:
                         raise Broken("timeout", f"nothing but comments for {quiet:g} s")
                 else:
                     heard = self._clock.monotonic()
-                    yield events if not isinstance(events[-1], Failed) else [self._clean(call, e) for e in events]
-                    if isinstance(events[-1], Done | Failed):
+                    yield events if not isinstance(events[-1], StreamFailed) else [self._clean(call, e) for e in events]
+                    if isinstance(events[-1], StreamDone | StreamFailed):
                         return
             yield [self._clean(call, e) for e in decoder.close()]
         except Broken as error:
             kind = "network" if error.kind == "cut" and answer is None else error.kind
-            yield self._ended(call, decoder, Failure(kind, self._named(call, error.message)))
+            yield self._ended(call, decoder, ModelFailure(kind, self._named(call, error.message)))
         except Aborted as error:
-            yield self._ended(call, decoder, Failure("aborted", error.reason))
+            yield self._ended(call, decoder, ModelFailure("aborted", error.reason))
         finally:
             if answer is not None:
                 answer.close()
 
-    def _ended(self, call: Prepared, decoder: Decoder, failure: Failure) -> list[ModelEvent]:
+    def _ended(self, call: Prepared, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
         """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
         events = decoder.close() or [failed(call.request, failure)]
         last = events[-1]
-        if isinstance(last, Done) and failure.kind != "aborted":
+        if isinstance(last, StreamDone) and failure.kind != "aborted":
             return events
-        if isinstance(last, Done | Failed):
-            partial = last.failure.partial if isinstance(last, Failed) else True
+        if isinstance(last, StreamDone | StreamFailed):
+            partial = last.failure.partial if isinstance(last, StreamFailed) else True
             kept = tuple([b for b in last.message.content if not isinstance(b, ToolCall)])
             stopped = msgspec.structs.replace(
                 last.message,
@@ -277,20 +293,20 @@ class Models:
                 stopReason="aborted" if failure.kind == "aborted" else "error",
                 errorMessage=failure.message,
             )
-            events = [*events[:-1], Failed(msgspec.structs.replace(failure, partial=partial), stopped)]
+            events = [*events[:-1], StreamFailed(msgspec.structs.replace(failure, partial=partial), stopped)]
         return events
 
-    async def _refusal(self, call: Prepared, answer: Answer) -> Failure:
+    async def _refusal(self, call: Prepared, answer: Answer) -> ModelFailure:
         ref = call.request.model.ref
         if 300 <= answer.status < 400:
             place = host_of(answer.headers.get("location", ""))
             hint = f"models.providers.{ref.provider}.baseUrl"
-            return Failure("config", f"{ref.provider} redirects to {place}; correct {hint}", answer.status)
+            return ModelFailure("config", f"{ref.provider} redirects to {place}; correct {hint}", answer.status)
         body = await answer.body(ERROR_BODY)
         if answer.status == 200:
             told = refused(502, body)
             text = f"{ref.provider} sent a web page instead of an answer; check baseUrl: {told.message}"
-            return Failure("malformed", clip(text, call.secrets), 200)
+            return ModelFailure("malformed", clip(text, call.secrets), 200)
         headers = answer.headers
         pause = retry_after((headers.get("retry-after-ms"), headers.get("retry-after")), now=self._clock.now() / 1000)
         told = refused(answer.status, body, pause)
@@ -302,11 +318,11 @@ class Models:
 
     def _clean(self, call: Prepared, event: ModelEvent) -> ModelEvent:
         """Errors that came inside the stream may repeat what we sent."""
-        if not isinstance(event, Failed):
+        if not isinstance(event, StreamFailed):
             return event
         text = self._named(call, event.failure.message)
         failure = msgspec.structs.replace(event.failure, message=text)
-        return Failed(failure, msgspec.structs.replace(event.message, errorMessage=text))
+        return StreamFailed(failure, msgspec.structs.replace(event.message, errorMessage=text))
 
 
 def stamp(now: int) -> str:
@@ -314,19 +330,21 @@ def stamp(now: int) -> str:
     return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def aged(request: Request, now: int) -> Request:
+def aged(request: ModelRequest, now: int) -> ModelRequest:
     """Fast mode "auto" is decided anew for every call, a further try of the same one included."""
     late = request.fast and request.fast_until is not None and now >= request.fast_until
     return msgspec.structs.replace(request, fast=False) if late else request
 
 
-def failed(request: Request, failure: Failure) -> Failed:
+def failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
     """The only event of a call that gave nothing."""
     model = request.model
     stop: Any = "aborted" if failure.kind == "aborted" else "error"
-    return Failed(
+    return StreamFailed(
         failure,
-        Assistant((), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message),
+        AssistantMessage(
+            (), model.api, model.ref.provider, model.ref.model, stopReason=stop, errorMessage=failure.message
+        ),
     )
 
 

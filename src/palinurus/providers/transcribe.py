@@ -18,7 +18,7 @@ import msgspec
 from palinurus.abort import Abort
 from palinurus.config.audio import AudioSettings, Way
 from palinurus.config.settings import Secret
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.providers.address import is_local
 from palinurus.providers.auth import find_key, headers
 from palinurus.providers.catalog import Catalog
@@ -55,29 +55,29 @@ class Ears:
         """End all connections."""
         await self._http.close()
 
-    async def transcribe(self, sound: Sound) -> str | Failure:
+    async def transcribe(self, sound: Sound) -> str | ModelFailure:
         """What is said, or why that is not known."""
         if not self._settings.ways:
-            return Failure("config", "nothing is set up for that (tools.media.audio)")
+            return ModelFailure("config", "nothing is set up for that (tools.media.audio)")
         if len(sound.data) > self._settings.size:
-            return Failure("refused", f"larger than {self._settings.size:,} bytes")
-        why = Failure("refused", "no words in it")
+            return ModelFailure("refused", f"larger than {self._settings.size:,} bytes")
+        why = ModelFailure("refused", "no words in it")
         for way in self._settings.ways:
             found = await (self._run(way, sound) if way.argv else self._ask(way, sound))
             if isinstance(found, str) and found.strip():
                 return found.strip()[: self._settings.chars]
-            why = found if isinstance(found, Failure) else Failure("refused", "no words in it")
+            why = found if isinstance(found, ModelFailure) else ModelFailure("refused", "no words in it")
         return why
 
     # a provider
 
-    async def _ask(self, way: Way, sound: Sound) -> str | Failure:
+    async def _ask(self, way: Way, sound: Sound) -> str | ModelFailure:
         settings, vendor = self._catalog.provider(way.provider), self._catalog.vendor(way.provider)
         base = ((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/")
         if not base:
-            return Failure("config", f"unknown provider {way.provider!r}")
+            return ModelFailure("config", f"unknown provider {way.provider!r}")
         key = self._key(way.provider, base)
-        if isinstance(key, Failure):
+        if isinstance(key, ModelFailure):
             return key
         boundary = secrets.token_hex(16)
         fields = {"model": way.model, "language": self._settings.language, "prompt": self._settings.prompt}
@@ -96,18 +96,18 @@ class Ears:
                 finally:
                     answer.close()
         except Broken as exc:
-            return Failure(exc.kind, exc.message)
+            return ModelFailure(exc.kind, exc.message)
         except TimeoutError:
-            return Failure("timeout", f"{way.provider} took longer than {way.timeout:g} s")
+            return ModelFailure("timeout", f"{way.provider} took longer than {way.timeout:g} s")
         if answer.status != 200:
             failure = refused(answer.status, told)
             return msgspec.structs.replace(failure, message=clip(failure.message, (key.reveal(),) if key else ()))
         try:
             return msgspec.json.decode(told, type=_Words).text
         except msgspec.MsgspecError:
-            return Failure("malformed", f"{way.provider} did not answer with a transcript")
+            return ModelFailure("malformed", f"{way.provider} did not answer with a transcript")
 
-    def _key(self, provider: str, base: str) -> Secret | Failure:
+    def _key(self, provider: str, base: str) -> Secret | ModelFailure:
         profile = next(iter(self._catalog.profiles(provider)), None)
         if profile is not None:
             return profile.secret
@@ -116,14 +116,14 @@ class Ears:
 
     # a command
 
-    async def _run(self, way: Way, sound: Sound) -> str | Failure:
+    async def _run(self, way: Way, sound: Sound) -> str | ModelFailure:
         folder = tempfile.mkdtemp(prefix="pal-")
         try:
             return await self._started(way, sound, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def _started(self, way: Way, sound: Sound, folder: str) -> str | Failure:
+    async def _started(self, way: Way, sound: Sound, folder: str) -> str | ModelFailure:
         base = os.path.splitext(os.path.basename(sound.path))[0]
         known = {"MediaPath": sound.path, "OutputDir": folder, "OutputBase": os.path.join(folder, base),
                  "Prompt": self._settings.prompt, "Language": self._settings.language}  # fmt: skip
@@ -139,12 +139,12 @@ class Ears:
                 start_new_session=True,  # so that all it starts can be ended with it
             )
         except OSError as exc:
-            return Failure("config", f"{os.path.basename(argv[0])} cannot be started: {exc.strerror}")
+            return ModelFailure("config", f"{os.path.basename(argv[0])} cannot be started: {exc.strerror}")
         try:
             async with asyncio.timeout(way.timeout):
                 out, err = await process.communicate()
         except TimeoutError:
-            return Failure("timeout", f"{os.path.basename(argv[0])} took longer than {way.timeout:g} s")
+            return ModelFailure("timeout", f"{os.path.basename(argv[0])} took longer than {way.timeout:g} s")
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -152,7 +152,7 @@ class Ears:
                 await process.wait()
         if process.returncode:
             told = err.decode("utf-8", "replace").strip().splitlines()
-            return Failure("refused", clip(told[-1][:_TOLD] if told else f"exit code {process.returncode}"))
+            return ModelFailure("refused", clip(told[-1][:_TOLD] if told else f"exit code {process.returncode}"))
         return _written(os.path.join(folder, f"{base}.txt")) or out.decode("utf-8", "replace")
 
 

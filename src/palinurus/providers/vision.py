@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from palinurus.abort import Abort
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.types.messages import Image, Text, User
-from palinurus.core.types.model import Done, Failed, Model, ModelInfo, Prompt, Request
+from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
+from palinurus.core.types.model import Model, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog
 
@@ -34,32 +34,32 @@ class Eyes:
         return any(next(self._seeing(agent), None) for agent in self._settings.agents.values())
 
     async def describe(
-        self, images: tuple[Image, ...], prompt: str, model: str, agent: str, session: str
+        self, images: tuple[ImageBlock, ...], prompt: str, model: str, agent: str, session: str
     ) -> tuple[str, str]:
         """The answer and who gave it. Raises ToolFailure when nobody could."""
         owner = self._settings.agents[agent]
         why = "no model that sees is configured: the owner sets agents.defaults.imageModel"
         for info in self._asked(model, owner):
-            request = Request(
+            request = ModelRequest(
                 info,
                 Prompt(_PROMPT),
-                (User((Text(prompt), *images)),),
+                (UserMessage((TextBlock(prompt), *images)),),
                 max_tokens=min(TOKENS, info.max_tokens),
                 session=session,
                 owner=session,
             )
             async for event in self._model.stream(request, Abort()):
-                if isinstance(event, Done) and event.message.text.strip():
+                if isinstance(event, StreamDone) and event.message.text.strip():
                     return event.message.text, str(info.ref)
-                if isinstance(event, Failed):
+                if isinstance(event, StreamFailed):
                     why = f"{info.ref} could not look at it: {event.failure.message}"
         raise ToolFailure(why)
 
-    def _asked(self, model: str, agent: AgentSettings) -> Iterator[ModelInfo]:
+    def _asked(self, model: str, agent: AgentSettings) -> Iterator[ModelSpec]:
         """The model that was named, and no other; else those that see, at most three of them."""
         if model:
             found = self._catalog.find(model, agent)
-            if not isinstance(found, ModelInfo):
+            if not isinstance(found, ModelSpec):
                 raise ToolFailure(found.message)
             if not found.vision:
                 raise ToolFailure(f"{found.ref} does not see")
@@ -69,17 +69,17 @@ class Eyes:
             if count < 3:
                 yield info
 
-    def _seeing(self, agent: AgentSettings) -> Iterator[ModelInfo]:
+    def _seeing(self, agent: AgentSettings) -> Iterator[ModelSpec]:
         """imageModel and its fallbacks, the agent's own model, then whatever else is configured; each once."""
         named = [self._catalog.find(text, agent) for text in self._settings.image_models]
-        known = {m.ref: m for m in named if isinstance(m, ModelInfo) and m.api}
+        known = {m.ref: m for m in named if isinstance(m, ModelSpec) and m.api}
         yield from known.values()
         for info in self._known(agent):
             if info.vision and info.api and info.ref not in known:
                 known[info.ref] = info
                 yield info
 
-    def _known(self, agent: AgentSettings) -> Iterator[ModelInfo]:
+    def _known(self, agent: AgentSettings) -> Iterator[ModelSpec]:
         """The agent's own, then all: asking for all loads every vendor, which its own model mostly spares."""
         yield self._catalog.default(agent)
         yield from self._catalog.all(agent)

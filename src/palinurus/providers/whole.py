@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from palinurus.clock import Clock
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import Failed, Failure, ModelEvent, Request
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamFailed
 
 
 def make(home: str, clock: Clock) -> Whole:
@@ -20,11 +20,11 @@ def make(home: str, clock: Clock) -> Whole:
 class Whole:
     """The `Model` port, always failing."""
 
-    async def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
         ref = request.model.ref
         text = f"{ref} is a program that does whole runs; for this, a model with an API is needed"
-        message = Assistant((), request.model.api, ref.provider, ref.model, stopReason="error")
-        yield Failed(Failure("config", text), message)
+        message = AssistantMessage((), request.model.api, ref.provider, ref.model, stopReason="error")
+        yield StreamFailed(ModelFailure("config", text), message)
 
     async def close(self) -> None:
         """Nothing to end."""

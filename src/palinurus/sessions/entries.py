@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palinurus.core.types.messages import Image, Message, Text, User
+from palinurus.core.types.messages import ImageBlock, Message, TextBlock, UserMessage
 
 VERSION = 3
 # A `custom` entry that hangs on an older one: the conversation goes on from there. Readers that do not know it still
@@ -86,7 +86,7 @@ class Custom(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom", 
 
 class CustomMessage(Node, frozen=True, kw_only=True, omit_defaults=True, tag="custom_message", gc=False):
     customType: str
-    content: str | tuple[Text | Image, ...]
+    content: str | tuple[TextBlock | ImageBlock, ...]
     display: bool = True
     details: Any = None
 
@@ -160,20 +160,20 @@ def spoken(entry: Entry) -> Message | None:
         mirrored = getattr(message, "provider", "") == _MIRROR_PROVIDER
         return None if mirrored and getattr(message, "model", "") in _MIRROR_MODELS else message
     if type(entry) is CustomMessage:
-        return User(entry.content, millis(entry.timestamp))
+        return UserMessage(entry.content, millis(entry.timestamp))
     if type(entry) is BranchSummary:
         return branched(entry.summary, millis(entry.timestamp))
     return None
 
 
-def condensed(summary: str, at: int) -> User:
+def condensed(summary: str, at: int) -> UserMessage:
     """The message that stands for everything a compaction removed. A summary cannot end its own frame."""
     inside = summary.replace("</summary", "<\u200b/summary")
-    return User(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at)
+    return UserMessage(f"What was said before this point, in short:\n\n<summary>\n{inside}\n</summary>", at)
 
 
-def branched(summary: str, at: int) -> User:
+def branched(summary: str, at: int) -> UserMessage:
     """The message that stands for a branch which was left."""
-    return User(
+    return UserMessage(
         f"Another branch of this conversation was left; in short it held:\n\n<summary>\n{summary}\n</summary>", at
     )

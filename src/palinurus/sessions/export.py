@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ThinkingBlock, ToolCall, ToolResult
 from palinurus.sessions import tree
 from palinurus.sessions.entries import (
     BranchSummary,
@@ -90,12 +90,12 @@ def _when(entry: Entry) -> str:
 def _pieces(entry: Entry) -> Iterator[Piece]:
     if isinstance(entry, Said):
         content = entry.message.content
-        for block in (Text(content),) if isinstance(content, str) else content:
+        for block in (TextBlock(content),) if isinstance(content, str) else content:
             yield _piece(block, code=isinstance(entry.message, ToolResult))
-        if isinstance(entry.message, Assistant) and entry.message.errorMessage:
+        if isinstance(entry.message, AssistantMessage) and entry.message.errorMessage:
             yield Piece("note", entry.message.errorMessage, "error")
     elif isinstance(entry, CustomMessage):
-        for part in (Text(entry.content),) if isinstance(entry.content, str) else entry.content:
+        for part in (TextBlock(entry.content),) if isinstance(entry.content, str) else entry.content:
             yield _piece(part)
     elif isinstance(entry, Compaction):
         yield Piece("note", entry.summary, "what went before was condensed")
@@ -107,12 +107,12 @@ def _pieces(entry: Entry) -> Iterator[Piece]:
         yield Piece("note", entry.thinkingLevel, "thinking level")
 
 
-def _piece(block: Text | Thinking | Image | ToolCall, *, code: bool = False) -> Piece:
-    if isinstance(block, Text):
+def _piece(block: TextBlock | ThinkingBlock | ImageBlock | ToolCall, *, code: bool = False) -> Piece:
+    if isinstance(block, TextBlock):
         return Piece("code" if code else "text", block.text)
-    if isinstance(block, Thinking):
+    if isinstance(block, ThinkingBlock):
         return Piece("thinking", "(redacted)" if block.redacted else block.thinking)
-    if isinstance(block, Image):
+    if isinstance(block, ImageBlock):
         return Piece("image", block.data, block.mimeType)
     arguments = sound(json.dumps(block.arguments, ensure_ascii=False, indent=2, default=str))
     return Piece("code", arguments, block.name or "tool")

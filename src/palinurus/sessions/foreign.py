@@ -13,17 +13,17 @@ import msgspec
 from msgspec import UNSET
 
 from palinurus.core.types.messages import (
-    Assistant,
-    Image,
+    AssistantMessage,
+    ImageBlock,
     Message,
     StopReason,
-    Text,
-    Thinking,
+    TextBlock,
+    ThinkingBlock,
     ToolCall,
     ToolResult,
-    User,
+    UserMessage,
 )
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.sessions.entries import Entry, Header, Known, Said, Unknown, branched, condensed, iso, millis
 
 _STOPS = frozenset(get_args(StopReason))
@@ -79,21 +79,23 @@ def _place(raw: dict[str, Any]) -> dict[str, Any]:
     return place
 
 
-def _user(raw: dict[str, Any]) -> User | None:
+def _user(raw: dict[str, Any]) -> UserMessage | None:
     content = raw.get("content")
     if isinstance(content, str):
-        return User(content, _ms(raw.get("timestamp")))
+        return UserMessage(content, _ms(raw.get("timestamp")))
     blocks = _shown(content)
-    return User(blocks, _ms(raw.get("timestamp"))) if blocks else None
+    return UserMessage(blocks, _ms(raw.get("timestamp"))) if blocks else None
 
 
-def _assistant(raw: dict[str, Any]) -> Assistant:
-    content = tuple(b for b in map(_block, _listed(raw.get("content"))) if isinstance(b, Text | Thinking | ToolCall))
+def _assistant(raw: dict[str, Any]) -> AssistantMessage:
+    content = tuple(
+        b for b in map(_block, _listed(raw.get("content"))) if isinstance(b, TextBlock | ThinkingBlock | ToolCall)
+    )
     stop: Any = raw.get("stopReason")
     if not isinstance(stop, str) or stop not in _STOPS:
         stop = "toolUse" if any(isinstance(b, ToolCall) for b in content) else "stop"
     error = raw.get("errorMessage")
-    return Assistant(
+    return AssistantMessage(
         content=content,
         api=_text(raw.get("api")),
         provider=_text(raw.get("provider")),
@@ -116,21 +118,21 @@ def _result(raw: dict[str, Any]) -> ToolResult:
     )
 
 
-def _bash(raw: dict[str, Any]) -> User | None:
+def _bash(raw: dict[str, Any]) -> UserMessage | None:
     """A command a person ran in the session, and what it printed."""
     if raw.get("excludeFromContext") is True:
         return None
     code = raw.get("exitCode")
     ended = f"\nexit code {code}" if type(code) is int and code else ""
     text = f"I ran this command: {_text(raw.get('command'))}\n\n{_text(raw.get('output')) or '(no output)'}{ended}"
-    return User(text, _ms(raw.get("timestamp")))
+    return UserMessage(text, _ms(raw.get("timestamp")))
 
 
-def _condensed(raw: dict[str, Any]) -> User:
+def _condensed(raw: dict[str, Any]) -> UserMessage:
     return condensed(_text(raw.get("summary")), _ms(raw.get("timestamp")))
 
 
-def _branched(raw: dict[str, Any]) -> User:
+def _branched(raw: dict[str, Any]) -> UserMessage:
     return branched(_text(raw.get("summary")), _ms(raw.get("timestamp")))
 
 
@@ -150,29 +152,29 @@ def _listed(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [content]
 
 
-def _shown(content: Any) -> tuple[Text | Image, ...]:
-    return tuple(b for b in map(_block, _listed(content)) if isinstance(b, Text | Image))
+def _shown(content: Any) -> tuple[TextBlock | ImageBlock, ...]:
+    return tuple(b for b in map(_block, _listed(content)) if isinstance(b, TextBlock | ImageBlock))
 
 
-def _block(raw: Any) -> Text | Thinking | Image | ToolCall | None:
+def _block(raw: Any) -> TextBlock | ThinkingBlock | ImageBlock | ToolCall | None:
     if isinstance(raw, str):
-        return Text(raw)
+        return TextBlock(raw)
     kind = raw.get("type") if isinstance(raw, dict) else None
     build = _BLOCKS.get(kind) if isinstance(kind, str) else None
     return build(raw) if build else None
 
 
-def _text_block(raw: dict[str, Any]) -> Text:
-    return Text(_text(raw.get("text")), _maybe(raw.get("textSignature")))
+def _text_block(raw: dict[str, Any]) -> TextBlock:
+    return TextBlock(_text(raw.get("text")), _maybe(raw.get("textSignature")))
 
 
-def _thinking_block(raw: dict[str, Any]) -> Thinking:
-    return Thinking(_text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True)
+def _thinking_block(raw: dict[str, Any]) -> ThinkingBlock:
+    return ThinkingBlock(_text(raw.get("thinking")), _maybe(raw.get("thinkingSignature")), raw.get("redacted") is True)
 
 
-def _image_block(raw: dict[str, Any]) -> Image | None:
+def _image_block(raw: dict[str, Any]) -> ImageBlock | None:
     data, mime = raw.get("data"), raw.get("mimeType")
-    return Image(data, mime) if isinstance(data, str) and isinstance(mime, str) else None
+    return ImageBlock(data, mime) if isinstance(data, str) and isinstance(mime, str) else None
 
 
 def _call_block(raw: dict[str, Any]) -> ToolCall:
@@ -189,7 +191,7 @@ def _call_block(raw: dict[str, Any]) -> ToolCall:
     )
 
 
-_BLOCKS: dict[str, Callable[[dict[str, Any]], Text | Thinking | Image | ToolCall | None]] = {
+_BLOCKS: dict[str, Callable[[dict[str, Any]], TextBlock | ThinkingBlock | ImageBlock | ToolCall | None]] = {
     "text": _text_block,
     "thinking": _thinking_block,
     "image": _image_block,
@@ -199,15 +201,15 @@ _BLOCKS: dict[str, Callable[[dict[str, Any]], Text | Thinking | Image | ToolCall
 }
 
 
-def _usage(raw: Any) -> Usage:
+def _usage(raw: Any) -> TokenUsage:
     if not isinstance(raw, dict):
-        return Usage()
+        return TokenUsage()
     cost = raw.get("cost")
     try:
-        priced = msgspec.convert(cost, Cost, strict=False) if isinstance(cost, dict) else None
+        priced = msgspec.convert(cost, TokenCost, strict=False) if isinstance(cost, dict) else None
     except msgspec.ValidationError:
         priced = None
-    return Usage(**{name: _count(raw.get(name)) for name in _COUNTS}, cost=priced)
+    return TokenUsage(**{name: _count(raw.get(name)) for name in _COUNTS}, cost=priced)
 
 
 def _count(value: Any) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, StateBroken
 from palinurus.sessions import files, search, tree
 from palinurus.sessions.record import Record
@@ -32,7 +32,7 @@ def free(agent: str, name: str | None, target: str | None, taken: Collection[str
             number += 1
             made = base._replace(rest=f"{base.rest}-{number}")
         return made
-    key = session_key(name if name.lower().startswith("agent:") else f"agent:{agent}:{name}")
+    key = parse_session_key(name if name.lower().startswith("agent:") else f"agent:{agent}:{name}")
     if key is None:
         raise BadRequest(f"not a session key: {name[:80]!r}")
     if key.agent != agent:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.levels.thinking import Row as Levels
-from palinurus.core.types.keys import Kind, SessionKey
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.levels.thinking import ThinkingRow as Levels
+from palinurus.core.types.keys import SessionKey, SessionKind
+from palinurus.core.types.model import ModelSpec
 from palinurus.sessions.record import Record
 
 # Shown as the row has them, left out where it does not.
@@ -17,7 +17,7 @@ _SHOWN = (
     "parentSessionKey", "spawnedBy", "spawnDepth", "lastChannel", "lastTo", "lastAccountId", "lastThreadId",
     "compactionCount", "sessionStartedAt", "lastInteractionAt",
 )  # fmt: skip
-_LISTED: dict[Kind, str] = {"direct": "other"}
+_LISTED: dict[SessionKind, str] = {"direct": "other"}
 _GROUPS = {"group": "group", "channel": "channel", "room": "channel"}
 
 
@@ -33,7 +33,7 @@ def chat(key: SessionKey) -> str:
 
 
 def row(
-    record: Record, key: SessionKey, model: ModelInfo | None = None, levels: Levels | None = None, path: str = ""
+    record: Record, key: SessionKey, model: ModelSpec | None = None, levels: Levels | None = None, path: str = ""
 ) -> dict[str, Any]:
     """The row of one session. `model` and `levels` are those of the model it would use now; `path` its transcript.
 

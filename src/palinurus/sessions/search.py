@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateUnwritable
 from palinurus.sessions.entries import BranchSummary, Compaction, CustomMessage, Entry, Said, iso, millis, sound
 from palinurus.sessions.files import File, archived, listing
@@ -267,7 +267,13 @@ def _entries(home: str, file: File) -> Iterator[Hit]:
 def _text(entry: Entry) -> tuple[str, str]:
     if isinstance(entry, Said):
         message = entry.message
-        who = "tool" if isinstance(message, ToolResult) else "assistant" if isinstance(message, Assistant) else "user"
+        who = (
+            "tool"
+            if isinstance(message, ToolResult)
+            else "assistant"
+            if isinstance(message, AssistantMessage)
+            else "user"
+        )
         return who, message.text
     if isinstance(entry, Compaction | BranchSummary):
         return "summary", entry.summary

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import UNSET
 
-from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.errors import NotFound, StateUnwritable
 from palinurus.sessions.entries import (
     LEAF,
@@ -136,7 +136,7 @@ class Transcript:
                 return entry.provider, entry.modelId
             if (
                 isinstance(entry, Said)
-                and isinstance(entry.message, Assistant)
+                and isinstance(entry.message, AssistantMessage)
                 and spoken(entry)
                 and entry.message.model
             ):

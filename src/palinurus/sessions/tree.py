@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import BadRequest, NotFound
 from palinurus.sessions.entries import (
     LEAF,
@@ -181,7 +181,7 @@ def who(entry: Entry) -> str:
         message = entry.message
         if isinstance(message, ToolResult):
             return message.toolName or "tool"
-        return "assistant" if isinstance(message, Assistant) else "user"
+        return "assistant" if isinstance(message, AssistantMessage) else "user"
     if isinstance(entry, Unknown):
         return str(entry.raw.get("type") or "unknown")
     return str(entry.__struct_config__.tag)
@@ -196,7 +196,7 @@ def gist(entry: Entry, width: int = 60) -> str:
 def _words(entry: Entry) -> str:
     if isinstance(entry, Said):
         message = entry.message
-        calls = [f"-> {call.name}" for call in message.calls] if isinstance(message, Assistant) else []
+        calls = [f"-> {call.name}" for call in message.calls] if isinstance(message, AssistantMessage) else []
         return " ".join([message.text, *calls]).strip() or (getattr(message, "errorMessage", None) or "")
     if isinstance(entry, Compaction | BranchSummary):
         return entry.summary

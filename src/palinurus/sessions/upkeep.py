@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from palinurus.config.settings import UpkeepSettings
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import StateBroken
 from palinurus.sessions.files import File, archived
 from palinurus.sessions.record import Record
@@ -87,7 +87,7 @@ def high_water(limit: int) -> int:
 
 
 def _row(row: SessionRow, busy: Collection[str]) -> _Row:
-    key = session_key(row.key)
+    key = parse_session_key(row.key)
     agent = key.agent if key else row.agent
     try:
         path = Record.decode(row.data).path(agent)

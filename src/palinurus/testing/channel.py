@@ -11,7 +11,15 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.channels.basic import Basic
-from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, Sent, Submit
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
 
@@ -19,15 +27,15 @@ from palinurus.core.types.outbound import Reply
 # `release()` is called; limited: 429; refused: never will be; down: not now; raises: breaks the port's promise
 Fault: TypeAlias = Literal["lost", "shown", "late", "limited", "refused", "down", "raises"]
 
-_ANSWERS: dict[str, NotSent] = {
-    "lost": NotSent("the connection was cut", "cut"),
-    "shown": NotSent("the connection was cut", "cut"),
-    "limited": NotSent("too many requests", "limited", retry_after=1.0),
-    "refused": NotSent("the chat does not exist", "gone"),
-    "down": NotSent("connection refused", retry_after=0.5),
+_ANSWERS: dict[str, SendFailure] = {
+    "lost": SendFailure("the connection was cut", "cut"),
+    "shown": SendFailure("the connection was cut", "cut"),
+    "limited": SendFailure("too many requests", "limited", retry_after=1.0),
+    "refused": SendFailure("the chat does not exist", "gone"),
+    "down": SendFailure("connection refused", retry_after=0.5),
 }
 _SHOWN = ("shown", "late")
-_PLAIN = Abilities()
+_PLAIN = ChannelAbilities()
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -40,7 +48,7 @@ class Seen(msgspec.Struct, frozen=True):
     kind: str
 
 
-def _is(one: Seen, act: Edit | Delete) -> bool:
+def _is(one: Seen, act: EditAction | DeleteAction) -> bool:
     return one.message_id == act.message_id
 
 
@@ -57,23 +65,23 @@ class FakeChannel(Basic):
         *,
         dedupes: bool = False,
         finds: bool = True,
-        abilities: Abilities = _PLAIN,
+        abilities: ChannelAbilities = _PLAIN,
     ) -> None:
         super().__init__()
         self.name = name
         self.dedupes = dedupes
         self.abilities = abilities
         self._finds = finds
-        self._submit: Submit | None = None
+        self._submit: SubmitInbound | None = None
         self._running = asyncio.Event()
         self._released = asyncio.Event()
         self.seen: list[Seen] = []
         self.sends: list[Reply] = []  # every call of `send`, those that failed included
         self.faults: list[Fault | None] = []
-        self.acts: list[tuple[Target, Act]] = []
+        self.acts: list[tuple[Target, ChannelAction]] = []
         self.accepted: list[str] = []  # ids `submit` has returned: what the platform was acknowledged
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled. Messages come from `receive`."""
         self._submit = submit
         self._running.set()
@@ -95,7 +103,7 @@ class FakeChannel(Basic):
         self.accepted += ids
         return ids
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """Show it, or fail as the next fault says."""
         self.sends.append(reply)
         fault = self.faults.pop(0) if self.faults else None
@@ -108,21 +116,21 @@ class FakeChannel(Basic):
             await self._released.wait()
         return _ANSWERS["shown"] if fault == "shown" else sent
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         """The message already shown for this client_id, if the platform can tell."""
         return self._known(reply) if self._finds else None
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """Note it; an edit or a deletion changes what the human sees."""
         self.acts.append((target, act))
-        if isinstance(act, (Edit, Delete)):
+        if isinstance(act, (EditAction, DeleteAction)):
             self.seen = [
-                msgspec.structs.replace(one, text=act.text) if isinstance(act, Edit) and _is(one, act) else one
+                msgspec.structs.replace(one, text=act.text) if isinstance(act, EditAction) and _is(one, act) else one
                 for one in self.seen
-                if isinstance(act, Edit) or not _is(one, act)
+                if isinstance(act, EditAction) or not _is(one, act)
             ]
-            return Sent(act.message_id)
-        return Sent("")
+            return SendReceipt(act.message_id)
+        return SendReceipt("")
 
     def release(self) -> None:
         """Let acknowledgements that are late arrive."""
@@ -139,13 +147,13 @@ class FakeChannel(Basic):
         ids = [one.client_id for one in self.seen]
         return sorted({ident for ident in ids if ids.count(ident) > 1})
 
-    def _known(self, reply: Reply) -> Sent | None:
-        return next((Sent(one.message_id) for one in self.seen if one.client_id == reply.client_id), None)
+    def _known(self, reply: Reply) -> SendReceipt | None:
+        return next((SendReceipt(one.message_id) for one in self.seen if one.client_id == reply.client_id), None)
 
-    def _show(self, reply: Reply) -> Sent:
+    def _show(self, reply: Reply) -> SendReceipt:
         known = self._known(reply) if self.dedupes else None
         if known is not None:
             return known
         ident = f"{self.name}-{len(self.seen) + 1}"
         self.seen.append(Seen(ident, reply.target.to, reply.text, reply.client_id, reply.kind))
-        return Sent(ident)
+        return SendReceipt(ident)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from palinurus.channels.irc.channel import make
 from palinurus.channels.irc.line import Line, folded, line, parse
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.platform import Shown, kit
 
 ROOM = "#room"
@@ -55,7 +55,7 @@ class FakeIrc:
 
     name = "irc"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = ("cut", "limited", "blocked", "gone", "refused", "long")
+    troubles: ClassVar[tuple[SendTrouble, ...]] = ("cut", "limited", "blocked", "gone", "refused", "long")
 
     def __init__(self, modern: bool = True, certificate: ssl.SSLContext | None = None) -> None:
         self.modern = modern
@@ -68,7 +68,7 @@ class FakeIrc:
         self._certificate = certificate
         self._clients: set[_Client] = set()
         self._history: list[tuple[str, str, str, dict[str, str]]] = []  # target, source, text, tags
-        self.faults: list[Trouble] = []
+        self.faults: list[SendTrouble] = []
         self._count = 0
         self._port = 0
         self._server: asyncio.Server | None = None
@@ -151,7 +151,7 @@ class FakeIrc:
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
         raise NotImplementedError("IRC has no buttons")
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [trouble] * times
 
     # --- the server

@@ -18,7 +18,7 @@ from email.policy import default as modern
 from typing import Any, ClassVar, NamedTuple
 
 from palinurus.channels.email.channel import make
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.platform import Shown, kit
 
 OURS = "agent@home.test"
@@ -50,7 +50,7 @@ class FakeMail:
 
     name = "email"
     groups = False
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "long", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
@@ -66,7 +66,7 @@ class FakeMail:
         self.folders: dict[str, list[Kept]] = {"INBOX": [], "Sent Mail": []}
         self.flags: dict[tuple[str, int], set[str]] = {}
         self.delivered: list[tuple[str, EmailMessage]] = []  # to whom, what
-        self.faults: list[Trouble] = []
+        self.faults: list[SendTrouble] = []
         self.tls = tls
         self._count = 0
         self._news: set[asyncio.Event] = set()
@@ -157,7 +157,7 @@ class FakeMail:
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
         raise NotImplementedError("mail has no buttons")
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [trouble] * times
 
     def is_seen(self, number: int) -> bool:

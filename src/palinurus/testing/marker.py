@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.testing.script import Turn
 
 _LINE = re.compile(r"^(?:\[[^\]\n]*\]\s*)?(THINK|TOOLS|TOOL|SAY|WORDS|SLOW|FAIL|CUT|STALL)[ \t]+(.*?)[ \t]*$", re.M)
@@ -105,11 +105,11 @@ def _round(word: str, rest: str) -> tuple[tuple[str, dict[str, Any]], ...]:
     return ((name, msgspec.json.decode(args or "{}", type=dict[str, Any])),)
 
 
-def _failure(wanted: list[str], rounds: int) -> Failure | None:
+def _failure(wanted: list[str], rounds: int) -> ModelFailure | None:
     for rest in wanted:
         kind, _, below = rest.partition(" ")
         if kind in get_args(FailureKind) and (not below or rounds < int(below)):
-            return msgspec.convert({"kind": kind, "message": f"scripted {kind}"}, Failure)
+            return msgspec.convert({"kind": kind, "message": f"scripted {kind}"}, ModelFailure)
     return None
 
 

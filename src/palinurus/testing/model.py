@@ -8,17 +8,17 @@ import msgspec
 
 from palinurus.abort import Abort, Aborted
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, StopReason, Text, Thinking, ToolCall, User
+from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCall, UserMessage
 from palinurus.core.types.model import (
     CallDelta,
     CallStart,
-    Done,
-    Failed,
-    Failure,
     ModelEvent,
-    ModelInfo,
+    ModelFailure,
+    ModelRequest,
+    ModelSpec,
     Prompt,
-    Request,
+    StreamDone,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
 )
@@ -39,14 +39,14 @@ class ScriptedModel:
         self._chunk = chunk
         self._repeat = repeat
         self._next = 0
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
 
     @property
     def steps_left(self) -> int:
         """Steps nobody has asked for yet."""
         return len(self._script) - self._next
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The events of the next step. Ends with Done or Failed; a set `stop` ends it with Failed(aborted)."""
         number = len(self.requests)
         self.requests.append(request)
@@ -61,21 +61,23 @@ class ScriptedModel:
                 elif stop.reason is not None:
                     raise Aborted(stop.reason)
             except Aborted as exc:
-                yield Failed(Failure("aborted", exc.reason, partial=bool(shown)), _partial(request, shown, "aborted"))
+                yield StreamFailed(
+                    ModelFailure("aborted", exc.reason, partial=bool(shown)), _partial(request, shown, "aborted")
+                )
                 return
             if n < len(events):
                 shown.append(events[n])
                 yield events[n]
         if turn.failure is not None:
             failure = msgspec.structs.replace(turn.failure, partial=bool(shown))
-            yield Failed(failure, _partial(request, shown, "error", failure.message))
+            yield StreamFailed(failure, _partial(request, shown, "error", failure.message))
             return
-        yield Done(_whole(request, turn, number))
+        yield StreamDone(_whole(request, turn, number))
 
     async def close(self) -> None:
         """Nothing to close; here because `providers.stream.Models` has it."""
 
-    def _take(self, request: Request) -> Turn:
+    def _take(self, request: ModelRequest) -> Turn:
         if self._next >= len(self._script):
             if not (self._repeat and self._script):
                 return fail("format", f"the script of {len(self._script)} turns has no more")
@@ -99,40 +101,42 @@ def _call_id(number: int, index: int) -> str:
     return f"call_{number}_{index}"
 
 
-def _whole(request: Request, turn: Turn, number: int) -> Assistant:
-    content: list[Text | Thinking | ToolCall] = []
+def _whole(request: ModelRequest, turn: Turn, number: int) -> AssistantMessage:
+    content: list[TextBlock | ThinkingBlock | ToolCall] = []
     if turn.thinking:
-        content.append(Thinking(turn.thinking, f"sig-{number}"))
+        content.append(ThinkingBlock(turn.thinking, f"sig-{number}"))
     if turn.text:
-        content.append(Text(turn.text))
+        content.append(TextBlock(turn.text))
     content += [ToolCall(_call_id(number, i), name, args) for i, (name, args) in enumerate(turn.calls)]
     reason: StopReason = "toolUse" if turn.calls else "length" if turn.length else "stop"
     return _assistant(request, content, reason, turn)
 
 
-def _partial(request: Request, shown: list[ModelEvent], reason: StopReason, error: str | None = None) -> Assistant:
+def _partial(
+    request: ModelRequest, shown: list[ModelEvent], reason: StopReason, error: str | None = None
+) -> AssistantMessage:
     """What had arrived: text and thinking only, calls that were cut off are never run."""
     text = "".join(e.text for e in shown if isinstance(e, TextDelta))
     thinking = "".join(e.text for e in shown if isinstance(e, ThinkingDelta))
-    content: list[Text | Thinking | ToolCall] = [Thinking(thinking)] if thinking else []
+    content: list[TextBlock | ThinkingBlock | ToolCall] = [ThinkingBlock(thinking)] if thinking else []
     if text:
-        content.append(Text(text))
+        content.append(TextBlock(text))
     return msgspec.structs.replace(_assistant(request, content, reason, None), errorMessage=error)
 
 
 def _assistant(
-    request: Request, content: list[Text | Thinking | ToolCall], reason: StopReason, turn: Turn | None
-) -> Assistant:
+    request: ModelRequest, content: list[TextBlock | ThinkingBlock | ToolCall], reason: StopReason, turn: Turn | None
+) -> AssistantMessage:
     model = request.model
-    plain = Assistant(tuple(content), model.api, model.ref.provider, model.ref.model, stopReason=reason)
+    plain = AssistantMessage(tuple(content), model.api, model.ref.provider, model.ref.model, stopReason=reason)
     return msgspec.structs.replace(plain, usage=turn.usage) if turn is not None else plain
 
 
-def info(api: str = "openai-completions", provider: str = "fake", model: str = "model") -> ModelInfo:
+def info(api: str = "openai-completions", provider: str = "fake", model: str = "model") -> ModelSpec:
     """Facts about a model that does not exist."""
-    return ModelInfo(ModelRef(provider, model), api)
+    return ModelSpec(ModelRef(provider, model), api)
 
 
-def ask(text: str, model: ModelInfo | None = None) -> Request:
+def ask(text: str, model: ModelSpec | None = None) -> ModelRequest:
     """A request with one user message."""
-    return Request(model or info(), Prompt("You are a test."), (User(text),))
+    return ModelRequest(model or info(), Prompt("You are a test."), (UserMessage(text),))

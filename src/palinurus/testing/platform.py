@@ -15,7 +15,7 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config.channels import accounts
 from palinurus.config.schema import Config
 from palinurus.config.secrets import wrap
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.core.types.inbound import Inbound
 from palinurus.tools.web.door import Door
 
@@ -34,7 +34,7 @@ class Platform(Protocol):
     """A fake server with people. Started and stopped with `async with`."""
 
     name: str  # the channel's id
-    troubles: tuple[Trouble, ...]  # what `fail` can do here
+    troubles: tuple[SendTrouble, ...]  # what `fail` can do here
     groups: bool  # are there groups?
 
     async def __aenter__(self) -> Platform: ...
@@ -60,7 +60,7 @@ class Platform(Protocol):
         """A human presses a button (only where abilities.buttons > 0)."""
         ...
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         """The next `times` sends go wrong this way; "cut" shows the message and loses the answer."""
         ...
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 
 from palinurus.agent.fingerprint import Break, Known, broken, kept
 from palinurus.agent.watch import told
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 
 
-def assert_prefix_stable(requests: Sequence[Request], breaks: Collection[int] = ()) -> None:
+def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> None:
     """Raise AssertionError at the first request that changes what came before it.
 
     `breaks` are the indexes of requests that may (after a compaction, a switch of models); one that does not need to
@@ -28,7 +28,7 @@ def assert_prefix_stable(requests: Sequence[Request], breaks: Collection[int] = 
             raise AssertionError(f"request {index} was declared a break, but its prefix is unchanged")
 
 
-def partings(requests: Iterable[Request]) -> list[Break | None]:
+def partings(requests: Iterable[ModelRequest]) -> list[Break | None]:
     """For each request but the first: where it leaves the one before, None where it only adds."""
     found: list[Break | None] = []
     last: Known | None = None
@@ -40,7 +40,7 @@ def partings(requests: Iterable[Request]) -> list[Break | None]:
     return found
 
 
-def cacheable(requests: Sequence[Request], breaks: Collection[int] = ()) -> float:
+def cacheable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> float:
     """The share of all prompt bytes that stood at the beginning of the request before, declared breaks left out."""
     hit, total = 0, 0
     last: Known | None = None

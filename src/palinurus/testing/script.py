@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.model import Failure, FailureKind
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.usage import TokenUsage
 
 
 class Gate:
@@ -42,13 +42,13 @@ class Turn(msgspec.Struct, frozen=True):
     text: str = ""
     thinking: str = ""
     calls: tuple[tuple[str, dict[str, Any]], ...] = ()
-    failure: Failure | None = None
-    usage: Usage = Usage(10, 5, 0, 0, 15)
+    failure: ModelFailure | None = None
+    usage: TokenUsage = TokenUsage(10, 5, 0, 0, 15)
     gates: tuple[tuple[int, Gate], ...] = ()  # (n, gate): stand at gate before the n-th event, counted from 0
     length: bool = False  # stopped because the token limit was reached
 
 
-Answer: TypeAlias = Turn | Failure | str
+Answer: TypeAlias = Turn | ModelFailure | str
 Step: TypeAlias = Answer | Callable[[Any], Answer]
 
 
@@ -64,7 +64,7 @@ def calls(*wanted: tuple[str, dict[str, Any]], text: str = "", thinking: str = "
 
 def fail(kind: FailureKind, message: str = "", *, after: str = "", retry_after: float | None = None) -> Turn:
     """A failure; `after` is text that had already been streamed."""
-    failure = Failure(kind, message or f"scripted {kind}", retry_after=retry_after, partial=bool(after))
+    failure = ModelFailure(kind, message or f"scripted {kind}", retry_after=retry_after, partial=bool(after))
     return Turn(after, failure=failure)
 
 
@@ -78,7 +78,7 @@ def turn_of(step: Step, request: Any) -> Turn:
     answer: Answer = step(request) if callable(step) else step
     if isinstance(answer, str):
         return Turn(answer)
-    if isinstance(answer, Failure):
+    if isinstance(answer, ModelFailure):
         return Turn(failure=answer)
     return answer
 

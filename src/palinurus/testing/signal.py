@@ -16,7 +16,7 @@ import msgspec
 from aiohttp import web
 
 from palinurus.channels.signal.channel import Signal
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.platform import Shown, kit
 
 NUMBER = "+15550000001"
@@ -43,7 +43,7 @@ class FakeSignal:
 
     name = "signal"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "media", "signed_out", "gone", "refused",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ class FakeSignal:
         self._time = START
         self._waiting: list[dict[str, Any]] = []
         self._news = asyncio.Condition()
-        self.faults: list[tuple[Trouble, float]] = []
+        self.faults: list[tuple[SendTrouble, float]] = []
         self._ports = [0, 0]
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -149,7 +149,7 @@ class FakeSignal:
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
         raise NotImplementedError("Signal has no buttons")
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [(trouble, retry_after)] * times
 
     # --- the daemon

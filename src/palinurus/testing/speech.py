@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.testing.script import Turn, cut
 
 # What a provider answers for each kind of failure: status, the word in the body.
@@ -28,7 +28,7 @@ STATUS: dict[str, tuple[int, str]] = {
 _TEXTS = {"overflow": "prompt is too long: 300000 tokens > 200000 maximum", "billing": "credit balance is too low"}
 
 
-def error_body(failure: Failure) -> tuple[int, dict[str, Any]]:
+def error_body(failure: ModelFailure) -> tuple[int, dict[str, Any]]:
     """Status and JSON body; understood on both wires."""
     status, word = STATUS.get(failure.kind, (500, "api_error"))
     message = _TEXTS.get(failure.kind, failure.message)

@@ -17,8 +17,8 @@ from palinurus.channels.webhook.channel import Webhook
 from palinurus.channels.webhook.outbound import signed
 from palinurus.clock import SystemClock
 from palinurus.config.secrets import Secret
-from palinurus.core.hooks.sign import verify
-from palinurus.core.types.channel import Answer, Channel, Hook, Submit, Trouble
+from palinurus.core.hooks.sign import verify_signature
+from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse, SendTrouble, SubmitInbound
 from palinurus.errors import PalinurusError
 from palinurus.testing.platform import Shown, kit
 
@@ -32,9 +32,9 @@ Post = Callable[[bytes, dict[str, str]], Awaitable[int]]
 class _Heard(Webhook):
     """The channel, and what it was given to hand messages in."""
 
-    submit: Submit | None = None
+    submit: SubmitInbound | None = None
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         self.submit = submit
         await super().run(submit)
 
@@ -44,7 +44,7 @@ class FakeWebhook:
 
     name = "webhook"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "media", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
@@ -54,7 +54,7 @@ class FakeWebhook:
         self.seen: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []  # every request that was rightly signed, repeats included
         self._keys: dict[str, str] = {}
-        self.faults: list[tuple[Trouble, float]] = []
+        self.faults: list[tuple[SendTrouble, float]] = []
         self._made: _Heard | None = None
         self._events = 0
         self._clock = SystemClock()
@@ -129,7 +129,7 @@ class FakeWebhook:
             return 503
         low = {name.lower(): value for name, value in headers.items()}
         try:
-            answer: Answer = await made.hook(Hook("POST", low, {}, data), made.submit)
+            answer: ChannelHttpResponse = await made.hook(ChannelHttpRequest("POST", low, {}, data), made.submit)
         except PalinurusError:
             return 503
         return answer.status
@@ -152,7 +152,7 @@ class FakeWebhook:
         (text,) = (button["text"] for button in message["buttons"] if button["label"] == label)
         await self.say(text, chat=chat, sender=sender, pressed=message_id)
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [(trouble, retry_after)] * times
 
     async def cut(self) -> None:
@@ -165,7 +165,7 @@ class FakeWebhook:
     async def _receive(self, request: web.Request) -> web.StreamResponse:
         data = await request.read()
         headers = {name.lower(): value for name, value in request.headers.items()}
-        if not verify("generic", SECRET, headers, data, self._clock.now()):
+        if not verify_signature("generic", SECRET, headers, data, self._clock.now()):
             return web.json_response({"error": "wrong signature"}, status=401)
         body = msgspec.json.decode(data)
         self.requests.append(body)

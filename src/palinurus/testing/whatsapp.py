@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from palinurus.channels.whatsapp.channel import WhatsApp
 from palinurus.channels.whatsapp.port import Away, Came, Code, Event, Media, Out, Post, Quoted, Ready, Refused
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.platform import Shown, kit
 
 OURS = "4915550000001@s.whatsapp.net"
@@ -35,7 +35,7 @@ class FakeWhatsApp:
 
     name = "whatsapp"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "media", "signed_out", "blocked", "gone", "long", "refused",
     )  # fmt: skip
 
@@ -44,7 +44,7 @@ class FakeWhatsApp:
         self.files: dict[str, bytes] = {}
         self.seen: list[dict[str, Any]] = []
         self.calls: list[tuple[Any, ...]] = []  # typing, react, read
-        self.faults: list[Trouble] = []
+        self.faults: list[SendTrouble] = []
         self.up = True
         self._waiting: list[Came] = []
         self._client: FakeClient | None = None
@@ -114,7 +114,7 @@ class FakeWhatsApp:
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
         raise NotImplementedError("linked devices have no buttons")
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self.faults += [trouble] * times
 
     async def cut(self) -> None:

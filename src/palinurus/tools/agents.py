@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 
 
 class Listed(NamedTuple):
@@ -30,13 +30,13 @@ def make(agents: Agents) -> dict[str, Tool]:
     return {tool.name: tool}
 
 
-async def _list(agents: Agents, ctx: ToolContext) -> Output:
+async def _list(agents: Agents, ctx: ToolContext) -> ToolOutput:
     anyone, found = agents.agents(ctx.agent)
     body = {"requester": ctx.agent, "allowAny": anyone, "agents": [agent._asdict() for agent in found]}
-    return said(msgspec.json.format(msgspec.json.encode(body), indent=2).decode(), body)
+    return make_output(msgspec.json.format(msgspec.json.encode(body), indent=2).decode(), body)
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody knows about agents here")
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.messages import Text, ToolCall, ToolResult
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.tools import taint
@@ -31,16 +31,16 @@ async def call(tool_call: ToolCall, tools: Mapping[str, Tool], ctx: ToolContext,
     """The result of one call, errors included. Raises CancelledError only."""
     tool = tools.get(tool_call.name)
     if tool is None:
-        return await _result(tool_call, said(_unknown(tool_call.name, tools), error=True), ctx)
+        return await _result(tool_call, make_output(_unknown(tool_call.name, tools), error=True), ctx)
     if tool_call.invalid is not None:
-        return await _result(tool_call, said(_unreadable(tool_call), error=True), ctx)
+        return await _result(tool_call, make_output(_unreadable(tool_call), error=True), ctx)
     args, problem = check(tool.parameters, tool_call.arguments, tool.aliases)
     if problem is None and hooks.has("before_tool_call"):
         args, problem = await _asked(tool_call, tool, args, ctx, hooks)
     elif problem is not None:
         problem = f"Invalid arguments for {tool.name}: {problem}"
     if problem is not None:
-        return await _result(tool_call, said(problem, error=True), ctx)
+        return await _result(tool_call, make_output(problem, error=True), ctx)
     return await _run(tool_call, tool, args, ctx, hooks)
 
 
@@ -85,17 +85,17 @@ async def _run(tool_call: ToolCall, tool: Tool, args: dict[str, Any], ctx: ToolC
     source: str | None = None
     try:
         output = await taint.run(tool, args, ctx, tool.run)
-        if not isinstance(output, Output):
-            output = said(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
+        if not isinstance(output, ToolOutput):
+            output = make_output(f"{tool.name} returned {type(output).__name__}, not a tool output", error=True)
     except asyncio.CancelledError:
         _observe(tool_call, args, ctx, hooks, {"error": "aborted", "durationMs": _ms(clock() - started)})
         raise
     except ToolFailure as failure:
-        output = said(str(failure) or f"{tool.name} failed", error=True)
+        output = make_output(str(failure) or f"{tool.name} failed", error=True)
         source = taint.origin(tool, args, None, ctx)
     except Exception as exc:
         log.exception("tool %s failed", tool.name)
-        output = said(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
+        output = make_output(f"{tool.name} failed: {type(exc).__name__}: {exc}", error=True)
     point("tool.after")
     source = taint.origin(tool, args, output, ctx) if source is None else source
     result = msgspec.structs.replace(await _result(tool_call, output, ctx), source=source)
@@ -122,8 +122,8 @@ def _named(tool_call: ToolCall, ctx: ToolContext) -> dict[str, Any]:
     }
 
 
-async def _result(tool_call: ToolCall, output: Output, ctx: ToolContext) -> ToolResult:
-    content = await cut(output.content, ctx.settings.result_chars, ctx.settings.results) or (Text("(no output)"),)
+async def _result(tool_call: ToolCall, output: ToolOutput, ctx: ToolContext) -> ToolResult:
+    content = await cut(output.content, ctx.settings.result_chars, ctx.settings.results) or (TextBlock("(no output)"),)
     return ToolResult(
         tool_call.id,
         tool_call.name,

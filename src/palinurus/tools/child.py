@@ -15,7 +15,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Literal, NamedTuple, TypeAlias
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools import family
 from palinurus.tools.process import terminal
 from palinurus.tools.sandbox.launch import start, wrapped
@@ -41,7 +41,7 @@ class Spec(NamedTuple):
     env: Mapping[str, str]
     stdin: IO[bytes] | None = None
     pass_fds: tuple[int, ...] = ()
-    cell: Cell = Cell()  # what it may do; sandbox/launch sees to it
+    cell: SandboxSpec = SandboxSpec()  # what it may do; sandbox/launch sees to it
     input: Input = "none"
     mark: str = ""
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.errors import BadRequest, NotFound
 from palinurus.tools.paths import brief
 
@@ -92,13 +92,13 @@ def make(schedules: Schedules | None) -> dict[str, Tool]:
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_cron, schedules))}
 
 
-async def _cron(schedules: Schedules, ctx: ToolContext, action: str, **args: Any) -> Output:
+async def _cron(schedules: Schedules, ctx: ToolContext, action: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     try:
         body = await _DEEDS[action](schedules, ctx, args)
     except (BadRequest, NotFound) as exc:
         raise ToolFailure(exc.message) from None
-    return Output((Text(msgspec.json.encode(body).decode()),), body)
+    return ToolOutput((TextBlock(msgspec.json.encode(body).decode()),), body)
 
 
 async def _status(schedules: Schedules, ctx: ToolContext, args: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +180,7 @@ def _id(args: dict[str, Any]) -> str:
     return ident
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody keeps jobs here")
 
 

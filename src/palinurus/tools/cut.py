@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.history import truncate
-from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.tools.coerce import storable
 from palinurus.tools.whole import keep
 
@@ -21,26 +21,28 @@ _INLINE = 100_000  # characters handled on the event loop; more goes to a thread
 MAX_DETAILS = 64_000  # bytes of JSON kept beside a result
 
 
-async def cut(content: tuple[Text | Image, ...], limit: int, results: str = "") -> tuple[Text | Image, ...]:
+async def cut(
+    content: tuple[TextBlock | ImageBlock, ...], limit: int, results: str = ""
+) -> tuple[TextBlock | ImageBlock, ...]:
     """The blocks with `limit` characters of text altogether. Small clean results come back as they are.
 
     `results` is how the names of kept files begin (`ToolSettings.results`). If the disk does not take one, the text is
     shortened all the same and names no file.
     """
     clean = tuple(_clean(block) for block in content)
-    texts = [block.text for block in clean if isinstance(block, Text)]
+    texts = [block.text for block in clean if isinstance(block, TextBlock)]
     if sum(map(len, texts)) <= limit:
         return clean
     text = "\n".join(texts)
     short = (
         await asyncio.to_thread(_short, text, limit, results) if len(text) > _INLINE else _short(text, limit, results)
     )
-    return (Text(short), *(block for block in clean if isinstance(block, Image)))
+    return (TextBlock(short), *(block for block in clean if isinstance(block, ImageBlock)))
 
 
 def _short(text: str, limit: int, results: str) -> str:
-    text = truncate.laid_out(text)
-    return truncate.shorten(text, limit, keep(results, text))
+    text = truncate.indent_json(text)
+    return truncate.shorten_result(text, limit, keep(results, text))
 
 
 def storable_details(value: Any) -> Any:
@@ -54,10 +56,10 @@ def storable_details(value: Any) -> Any:
     return value if size <= MAX_DETAILS else {"omitted": f"{size} bytes"}
 
 
-def _clean(block: Text | Image) -> Text | Image:
-    if isinstance(block, Image):
-        return block if len(block.data) <= MAX_IMAGE else Text(f"[image left out: {len(block.data)} characters]")
+def _clean(block: TextBlock | ImageBlock) -> TextBlock | ImageBlock:
+    if isinstance(block, ImageBlock):
+        return block if len(block.data) <= MAX_IMAGE else TextBlock(f"[image left out: {len(block.data)} characters]")
     text = storable(block.text)
-    if truncate.binary(text):
-        return Text(f"[binary data, {len(text)} characters, not shown]")
-    return block if text is block.text else Text(text)
+    if truncate.is_binary(text):
+        return TextBlock(f"[binary data, {len(text)} characters, not shown]")
+    return block if text is block.text else TextBlock(text)

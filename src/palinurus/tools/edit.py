@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools import files
 from palinurus.tools.paths import Place, brief, resolve
 from palinurus.tools.splice import Edit, Spliced, diff, first_line, splice
@@ -15,7 +15,7 @@ MAX_BYTES = 10_000_000
 _BOM = b"\xef\xbb\xbf"
 
 
-async def edit(ctx: ToolContext, path: str, edits: list[dict[str, str]]) -> Output:
+async def edit(ctx: ToolContext, path: str, edits: list[dict[str, str]]) -> ToolOutput:
     """Raises ToolFailure."""
     if not edits:
         raise ToolFailure("edits is empty; give at least one {oldText, newText}")
@@ -27,7 +27,7 @@ async def edit(ctx: ToolContext, path: str, edits: list[dict[str, str]]) -> Outp
         return await asyncio.to_thread(_edited, place, wanted)
 
 
-def _edited(place: Place, wanted: list[Edit]) -> Output:
+def _edited(place: Place, wanted: list[Edit]) -> ToolOutput:
     data = _whole(place)
     bom = _BOM if data.startswith(_BOM) else b""
     # surrogateescape keeps bytes that are no UTF-8 through the round trip
@@ -42,7 +42,9 @@ def _edited(place: Place, wanted: list[Edit]) -> Output:
         "firstChangedLine": first_line(original, done.spans),
     }
     places = "1 place" if len(wanted) == 1 else f"{len(wanted)} places"
-    return said(f"Changed {brief(place.given)} in {places}, first at line {details['firstChangedLine']}.", details)
+    return make_output(
+        f"Changed {brief(place.given)} in {places}, first at line {details['firstChangedLine']}.", details
+    )
 
 
 def _whole(place: Place) -> bytes:

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import msgspec
 
 from palinurus.config.exec import YIELD, clamped
-from palinurus.core.types.cell import Cell
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.cell import SandboxSpec
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
 from palinurus.tools.child import MARK, Input, Spec, new_mark
 from palinurus.tools.environ import refused
@@ -67,7 +67,7 @@ async def permitted(ctx: ToolContext, asked: Asked, place: Place) -> Permit:
     return await permit(ctx, asked.command, place.cwd, asked.env, want)
 
 
-async def run(processes: Processes, ctx: ToolContext, **args: Any) -> Output:
+async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure when nothing could be started."""
     asked = Asked(**args)
     _check(asked)
@@ -77,7 +77,7 @@ async def run(processes: Processes, ctx: ToolContext, **args: Any) -> Output:
     background = asked.background and ctx.settings.background
     pty = asked.pty and terminal.possible()
     source: Input = "pty" if pty else "pipe" if background else "none"
-    cell, env = (ctx.settings.cell if given.contained else Cell()), {**place.env, **given.env}
+    cell, env = (ctx.settings.cell if given.contained else SandboxSpec()), {**place.env, **given.env}
     spec = Spec(given.argv, place.cwd, env, cell=cell, input=source, mark=place.env[MARK])
     try:
         job = Job(asked.command, spec, limit, ctx.session, ctx.agent, ctx.inbound, ctx.now(), given.check)
@@ -182,7 +182,7 @@ class _Progress:
             self._timer.cancel()
 
 
-def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> Output:
+def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> ToolOutput:
     tail = held.pending.take()[-TAIL:].rstrip()
     says = (
         f"Command still running (session {held.id}, pid {held.child.pid}); it goes on in the background. "
@@ -196,12 +196,12 @@ def _going(held: Held, place: Place, warnings: tuple[str, ...]) -> Output:
         "cwd": place.cwd,
         "tail": tail,
     }
-    return said("\n\n".join(part for part in (*warnings, tail, says) if part), details)
+    return make_output("\n\n".join(part for part in (*warnings, tail, says) if part), details)
 
 
 def _output(
     kept: Kept, outcome: Outcome, limit: float | None, details: dict[str, Any], warnings: tuple[str, ...]
-) -> Output:
+) -> ToolOutput:
     text = kept.text().rstrip()
     notes = [note for note in (ending(outcome, limit), _held(outcome)) if note]
     body = "\n\n".join(part for part in (*warnings, text or "(no output)", *notes) if part)
@@ -213,7 +213,7 @@ def _output(
     }
     if outcome.failed:
         facts["reason"] = outcome.reason
-    return said(body, facts, error=outcome.failed)
+    return make_output(body, facts, error=outcome.failed)
 
 
 def ending(outcome: Outcome, limit: float | None) -> str:

@@ -17,7 +17,7 @@ from palinurus.config import outline, paths, rewrite
 from palinurus.config.load import read
 from palinurus.config.redact import redacted
 from palinurus.config.rewrite import Rewritten, digest
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import PalinurusError
 
 # Keys the agent may write, with all below them.
@@ -44,12 +44,12 @@ def make(keeper: Keeper) -> dict[str, Tool]:
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_run, keeper))}
 
 
-async def _run(keeper: Keeper, ctx: ToolContext, action: str, **given: Any) -> Output:
+async def _run(keeper: Keeper, ctx: ToolContext, action: str, **given: Any) -> ToolOutput:
     """Raises ToolFailure."""
     return await _ACTIONS[action](keeper, given)
 
 
-async def _get(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _get(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     file = paths.config_file(keeper.home)
     found = await asyncio.to_thread(read, file, keeper.home, keeper.environ)
     shown: Any = redacted(found.raw)
@@ -57,22 +57,22 @@ async def _get(keeper: Keeper, given: dict[str, Any]) -> Output:
         if part:
             shown = shown.get(part) if isinstance(shown, dict) else None
     text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
-    return said(f"{text}\nbaseHash: {digest(found.data)}", {"config": shown, "hash": digest(found.data)})
+    return make_output(f"{text}\nbaseHash: {digest(found.data)}", {"config": shown, "hash": digest(found.data)})
 
 
-async def _lookup(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _lookup(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     found = outline.lookup(str(given.get("path") or ""))
     if found is None:
         raise ToolFailure(f"there is no config key {str(given.get('path'))[:80]!r}")
-    return said(msgspec.json.encode(found).decode(), found)
+    return make_output(msgspec.json.encode(found).decode(), found)
 
 
-async def _patch(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _patch(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
     return await _written(partial(rewrite.merge, keeper.home, keeper.environ, base, raw, veto=_veto))
 
 
-async def _apply(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _apply(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
     return await _written(partial(rewrite.replace, keeper.home, keeper.environ, base, raw, veto=_veto))
 
@@ -84,15 +84,15 @@ def _raw(given: dict[str, Any]) -> str:
     return raw
 
 
-async def _written(write: Callable[[], Rewritten]) -> Output:
+async def _written(write: Callable[[], Rewritten]) -> ToolOutput:
     try:
         done = await asyncio.to_thread(write)
     except PalinurusError as exc:
         raise ToolFailure(exc.message + (f"; {exc.fix}" if exc.fix else "")) from None
     if not done.changed:
-        return said("Nothing is different.", {"changed": []})
+        return make_output("Nothing is different.", {"changed": []})
     later = f" After a restart: {', '.join(done.restart)}." if done.restart else ""
-    return said(f"Changed: {', '.join(done.changed)}.{later}", {"changed": done.changed, "hash": done.hash})
+    return make_output(f"Changed: {', '.join(done.changed)}.{later}", {"changed": done.changed, "hash": done.hash})
 
 
 def _veto(changed: tuple[str, ...]) -> None:
@@ -107,15 +107,15 @@ def writable(key: str) -> bool:
     return any(key == one or key.startswith(f"{one}.") for one in WRITABLE)
 
 
-async def _restart(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _restart(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     if keeper.restart is None:
         raise ToolFailure("this program runs without a gateway and cannot restart itself")
     wait = given.get("delayMs") or given.get("restartDelayMs") or 2000
     keeper.restart(min(max(float(wait) / 1000, 0.5), 60.0))
-    return said("The gateway restarts in a moment; turns that run are finished or go on after it.")
+    return make_output("The gateway restarts in a moment; turns that run are finished or go on after it.")
 
 
-async def _update(keeper: Keeper, given: dict[str, Any]) -> Output:
+async def _update(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     raise ToolFailure("updates are installed by the owner: pip install --upgrade palinurus, then `pal gateway restart`")
 
 

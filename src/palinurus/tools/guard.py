@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from palinurus.config import approvals
 from palinurus.core.policy import card, exec, shell
-from palinurus.core.policy.command import nature
-from palinurus.core.policy.taint import minds, outside
-from palinurus.core.types.approval import Ask, Decision, Rule, Told
-from palinurus.core.types.cell import needs_asking
+from palinurus.core.policy.command import classify_command
+from palinurus.core.policy.taint import is_from_outside, is_reason_to_ask
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalDecision, ApprovalRequest, CommandRule
+from palinurus.core.types.cell import needs_approval
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.errors import StateError
 
@@ -64,13 +64,13 @@ class _Case(NamedTuple):
     """One command on its way to a verdict."""
 
     command: str
-    parsed: shell.Parsed
-    programs: tuple[exec.Program, ...]
-    place: exec.Place
-    mode: exec.Mode
+    parsed: shell.ParsedCommand
+    programs: tuple[exec.ExecProgram, ...]
+    place: exec.ExecPlace
+    mode: exec.ExecMode
     odd: str
     matched: bool
-    rule: Rule | None  # one that was used, to note it
+    rule: CommandRule | None  # one that was used, to note it
 
 
 async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str], want: Want | None = None) -> Permit:
@@ -85,7 +85,7 @@ async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str
     want = want or Want()
     place = _place(ctx, want)
     case = _case(ctx, command, cwd, place, want)
-    verdict = exec.decide(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx))
+    verdict = exec.decide_exec(case.mode, place, case.matched, odd=case.odd, tainted=_tainted(ctx))
     if verdict.action == "refuse":
         raise ToolFailure(f"not run: {verdict.why}. Do not look for a way around it; tell the person.")
     if verdict.action == "run" and place == "contained":
@@ -106,10 +106,10 @@ async def permit(ctx: ToolContext, command: str, cwd: str, env: Mapping[str, str
 
 
 def _tainted(ctx: ToolContext) -> bool:
-    return minds(ctx.settings.taint, "exec", ctx.taint)
+    return is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint)
 
 
-def _place(ctx: ToolContext, want: Want) -> exec.Place:
+def _place(ctx: ToolContext, want: Want) -> exec.ExecPlace:
     """Inside or outside containment. Raises ToolFailure where outside was asked for and may not be given."""
     rules = ctx.settings.rules
     host = want.host or rules.host
@@ -122,35 +122,38 @@ def _place(ctx: ToolContext, want: Want) -> exec.Place:
         if want.elevated:
             raise ToolFailure(f"not run: elevated is not available ({'; '.join(failing)}). Run it without elevated.")
     # who wants no containment did not mean that a page may run commands; their own files may
-    loose = ctx.settings.cell.kind == "none" and outside(ctx.taint) and _tainted(ctx)
-    if not needs_asking(ctx.settings.cell) and not loose:
+    loose = ctx.settings.cell.kind == "none" and is_from_outside(ctx.taint) and _tainted(ctx)
+    if not needs_approval(ctx.settings.cell) and not loose:
         return "contained"
     if host == "sandbox":
         raise ToolFailure("not run: exec host is sandbox, and nothing contains commands on this machine")
     return "host"
 
 
-def _case(ctx: ToolContext, command: str, cwd: str, place: exec.Place, want: Want) -> _Case:
+def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want: Want) -> _Case:
     rules = ctx.settings.rules
     host = approvals.read(rules.file)
     full = place == "host" and rules.elevated == "full" and not rules.gates
-    mode = exec.mode(rules, place, host=host.words(ctx.agent), security=want.security, ask=want.ask, full=full)
-    parsed = shell.parse(command)
+    mode = exec.resolve_exec_mode(
+        rules, place, host=host.words(ctx.agent), security=want.security, ask=want.ask, full=full
+    )
+    parsed = shell.parse_command(command)
     path = ctx.settings.exec_env.get("PATH", os.defpath)
     programs = tuple(_program(s.argv, cwd, path, ctx.workspace) for s in parsed.segments)
     entries = host.rules(ctx.agent)
-    found = exec.matches(programs, entries, rules)
+    found = exec.match_programs(programs, entries, rules)
     matched = bool(found) and all(m != "miss" for m in found)
     used = next(
-        (e for p in programs for e in entries if matched and exec.matches((p,), (e,), rules) == ("listed",)), None
+        (e for p in programs for e in entries if matched and exec.match_programs((p,), (e,), rules) == ("listed",)),
+        None,
     )
-    odd = shell.odd(command) or shell.odd(cwd)
+    odd = shell.find_deceptive_text(command) or shell.find_deceptive_text(cwd)
     if not odd and any(not p.argv[0].isascii() for p in programs):
         odd = "a program name with letters beyond ASCII"
     return _Case(command, parsed, programs, place, mode, odd, matched, used)
 
 
-def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec.Program:
+def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec.ExecProgram:
     """The file the first word leads to, links followed."""
     first = argv[0]
     if "/" in first:
@@ -162,8 +165,8 @@ def _program(argv: tuple[str, ...], cwd: str, path: str, workspace: str) -> exec
         if os.path.isfile(real) and os.access(real, os.X_OK):
             homes = (workspace, cwd, "/tmp", "/var/tmp", "/dev/shm")
             own = any(_beneath(p, os.path.realpath(h)) for h in homes for p in (real, one) if h != "/")
-            return exec.Program(argv, real, one, own)
-    return exec.Program(argv, "")
+            return exec.ExecProgram(argv, real, one, own)
+    return exec.ExecProgram(argv, "")
 
 
 def _beneath(path: str, folder: str) -> bool:
@@ -181,11 +184,12 @@ def _start(ctx: ToolContext, case: _Case) -> tuple[str, ...]:
     if not _exact(case):
         return (_sh(ctx), "-c", case.command)
     if case.place == "contained":
-        return (_SHELL, "-c", shell.quoted(case.parsed.segments))
+        return (_SHELL, "-c", shell.quote_segments(case.parsed.segments))
     fixed = tuple(
-        shell.Segment((p.path, *p.argv[1:]), s.joined) for p, s in zip(case.programs, case.parsed.segments, strict=True)
+        shell.ShellSegment((p.path, *p.argv[1:]), s.joined)
+        for p, s in zip(case.programs, case.parsed.segments, strict=True)
     )
-    return fixed[0].argv if len(fixed) == 1 else (_SHELL, "-c", shell.quoted(fixed))
+    return fixed[0].argv if len(fixed) == 1 else (_SHELL, "-c", shell.quote_segments(fixed))
 
 
 def _sh(ctx: ToolContext) -> str:
@@ -227,15 +231,17 @@ def _identity(path: str, kind: str) -> str:
 # the question
 
 
-def _ask(ctx: ToolContext, case: _Case, cwd: str, env: Mapping[str, str], binding: dict[str, str], why: str) -> Ask:
+def _ask(
+    ctx: ToolContext, case: _Case, cwd: str, env: Mapping[str, str], binding: dict[str, str], why: str
+) -> ApprovalRequest:
     """Raises ToolFailure if the command cannot be shown whole."""
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CommandRule, ...] = ()
     if _exact(case) and not case.odd and case.mode.ask != "always":
-        rules = exec.storable(case.programs, ctx.settings.rules)
-    allowed: tuple[Decision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
+        rules = exec.list_storable_rules(case.programs, ctx.settings.rules)
+    allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny") if rules else ("allow-once", "deny")
     outside = case.place == "host"
     sender = ctx.inbound.sender
-    made = Ask(
+    made = ApprovalRequest(
         kind="exec",
         agent=ctx.agent,
         session=ctx.session,
@@ -260,7 +266,7 @@ def _ask(ctx: ToolContext, case: _Case, cwd: str, env: Mapping[str, str], bindin
         rules=rules,
         asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
     )
-    if len(card.command(made)) > card.MAX_SHOWN:
+    if len(card.show_command(made)) > card.MAX_SHOWN:
         raise ToolFailure(
             "not run: the command needs an approval and is too long to be shown whole. Write it to a file in the "
             "workspace and run that file."
@@ -273,11 +279,11 @@ def _warning(case: _Case) -> str:
         return f"contains {case.odd}"
     if case.parsed.compound:
         return f"cannot be taken apart exactly: {case.parsed.compound}"
-    runners = [p.argv[0] for p in case.programs if nature(p.argv, p.binary) in ("runner", "executes")]
+    runners = [p.argv[0] for p in case.programs if classify_command(p.argv, p.binary) in ("runner", "executes")]
     return f"{', '.join(dict.fromkeys(runners))} can run other programs" if runners else ""
 
 
-def _answered(ctx: ToolContext, case: _Case, told: Told) -> str:
+def _answered(ctx: ToolContext, case: _Case, told: ApprovalAnswer) -> str:
     """Why it runs. Raises ToolFailure if it does not."""
     if told.allowed:
         return f"{told.decision} by {told.by}"
@@ -287,7 +293,7 @@ def _answered(ctx: ToolContext, case: _Case, told: Told) -> str:
             "the person what to do instead."
         )
     fallback = approvals.read(ctx.settings.rules.file).words(ctx.agent).get("askFallback", "deny")
-    verdict = exec.unanswered(fallback if fallback in exec.SECURITY else "deny", case.matched, case.odd)
+    verdict = exec.decide_unanswered(fallback if fallback in exec.SECURITY_LEVELS else "deny", case.matched, case.odd)
     if verdict.action == "run":
         return verdict.why
     raise ToolFailure(f"not run: it needs an approval, and {told.by or 'nobody answered'}.")

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.pictures import MISSING, SOURCE, dimensions, large
-from palinurus.core.types.messages import Image, Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
-from palinurus.core.untrusted import wrap
+from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SOURCE, is_large_image, read_dimensions
+from palinurus.core.types.messages import ImageBlock, TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from palinurus.core.untrusted import wrap_untrusted
 from palinurus.tools.paths import brief
 from palinurus.tools.read import image_type
 from palinurus.tools.web.door import Door
@@ -32,7 +32,7 @@ class Vision(Protocol):
     """A model that sees. `providers.vision.Eyes` is one."""
 
     async def describe(
-        self, images: tuple[Image, ...], prompt: str, model: str, agent: str, session: str
+        self, images: tuple[ImageBlock, ...], prompt: str, model: str, agent: str, session: str
     ) -> tuple[str, str]:
         """The answer and which model gave it; `model` "" = the one for images. Raises ToolFailure when none could."""
         ...
@@ -45,15 +45,15 @@ def make(vision: Vision | None, door: Door, shrink: Shrink | None = None) -> dic
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_image, vision, door, shrink))}
 
 
-async def _image(vision: Vision, door: Door, shrink: Shrink | None, ctx: ToolContext, **args: Any) -> Output:
+async def _image(vision: Vision, door: Door, shrink: Shrink | None, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     most = min(max(int(args.get("maxImages") or MOST), 1), MOST)
     asked = float(args.get("maxBytesMb") or 0)
-    size = int(max(asked, 0.01) * (1 << 20)) if asked else SOURCE
+    size = int(max(asked, 0.01) * (1 << 20)) if asked else MAX_IMAGE_SOURCE
     names = given(args.get("image"), args.get("images"), most, "image")
-    images, sources = list[Image](), set[str]()
+    images, sources = list[ImageBlock](), set[str]()
     for name in names:
-        found = await material(name, ctx, door, min(size, SOURCE))
+        found = await material(name, ctx, door, min(size, MAX_IMAGE_SOURCE))
         images.append(_checked(found.name, await asyncio.to_thread(_fitting, found.name, found.data, shrink)))
         sources.add(found.source)
     prompt = str(args.get("prompt") or "").strip() or PROMPT
@@ -61,32 +61,32 @@ async def _image(vision: Vision, door: Door, shrink: Shrink | None, ctx: ToolCon
     # What stands in a picture is said by whoever made the picture.
     source = "web" if "web" in sources else "file"
     details = {"model": model, "images": [name[:200] for name in names]}
-    return Output((Text(wrap(text, "image", secrets.token_hex(16))),), details, source=source)
+    return ToolOutput((TextBlock(wrap_untrusted(text, "image", secrets.token_hex(16))),), details, source=source)
 
 
 def _fitting(name: str, data: bytes, shrink: Shrink | None) -> bytes:
     """The image as providers take it. Raises ToolFailure."""
     size = int(SIZE_MB * (1 << 20))
     kind = image_type(data[:32])
-    if not kind or not large(data, kind, size):
+    if not kind or not is_large_image(data, kind, size):
         return data
-    made = shrink(data, size) if shrink is not None else f"is larger than {SIZE_MB:g} MB: {MISSING}"
+    made = shrink(data, size) if shrink is not None else f"is larger than {SIZE_MB:g} MB: {IMAGES_EXTRA_HINT}"
     if isinstance(made, str) and len(data) > size:
         raise ToolFailure(f"{name} {made}")
     return data if isinstance(made, str) else made
 
 
-def _checked(name: str, data: bytes) -> Image:
+def _checked(name: str, data: bytes) -> ImageBlock:
     kind = image_type(data[:32])
     if not kind:
         raise ToolFailure(f"{name} is not a PNG, JPEG, GIF or WebP image")
-    wide, high = dimensions(data, kind)
+    wide, high = read_dimensions(data, kind)
     if wide * high > PIXELS:
         raise ToolFailure(f"{name} has {wide} x {high} pixels; at most {PIXELS // 1_000_000} million are looked at")
-    return Image(base64.b64encode(data).decode(), kind)
+    return ImageBlock(base64.b64encode(data).decode(), kind)
 
 
-async def _blind(ctx: ToolContext, **_: Any) -> Output:
+async def _blind(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("there is no model that sees")
 
 

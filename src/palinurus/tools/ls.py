@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 from palinurus.tools import files
 from palinurus.tools.paths import brief, resolve
 
@@ -14,7 +14,7 @@ BYTES = 50 * 1024
 _SCAN = 200_000  # entries looked at; a folder with more is listed unsorted in part
 
 
-async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> Output:
+async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> ToolOutput:
     """Raises ToolFailure."""
     place = resolve(path or ".", ctx, reading=True)
     names: list[str] = []
@@ -34,7 +34,7 @@ async def ls(ctx: ToolContext, path: str = ".", limit: int = LIMIT) -> Output:
     text = "\n".join(shown) or "(empty directory)"
     if len(shown) < len(names):
         text += f"\n\n[{len(shown)} of {len(names)} entries. Raise limit, or use find with a pattern.]"
-    return said(text, {"path": place.real, "entries": len(names)})
+    return make_output(text, {"path": place.real, "entries": len(names)})
 
 
 def _summary(args: dict[str, Any]) -> str:

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palinurus.core.memory.excerpt import hint
-from palinurus.core.memory.values import Excerpt, Found, Refused
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.memory.excerpt import write_excerpt_hint
+from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryRefusal
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.paths import brief
 
 
@@ -21,9 +21,11 @@ class Recall(Protocol):
 
     async def search(
         self, agent: str, session: str, text: str, limit: int | None = None, least: float | None = None
-    ) -> Found: ...
+    ) -> MemoryFindings: ...
 
-    async def get(self, agent: str, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused: ...
+    async def get(
+        self, agent: str, path: str, start: int = 1, lines: int | None = None
+    ) -> MemoryExcerpt | MemoryRefusal: ...
 
 
 def make(recall: Recall) -> dict[str, Tool]:
@@ -35,7 +37,7 @@ def make(recall: Recall) -> dict[str, Tool]:
 
 async def _search(
     recall: Recall, ctx: ToolContext, query: str, maxResults: int | None = None, minScore: float | None = None
-) -> Output:
+) -> ToolOutput:
     """Raises ToolFailure."""
     if not query.strip():
         raise ToolFailure("query is empty")
@@ -51,17 +53,17 @@ async def _search(
     while len(text) > room and hits:  # a cut in the middle would be no JSON any more
         hits.pop()
         text = _json({**body, "leftOut": len(found.hits) - len(hits)})
-    return said(text, body)
+    return make_output(text, body)
 
 
-async def _get(recall: Recall, ctx: ToolContext, path: str, **window: Any) -> Output:
+async def _get(recall: Recall, ctx: ToolContext, path: str, **window: Any) -> ToolOutput:
     """Raises ToolFailure."""
     found = await recall.get(ctx.agent, path, window.get("from") or 1, window.get("lines"))
-    if isinstance(found, Refused):
+    if isinstance(found, MemoryRefusal):
         raise ToolFailure(f"{brief(path)}: {found.reason}")
-    told = hint(found)
+    told = write_excerpt_hint(found)
     gap = "\n\n" if found.text and told else ""
-    return said(f"{found.text}{gap}{told}", msgspec.to_builtins(found))
+    return make_output(f"{found.text}{gap}{told}", msgspec.to_builtins(found))
 
 
 def _plain(hit: Any) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def _json(body: dict[str, Any]) -> str:
     return msgspec.json.encode(body).decode()
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("there is no memory here")
 
 

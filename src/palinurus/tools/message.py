@@ -18,21 +18,21 @@ import msgspec
 
 from palinurus.config.messaging import MessageRules
 from palinurus.core.types.channel import (
-    Abilities,
-    Act,
-    ActName,
-    Delete,
-    Edit,
-    NotSent,
-    Pin,
-    Poll,
-    React,
-    Read,
-    Thread,
+    ActionName,
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    ThreadAction,
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.post import Post
 from palinurus.tools.recipient import check, recipient
 
@@ -46,8 +46,8 @@ UNKNOWN = "It is not known whether this was done: the program was stopped meanwh
 class Deed(NamedTuple):
     """An action besides sending: what the channel must be able to do, and the act made of the arguments."""
 
-    needs: ActName
-    make: Callable[[dict[str, Any]], Act]
+    needs: ActionName
+    make: Callable[[dict[str, Any]], ChannelAction]
     once: bool = False  # doing it twice shows
 
 
@@ -55,15 +55,15 @@ def _id(args: dict[str, Any]) -> str:
     return _need(args, "messageId")
 
 
-def _poll(args: dict[str, Any]) -> Act:
+def _poll(args: dict[str, Any]) -> ChannelAction:
     options = tuple(str(one).strip() for one in args.get("pollOptions") or () if str(one).strip())
     if len(options) < 2:
         raise ToolFailure("a poll needs at least two pollOptions")
-    return Poll(_need(args, "pollQuestion"), options, bool(args.get("pollMulti")))
+    return PollAction(_need(args, "pollQuestion"), options, bool(args.get("pollMulti")))
 
 
-def _thread(args: dict[str, Any]) -> Act:
-    return Thread(_need(args, "threadName"), str(args.get("messageId") or ""))
+def _thread(args: dict[str, Any]) -> ChannelAction:
+    return ThreadAction(_need(args, "threadName"), str(args.get("messageId") or ""))
 
 
 def _count(value: Any) -> int:
@@ -71,18 +71,18 @@ def _count(value: Any) -> int:
 
 
 DEEDS: dict[str, Deed] = {
-    "react": Deed("react", lambda args: React(_id(args), _need(args, "emoji"), bool(args.get("remove")))),
-    "edit": Deed("edit", lambda args: Edit(_id(args), _need(args, "message"), _buttons(args))),
-    "delete": Deed("delete", lambda args: Delete(_id(args))),
-    "pin": Deed("pin", lambda args: Pin(_id(args))),
-    "unpin": Deed("pin", lambda args: Pin(_id(args), remove=True)),
+    "react": Deed("react", lambda args: ReactAction(_id(args), _need(args, "emoji"), bool(args.get("remove")))),
+    "edit": Deed("edit", lambda args: EditAction(_id(args), _need(args, "message"), _buttons(args))),
+    "delete": Deed("delete", lambda args: DeleteAction(_id(args))),
+    "pin": Deed("pin", lambda args: PinAction(_id(args))),
+    "unpin": Deed("pin", lambda args: PinAction(_id(args), remove=True)),
     "poll": Deed("poll", _poll, once=True),
     "thread-create": Deed("thread", _thread, once=True),
-    "read": Deed("read", lambda args: Read(_count(args.get("limit")))),
+    "read": Deed("read", lambda args: ReadAction(_count(args.get("limit")))),
 }
 
 
-def deed(action: str, channel: str, able: Abilities) -> Deed:
+def deed(action: str, channel: str, able: ChannelAbilities) -> Deed:
     """What an action is on a channel. Raises ToolFailure with what it can do, if it cannot do this."""
     found = DEEDS.get(action)
     if found is None or found.needs not in able.acts:
@@ -111,7 +111,7 @@ def make(post: Post, rules: MessageRules) -> dict[str, Tool]:
     return {tool.name: tool}
 
 
-async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = "send", **args: Any) -> Output:
+async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = "send", **args: Any) -> ToolOutput:
     if action == "send":
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
     target = await recipient(post, ctx, str(args.get("target") or ""), args)
@@ -121,17 +121,17 @@ async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = 
         args = {"messageId": ctx.inbound.pressed or ctx.inbound.event, **args}
     act, body = wanted.make(args), {"ok": True, "action": action, **_place(target)}
     if args.get("dryRun"):
-        return said(json.dumps({**body, "dryRun": True}))
+        return make_output(json.dumps({**body, "dryRun": True}))
     done = await (post.act_once(_ident(ctx, target, repr(act)), target, act) if wanted.once else post.act(target, act))
     if done is None:
-        return said(UNKNOWN)
-    if isinstance(done, NotSent):
+        return make_output(UNKNOWN)
+    if isinstance(done, SendFailure):
         raise ToolFailure(f"{action}: {done.reason}")
     if action == "read":
         text = json.dumps({**body, "messages": done.data or []}, ensure_ascii=False, indent=2)
-        return msgspec.structs.replace(said(text, body), source="chat")
+        return msgspec.structs.replace(make_output(text, body), source="chat")
     body["messageId"] = done.message_id
-    return said(json.dumps(body), body)
+    return make_output(json.dumps(body), body)
 
 
 async def _targets(post: Post, rules: MessageRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
@@ -152,20 +152,20 @@ async def _targets(post: Post, rules: MessageRules, ctx: ToolContext, args: dict
     return targets
 
 
-async def _sends(post: Post, ctx: ToolContext, targets: list[Target], args: dict[str, Any]) -> Output:
+async def _sends(post: Post, ctx: ToolContext, targets: list[Target], args: dict[str, Any]) -> ToolOutput:
     every = post.channels()
     replies = [_reply(ctx, target, args, every[target.channel]) for target in targets]
     if args.get("dryRun"):
         shown = [{"ok": True, "dryRun": True, **_place(target)} for target in targets]
-        return said(json.dumps(shown[0] if len(shown) == 1 else shown))
+        return make_output(json.dumps(shown[0] if len(shown) == 1 else shown))
     sent = await asyncio.gather(*(_send(post, reply) for reply in replies))
     body: Any = sent[0] if len(sent) == 1 else {"ok": all(one["ok"] for one in sent), "sent": sent}
     told = [{**one, "account": reply.target.account, "text": args.get("message") or ""}
             for one, reply in zip(sent, replies, strict=True)]  # fmt: skip
-    return said(json.dumps(body, ensure_ascii=False), {"sent": told}, error=not any(one["ok"] for one in sent))
+    return make_output(json.dumps(body, ensure_ascii=False), {"sent": told}, error=not any(one["ok"] for one in sent))
 
 
-def _reply(ctx: ToolContext, target: Target, args: dict[str, Any], able: Abilities) -> Reply:
+def _reply(ctx: ToolContext, target: Target, args: dict[str, Any], able: ChannelAbilities) -> Reply:
     text, media, buttons = str(args.get("message") or ""), str(args.get("media") or "").strip(), _buttons(args)
     if not text.strip() and not media:
         raise ToolFailure("message is empty: give message, media or both")

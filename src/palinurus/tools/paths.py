@@ -10,7 +10,7 @@ import os
 import re
 from typing import NamedTuple
 
-from palinurus.core.types.cell import Cell, within
+from palinurus.core.types.cell import SandboxSpec, find_enclosing_folder
 from palinurus.core.types.tool import ToolContext, ToolFailure
 
 MAX_PATH = 4096  # bytes; the kernel's own limit
@@ -62,11 +62,11 @@ def resolve(raw: str, ctx: ToolContext, *, reading: bool = False) -> Place:
     return Place(given, real, workspace if ctx.settings.workspace_only else root)
 
 
-def _outside(path: str, cell: Cell) -> str:
+def _outside(path: str, cell: SandboxSpec) -> str:
     """The same file as the host sees it: a container and bubblewrap show some folders under other names."""
     seen = [(one.target, one.source) for one in cell.box.mounts] if cell.box else []
     plain = os.path.normpath(path)
-    if cell.kind == "bubblewrap" and cell.temporary and not within(plain, (*cell.write, *cell.read)):
+    if cell.kind == "bubblewrap" and cell.temporary and not find_enclosing_folder(plain, (*cell.write, *cell.read)):
         seen.append(("/tmp", cell.temporary))
     if any(inside(plain, folder) for folder in (*cell.write, *cell.read)):
         return path  # seen under its own name, also below /tmp
@@ -81,10 +81,10 @@ def _root(given: str, real: str, ctx: ToolContext, reading: bool) -> str:
     cell = ctx.settings.cell
     if cell.kind == "none":
         return "/"
-    found = within(real, (*cell.write, *(cell.read if reading else ())))
+    found = find_enclosing_folder(real, (*cell.write, *(cell.read if reading else ())))
     if found:
         return found if os.path.isdir(found) else os.path.dirname(found)
-    if not reading and within(real, cell.read):
+    if not reading and find_enclosing_folder(real, cell.read):
         raise ToolFailure(f"{brief(given)} may be read but not changed (agents.defaults.sandbox.write opens folders)")
     what = "read" if reading else "write"
     raise ToolFailure(

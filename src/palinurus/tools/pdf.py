@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
-from palinurus.core.untrusted import label, wrap
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from palinurus.core.untrusted import clean_label, wrap_untrusted
 from palinurus.tools.paths import brief
 from palinurus.tools.web.door import Door
 from palinurus.tools.web.material import given, material
@@ -31,7 +31,7 @@ def make(papers: Reader | None, door: Door) -> dict[str, Tool]:
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_pdf, papers, door))}
 
 
-async def _pdf(papers: Reader, door: Door, ctx: ToolContext, **args: Any) -> Output:
+async def _pdf(papers: Reader, door: Door, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     names = given(args.get("pdf"), args.get("pdfs"), MOST, "PDF")
     wanted = pages(str(args.get("pages") or ""))
@@ -45,11 +45,11 @@ async def _pdf(papers: Reader, door: Door, ctx: ToolContext, **args: Any) -> Out
         read = await papers.ask("extract", told, found.data, _SECONDS)
         shown = [one["page"] for one in read["pages"]]
         sources.add(found.source)
-        details.append({"pdf": found.name, "pages": shown, "total": read["total"], "title": label(read["title"])})
+        details.append({"pdf": found.name, "pages": shown, "total": read["total"], "title": clean_label(read["title"])})
         texts.append(_laid(found.name, read, wanted))
-    text = wrap("\n\n".join(texts), "pdf", secrets.token_hex(16))
+    text = wrap_untrusted("\n\n".join(texts), "pdf", secrets.token_hex(16))
     source = "web" if "web" in sources else "file"
-    return Output((Text(text),), {"documents": details}, source=source)
+    return ToolOutput((TextBlock(text),), {"documents": details}, source=source)
 
 
 def _laid(name: str, read: dict[str, Any], wanted: list[int]) -> str:
@@ -79,7 +79,7 @@ def pages(text: str) -> list[int]:
     return list(found)[:PAGES]
 
 
-async def _nothing(ctx: ToolContext, **_: Any) -> Output:
+async def _nothing(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("PDFs cannot be read here: pip install 'palinurus[pdf]'")
 
 

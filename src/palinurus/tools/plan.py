@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 
 MARKS = {"completed": "[x]", "in_progress": "[>]", "pending": "[ ]"}
 
 
-async def _update(ctx: ToolContext, plan: list[dict[str, str]], explanation: str = "") -> Output:
+async def _update(ctx: ToolContext, plan: list[dict[str, str]], explanation: str = "") -> ToolOutput:
     """Raises ToolFailure for a plan that cannot be one."""
     steps = [{"step": entry["step"].strip(), "status": entry["status"]} for entry in plan]
     if not all(entry["step"] for entry in steps):
@@ -24,7 +24,7 @@ async def _update(ctx: ToolContext, plan: list[dict[str, str]], explanation: str
     details: dict[str, Any] = {"status": "updated", "plan": steps}
     if explanation.strip():
         details["explanation"] = explanation.strip()
-    return said(f"Plan updated: {_told(steps)}.", details)
+    return make_output(f"Plan updated: {_told(steps)}.", details)
 
 
 def _told(steps: list[dict[str, str]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from palinurus.core.types.channel import Abilities, Act, NotSent, Sent
+from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -29,7 +29,7 @@ class Chat(NamedTuple):
 class Post(Protocol):
     """Who sends."""
 
-    def channels(self) -> Mapping[str, Abilities]:
+    def channels(self) -> Mapping[str, ChannelAbilities]:
         """The channels there are, by name."""
         ...
 
@@ -41,11 +41,11 @@ class Post(Protocol):
         """Through the outbox; one client id is one message. Waits so many seconds for its receipt. Raises DiskFull."""
         ...
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """At once, and not again. Raises nothing."""
         ...
 
-    async def act_once(self, ident: str, target: Target, act: Act) -> Sent | NotSent | None:
+    async def act_once(self, ident: str, target: Target, act: ChannelAction) -> SendReceipt | SendFailure | None:
         """The same for what would show twice: of one `ident` it is done once, also after a crash, and told again from
         the record. None if nobody knows whether it was done."""
         ...

@@ -11,8 +11,8 @@ import os
 import threading
 from typing import Any, NamedTuple
 
-from palinurus.core.types.messages import Image, Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.messages import ImageBlock, TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools import files
 from palinurus.tools.paths import Place, brief, resolve
 from palinurus.tools.whole import handle_of, page
@@ -52,7 +52,7 @@ class Window(NamedTuple):
     long: int  # size of a first line that alone is over the limit, else 0
 
 
-async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> Output:
+async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES) -> ToolOutput:
     """Raises ToolFailure."""
     room = max(min(BYTES, ctx.settings.result_chars - _HINT), 200)
     first, count = max(offset, 1), min(max(limit, 1), LINES)
@@ -75,17 +75,17 @@ async def read(ctx: ToolContext, path: str, offset: int = 1, limit: int = LINES)
             raise
 
 
-def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int], stop: threading.Event) -> Output:
+def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int], stop: threading.Event) -> ToolOutput:
     head = os.read(handle, 8192)
     mime = image_type(head)
     if mime:
         return _picture(place, handle, head, mime, size)
     if b"\x00" in head:
-        return said(_described(place, head, size), {"path": place.real, "binary": True, "bytes": size})
+        return make_output(_described(place, head, size), {"path": place.real, "binary": True, "bytes": size})
     first, count, room = wanted
     window = lines_of(handle, head, wanted, stop)
     if window.long:
-        return said(
+        return make_output(
             f"[Line {first} of {brief(place.given)} is {window.long} bytes or more, over the limit of {room}. "
             f"Use exec to see a part, e.g. sed -n '{first}p' FILE | head -c {room}]"
         )
@@ -93,8 +93,10 @@ def _contents(place: Place, handle: int, size: int, wanted: tuple[int, int, int]
         raise ToolFailure(f"offset {first} is beyond the end: {brief(place.given)} has {window.total} lines")
     text = window.data.decode("utf-8", "replace").replace("\r\n", "\n")
     if not text and first == 1 and not window.more:
-        return said("(empty file)", {"path": place.real, "lines": 0})
-    return said(text + _hint(window, first, count), {"path": place.real, "lines": window.lines, "total": window.total})
+        return make_output("(empty file)", {"path": place.real, "lines": 0})
+    return make_output(
+        text + _hint(window, first, count), {"path": place.real, "lines": window.lines, "total": window.total}
+    )
 
 
 def _hint(window: Window, first: int, count: int) -> str:
@@ -166,15 +168,15 @@ def image_type(head: bytes) -> str:
     return next((mime for magic, mime in _IMAGES if head.startswith(magic)), "")
 
 
-def _picture(place: Place, handle: int, head: bytes, mime: str, size: int) -> Output:
+def _picture(place: Place, handle: int, head: bytes, mime: str, size: int) -> ToolOutput:
     label = f"[{mime}, {size} bytes: {brief(place.given)}]"
     details = {"path": place.real, "mimeType": mime, "bytes": size}
     if size > MAX_IMAGE:
-        return said(f"{label} Too large to show: at most {MAX_IMAGE} bytes. Make a smaller copy first.", details)
+        return make_output(f"{label} Too large to show: at most {MAX_IMAGE} bytes. Make a smaller copy first.", details)
     data = bytearray(head)
     while len(data) <= MAX_IMAGE and (more := os.read(handle, _CHUNK)):
         data += more
-    return Output((Text(label), Image(base64.b64encode(data).decode(), mime)), details)
+    return ToolOutput((TextBlock(label), ImageBlock(base64.b64encode(data).decode(), mime)), details)
 
 
 def _described(place: Place, head: bytes, size: int) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.tools.paths import brief
 
 KINDS = ("main", "group", "cron", "hook", "subagent", "acp", "other")
@@ -74,7 +74,7 @@ class Reach(Protocol):
 
 def make(reach: Reach) -> dict[str, Tool]:
     """The three tools, by name."""
-    runs: dict[str, Callable[..., Awaitable[Output]]] = {
+    runs: dict[str, Callable[..., Awaitable[ToolOutput]]] = {
         "sessions_list": _list,
         "sessions_history": _history,
         "sessions_send": _send,
@@ -82,7 +82,7 @@ def make(reach: Reach) -> dict[str, Tool]:
     return {tool.name: msgspec.structs.replace(tool, run=partial(runs[tool.name], reach)) for tool in _TOOLS}
 
 
-async def _list(reach: Reach, ctx: ToolContext, **args: Any) -> Output:
+async def _list(reach: Reach, ctx: ToolContext, **args: Any) -> ToolOutput:
     wanted = Wanted(
         kinds=tuple(args.get("kinds") or ()),
         limit=args.get("limit") or Wanted().limit,
@@ -104,7 +104,7 @@ async def _list(reach: Reach, ctx: ToolContext, **args: Any) -> Output:
 
 async def _history(
     reach: Reach, ctx: ToolContext, sessionKey: str, limit: int = 200, includeTools: bool = False
-) -> Output:
+) -> ToolOutput:
     """Raises ToolFailure."""
     heard = await reach.history(ctx.session, _own(ctx, sessionKey), limit, includeTools)
     if heard is None:
@@ -126,7 +126,7 @@ async def _history(
     return _said(body)
 
 
-async def _send(reach: Reach, ctx: ToolContext, message: str, **args: Any) -> Output:
+async def _send(reach: Reach, ctx: ToolContext, message: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     session, label = str(args.get("sessionKey") or "").strip(), str(args.get("label") or "").strip()
     if not message.strip():
@@ -151,16 +151,16 @@ def _own(ctx: ToolContext, session: str) -> str:
     return ctx.session if session.strip() in ("", "current") else session.strip()
 
 
-def _said(body: dict[str, Any]) -> Output:
+def _said(body: dict[str, Any]) -> ToolOutput:
     """What other sessions hold was written by others."""
-    return Output((Text(_json(body)),), body, source="session")
+    return ToolOutput((TextBlock(_json(body)),), body, source="session")
 
 
 def _json(body: Any) -> str:
     return msgspec.json.encode(body).decode()
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody knows about sessions here")
 
 

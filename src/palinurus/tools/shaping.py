@@ -16,7 +16,7 @@ import stat
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from palinurus.core.policy.taint import shaping
+from palinurus.core.policy.taint import is_shaping_file
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools import files
 from palinurus.tools.paths import Place, inside
@@ -165,7 +165,7 @@ def _paths(workspace: str) -> Iterator[str]:
     count = 0
     for path in _walk(workspace):
         name = os.path.relpath(path, workspace)
-        if not shaping(name) and name not in _LINKS:
+        if not is_shaping_file(name) and name not in _LINKS:
             continue
         count += 1
         if count > FILES:

@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import PalinurusError
 
 CHANNEL = "whatsapp"
@@ -43,7 +43,7 @@ class SignIns(Protocol):
         ...
 
 
-async def _run(signins: SignIns, ctx: ToolContext, action: str, accountId: str = "default") -> Output:
+async def _run(signins: SignIns, ctx: ToolContext, action: str, accountId: str = "default") -> ToolOutput:
     """Raises ToolFailure."""
     begin = signins.start(CHANNEL, accountId, FIRST) if action == "start" else signins.wait(CHANNEL, accountId, LONG)
     try:
@@ -53,11 +53,11 @@ async def _run(signins: SignIns, ctx: ToolContext, action: str, accountId: str =
     if sign.state == "failed":
         raise ToolFailure(sign.detail)
     if not sign.url.startswith(_PNG):
-        return said(sign.detail or "nobody has read the code yet", {"state": sign.state})
+        return make_output(sign.detail or "nobody has read the code yet", {"state": sign.state})
     path = os.path.join(ctx.workspace, FILE)
     await asyncio.to_thread(_drawn, path, base64.b64decode(sign.url.removeprefix(_PNG)))
     how = "Show it now with a line of its own, it is good for seconds only. Then call this again with action wait."
-    return said(f"{sign.detail}\n{how}\nMEDIA:{path}", {"state": sign.state})
+    return make_output(f"{sign.detail}\n{how}\nMEDIA:{path}", {"state": sign.state})
 
 
 def _drawn(path: str, data: bytes) -> None:

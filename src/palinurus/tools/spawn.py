@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import msgspec
 
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.tools.paths import brief
 
 RECENT = 30  # minutes
@@ -69,7 +69,7 @@ class Nest(Protocol):
 
 def make(nest: Nest) -> dict[str, Tool]:
     """The three tools, by name."""
-    runs: dict[str, Callable[..., Awaitable[Output]]] = {
+    runs: dict[str, Callable[..., Awaitable[ToolOutput]]] = {
         "sessions_spawn": _spawn,
         "subagents": _subagents,
         "sessions_yield": _yield,
@@ -77,7 +77,7 @@ def make(nest: Nest) -> dict[str, Tool]:
     return {tool.name: msgspec.structs.replace(tool, run=partial(runs[tool.name], nest)) for tool in _TOOLS}
 
 
-async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> Output:
+async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     if not task.strip():
         raise ToolFailure("task is empty")
@@ -107,7 +107,7 @@ async def _spawn(nest: Nest, ctx: ToolContext, task: str, **args: Any) -> Output
     return _said(await nest.spawn(order))
 
 
-async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args: Any) -> Output:
+async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     target, message = str(args.get("target") or "").strip(), str(args.get("message") or "").strip()
     if action == "list":
@@ -121,7 +121,7 @@ async def _subagents(nest: Nest, ctx: ToolContext, action: str = "list", **args:
     return _said(await nest.steer(ctx.session, target, message))
 
 
-async def _yield(nest: Nest, ctx: ToolContext, message: str = "") -> Output:
+async def _yield(nest: Nest, ctx: ToolContext, message: str = "") -> ToolOutput:
     """Raises ToolFailure."""
     open_ = nest.count_waiting(ctx.session)
     if not open_:
@@ -130,11 +130,13 @@ async def _yield(nest: Nest, ctx: ToolContext, message: str = "") -> Output:
     return msgspec.structs.replace(_said(body), terminate=True)
 
 
-def _said(body: dict[str, Any]) -> Output:
-    return Output((Text(msgspec.json.encode(body).decode()),), body, body.get("status") in ("error", "forbidden"))
+def _said(body: dict[str, Any]) -> ToolOutput:
+    return ToolOutput(
+        (TextBlock(msgspec.json.encode(body).decode()),), body, body.get("status") in ("error", "forbidden")
+    )
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody keeps sub-agents here")
 
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palinurus.core.status import Card, rendered
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.status import SessionCard, render_session_card
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.paths import brief
 
 CLEAR = "default"
@@ -17,7 +17,7 @@ CLEAR = "default"
 class Status(Protocol):
     """Who knows about sessions. `caller` is the session that asks: what it may not see does not exist for it."""
 
-    async def card(self, caller: str, session: str) -> Card | None:
+    async def card(self, caller: str, session: str) -> SessionCard | None:
         """None if there is no such session, or the caller may not see it."""
         ...
 
@@ -33,7 +33,7 @@ def make(status: Status) -> dict[str, Tool]:
     return {tool.name: tool}
 
 
-async def _status(status: Status, ctx: ToolContext, sessionKey: str = "", model: str = "") -> Output:
+async def _status(status: Status, ctx: ToolContext, sessionKey: str = "", model: str = "") -> ToolOutput:
     """Raises ToolFailure."""
     session = sessionKey.strip()
     session = ctx.session if session in ("", "current") else session
@@ -49,16 +49,16 @@ async def _status(status: Status, ctx: ToolContext, sessionKey: str = "", model:
         done = f"Model choice cleared; {now} applies" if cleared else f"Model set to {now}"
         done += " from the next message on.\n\n"
     card = await status.card(ctx.session, session) or before
-    return said(done + rendered(card), _details(card))
+    return make_output(done + render_session_card(card), _details(card))
 
 
-def _details(card: Card) -> dict[str, Any]:
+def _details(card: SessionCard) -> dict[str, Any]:
     """Without the zone object, which no file can hold."""
     names = (name for name in card.__struct_fields__ if name != "zone")
     return {name: getattr(card, name) for name in names}
 
 
-async def _nobody(ctx: ToolContext, **_: Any) -> Output:
+async def _nobody(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("nobody knows about sessions here")
 
 

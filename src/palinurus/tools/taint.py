@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from palinurus.core.policy import card, taint
-from palinurus.core.types.approval import Ask
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, ToolSettings
+from palinurus.core.types.approval import ApprovalRequest
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, ToolSettings
 from palinurus.tools import shaping
 from palinurus.tools.patch.parse import PatchError, Update, parse
 from palinurus.tools.paths import brief, resolve
@@ -44,14 +44,18 @@ class Given(NamedTuple):
 async def judged(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Given:
     """Leave, perhaps after a person was asked. Raises ToolFailure where there is none."""
     paths = _shaping(tool.name, args, ctx)
-    if not taint.minds(ctx.settings.taint, tool.name, ctx.taint):
+    if not taint.is_reason_to_ask(ctx.settings.taint, tool.name, ctx.taint):
         return Given(ctx, paths)
     words = _words(tool, args, ctx, paths)
     if words:
         await confirmed(ctx, tool.name, words, _shown(tool.name, args), _binding(args, paths))
         return Given(ctx, paths, approved=True)
     command = args.get("command")
-    if tool.name == "exec" and isinstance(command, str) and not taint.networked(command, ctx.taint, ctx.settings.taint):
+    if (
+        tool.name == "exec"
+        and isinstance(command, str)
+        and not taint.may_use_network(command, ctx.taint, ctx.settings.taint)
+    ):
         cell = ctx.settings.cell
         if cell.kind != "none" and cell.connect != ():
             settings = msgspec.structs.replace(ctx.settings, cell=msgspec.structs.replace(cell, connect=()))
@@ -59,17 +63,19 @@ async def judged(tool: Tool, args: dict[str, Any], ctx: ToolContext) -> Given:
     return Given(ctx)
 
 
-async def run(tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[Output]]) -> Output:
+async def run(
+    tool: Tool, args: dict[str, Any], ctx: ToolContext, work: Callable[..., Awaitable[ToolOutput]]
+) -> ToolOutput:
     """What `work(ctx, **args)` returns, run with what the taint leaves of its rights. Raises what it raises."""
     shaping.settle(ctx.workspace)
     given = await judged(tool, args, ctx)
-    watched = tool.effect != "pure" and taint.minds(ctx.settings.taint, "exec:files", ctx.taint)
+    watched = tool.effect != "pure" and taint.is_reason_to_ask(ctx.settings.taint, "exec:files", ctx.taint)
     if not watched:
         output = await work(given.ctx, **args)
         shaping.accepted(given.paths)
         return output
     for path in given.paths:
-        if not given.approved or taint.remembered(_relative(path, ctx)):
+        if not given.approved or taint.is_memory_note(_relative(path, ctx)):
             await ctx.mark(path)
     with shaping.held(ctx.workspace, _aside(ctx)) as watch:
         try:
@@ -87,7 +93,7 @@ async def confirmed(
 ) -> None:
     """Returns if a person said yes. Raises ToolFailure."""
     sender = ctx.inbound.sender
-    ask = Ask(
+    ask = ApprovalRequest(
         kind="tool",
         agent=ctx.agent,
         session=ctx.session,
@@ -103,7 +109,7 @@ async def confirmed(
         timeout=ctx.settings.rules.timeout,
         asker="" if sender.owner else f"{sender.name or sender.id or 'somebody'} (not the owner)",
     )
-    if len(card.command(ask)) > card.MAX_SHOWN:
+    if len(card.show_command(ask)) > card.MAX_SHOWN:
         raise ToolFailure("not done: it needs an approval and is too long to be shown whole. Do it in smaller pieces.")
     told = await ctx.ask(ask)
     if told.decision == "deny":
@@ -115,35 +121,37 @@ async def confirmed(
         raise ToolFailure(f"not done: it needs an approval, {ask.why}{where}, and {told.by or 'nobody answered'}.")
 
 
-def origin(tool: Tool, args: Mapping[str, Any], output: Output | None, ctx: ToolContext) -> str:
+def origin(tool: Tool, args: Mapping[str, Any], output: ToolOutput | None, ctx: ToolContext) -> str:
     """Where the content of a result came from; None: the tool failed in words of ours."""
-    if output is not None and taint.SOURCES.get(tool.name) == "memory":
-        found = taint.joined(
+    if output is not None and taint.TOOL_SOURCES.get(tool.name) == "memory":
+        found = taint.join_taint(
             (), (one for path in _read_back(output.details) for one in ctx.file_taint(_full(path, ctx)))
         )
-        return f"memory {', '.join(dict.fromkeys(map(taint.kind, found)))}" if found else ""
+        return f"memory {', '.join(dict.fromkeys(map(taint.get_source_kind, found)))}" if found else ""
     if output is not None and not output.source and tool.name == "read" and isinstance(args.get("path"), str):
         real = _full(args["path"], ctx)
-        if taint.shaping(_relative(real, ctx)) or _ours(real, ctx.settings):
-            return f"memory {args['path']}"[: taint.NAMED] if ctx.file_taint(real) else ""
-    if output is not None and isinstance(args.get("path"), str) and taint.SOURCES.get(tool.name) == "file":
+        if taint.is_shaping_file(_relative(real, ctx)) or _ours(real, ctx.settings):
+            return f"memory {args['path']}"[: taint.MAX_SOURCE_DETAIL] if ctx.file_taint(real) else ""
+    if output is not None and isinstance(args.get("path"), str) and taint.TOOL_SOURCES.get(tool.name) == "file":
         real = _full(args["path"], ctx)
         if any(real.startswith(os.path.realpath(folder) + "/") for folder in ctx.settings.received):
-            return f"attachment {os.path.basename(real)}"[: taint.NAMED]  # not the machine's own: somebody sent it
+            return f"attachment {os.path.basename(real)}"[
+                : taint.MAX_SOURCE_DETAIL
+            ]  # not the machine's own: somebody sent it
     about = tool.summary(dict(args)) if tool.summary else ""
-    return taint.source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
+    return taint.name_source(tool.name, output.source if output else "", tool.origin, about, failed=output is None)
 
 
 def _words(tool: Tool, args: Mapping[str, Any], ctx: ToolContext, paths: tuple[str, ...]) -> str:
     """What has to be asked; "" for nothing."""
     if paths:
         return f"change {', '.join(brief(_relative(path, ctx)) for path in paths)}"
-    telling = [url for url in taint.addresses(tool.name, args) if ctx.may_leak(url)]
+    telling = [url for url in taint.list_addresses(tool.name, args) if ctx.may_leak(url)]
     if telling:
         return "open an address that nobody gave (it could carry data away)"
     target = ctx.inbound.target
     foreign = bool(tool.origin) and tool.effect != "pure"
-    return taint.effect(tool.name, args, (target.channel, target.to), ctx.taint, foreign=foreign)
+    return taint.describe_effect(tool.name, args, (target.channel, target.to), ctx.taint, foreign=foreign)
 
 
 def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str, ...]:
@@ -163,7 +171,7 @@ def _shaping(tool: str, args: Mapping[str, Any], ctx: ToolContext) -> tuple[str,
             real = resolve(name, ctx).real
         except ToolFailure:
             continue
-        if taint.shaping(_relative(real, ctx)):
+        if taint.is_shaping_file(_relative(real, ctx)):
             found.append(real)
     return tuple(dict.fromkeys(found))
 
@@ -199,7 +207,7 @@ def _shown(tool: str, args: Mapping[str, Any]) -> str:
         return str(args.get("content"))
     if tool == "apply_patch":
         return str(args.get("input"))
-    opened = taint.addresses(tool, args)
+    opened = taint.list_addresses(tool, args)
     return " ".join(opened) if opened else json.dumps(dict(args), ensure_ascii=False, default=str)
 
 
@@ -214,22 +222,22 @@ def _aside(ctx: ToolContext) -> str:
     return os.path.join(home, "aside") if home else ""
 
 
-def _left(output: Output) -> int:
+def _left(output: ToolOutput) -> int:
     """The process a call left running."""
     details = output.details
     running = isinstance(details, dict) and details.get("status") == "running"
     return int(details.get("pid") or 0) if running else 0
 
 
-def _noted(output: Output, given: Given, undone: list[str], ctx: ToolContext) -> Output:
-    where = ", ".join(dict.fromkeys(map(taint.kind, ctx.taint)))
+def _noted(output: ToolOutput, given: Given, undone: list[str], ctx: ToolContext) -> ToolOutput:
+    where = ", ".join(dict.fromkeys(map(taint.get_source_kind, ctx.taint)))
     notes = [UNDONE.format(names=", ".join(undone[:10]), where=where)] if undone else []
     details = output.details if isinstance(output.details, dict) else {}
     if given.closed and details.get("exitCode") != 0:
         notes.append(CLOSED.format(where=where))
     if not notes:
         return output
-    return msgspec.structs.replace(output, content=(*output.content, *(Text(f"\n\n{note}") for note in notes)))
+    return msgspec.structs.replace(output, content=(*output.content, *(TextBlock(f"\n\n{note}") for note in notes)))
 
 
 class _Narrow:

@@ -13,7 +13,7 @@ import re
 import threading
 
 from palinurus.core.history import truncate
-from palinurus.core.types.tool import Output, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import ToolContext, ToolFailure, ToolOutput, make_output
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def keep(results: str, text: str) -> str:
     """
     if not results or len(text) > MAX_KEPT:
         return ""
-    handle = truncate.handle(text)
+    handle = truncate.make_result_handle(text)
     file = results + handle
     part = f"{file}.part-{os.getpid()}{threading.get_ident()}"
     try:
@@ -56,9 +56,9 @@ def handle_of(path: str) -> str:
     return found[1] if found else ""
 
 
-async def page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> Output:
+async def page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> ToolOutput:
     """`wanted`: first line, how many, and characters at most. Raises ToolFailure."""
-    name = f"{truncate.HANDLE}{handle}"
+    name = f"{truncate.HANDLE_PREFIX}{handle}"
     if not ctx.settings.results:
         raise ToolFailure(f"{name}: no results are kept here")
     try:
@@ -68,18 +68,18 @@ async def page(ctx: ToolContext, handle: str, wanted: tuple[int, int, int]) -> O
     except OSError as exc:
         raise ToolFailure(f"{name} cannot be read: {exc.strerror}") from None
     first, count, room = wanted
-    lines = truncate.pages(text)
+    lines = truncate.split_pages(text)
     if first > len(lines):
         raise ToolFailure(f"offset {first} is beyond the end: {name} has {len(lines)} lines")
     last, size = first - 1, 0
-    while last < len(lines) and last - first + 1 < count and size + len(lines[last]) <= max(room, truncate.WIDE):
+    while last < len(lines) and last - first + 1 < count and size + len(lines[last]) <= max(room, truncate.PAGE_WIDTH):
         size += len(lines[last])
         last += 1
     shown = "".join(lines[first - 1 : last])
     if last < len(lines):
         gap = "" if shown.endswith("\n") else "\n"
         shown += f"{gap}\n[Lines {first}-{last} of {len(lines)}. Continue with offset={last + 1}.]"
-    return said(shown, {"handle": handle, "lines": last - first + 1, "total": len(lines)})
+    return make_output(shown, {"handle": handle, "lines": last - first + 1, "total": len(lines)})
 
 
 def _load(file: str) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 from palinurus.tools import files
 from palinurus.tools.paths import brief, resolve
 
 
-async def write(ctx: ToolContext, path: str, content: str) -> Output:
+async def write(ctx: ToolContext, path: str, content: str) -> ToolOutput:
     """Raises ToolFailure."""
     place = resolve(path, ctx)
     data = content.encode()
@@ -20,7 +20,7 @@ async def write(ctx: ToolContext, path: str, content: str) -> Output:
         else:
             new = await asyncio.to_thread(files.replace, place, data)
     text = f"{'Created' if new else 'Replaced'} {brief(place.given)} ({len(data)} bytes)."
-    return said(text, {"path": place.real, "bytes": len(data), "created": new})
+    return make_output(text, {"path": place.real, "bytes": len(data), "created": new})
 
 
 def _summary(args: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.visible import Visible
 from palinurus.core.types.inbound import Target
-from palinurus.core.types.keys import SessionKey, part
+from palinurus.core.types.keys import SessionKey, escape_key_part
 from palinurus.sessions.record import Record
 from palinurus.triggers.message import Way
 from palinurus.triggers.ports import Doors
@@ -62,5 +62,5 @@ async def _direct(doors: Doors, key: SessionKey, target: Target, *, own: bool) -
         return False
     if _GROUP.fullmatch(target.to):
         return False
-    names = (f"agent:{key.agent}:{target.channel}:{kind}:{part(target.to)}" for kind in _KINDS)
+    names = (f"agent:{key.agent}:{target.channel}:{kind}:{escape_key_part(target.to)}" for kind in _KINDS)
     return not any([await doors.store.session(name) is not None for name in names])

@@ -12,7 +12,7 @@ from typing import Any
 
 from palinurus.core.schedule import job as jobs_
 from palinurus.core.types.inbound import Inbound, Sender
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.tools.cron import Listener, Maker
 from palinurus.triggers.cron import Cron
@@ -129,7 +129,7 @@ class Clockwork:
         now = self._doors.clock.now()
         agent = maker.agent or self._doors.settings.default_agent
         try:
-            job = jobs_.made(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
+            job = jobs_.make_job(asked, maker.ident or str(uuid.uuid4()), now, agent, self._tz, maker.source)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         if job.agent_id not in self._doors.settings.agents:
@@ -160,7 +160,7 @@ class Clockwork:
         """See `Schedules`."""
         held, now = self._jobs.find(ident), self._doors.clock.now()
         try:
-            job = jobs_.patched(held.job, patch, now, self._tz)
+            job = jobs_.patch_job(held.job, patch, now, self._tz)
         except ValueError as exc:
             raise BadRequest(str(exc)) from None
         await self._jobs.change(held, job, now)
@@ -208,7 +208,7 @@ class Clockwork:
         """See `Schedules`."""
         settings, at = self._doors.settings, self._doors.clock.now()
         default = settings.default_agent
-        key = session_key(session, default) if session else main_key(settings, default)
+        key = parse_session_key(session, default) if session else main_key(settings, default)
         if key is None or key.agent not in settings.agents:
             raise BadRequest(f"no such session: {session[:80]}")
         ident = uuid.uuid4().hex

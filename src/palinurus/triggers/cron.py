@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.schedule.fire import GRACE, At, decide, passed
-from palinurus.core.schedule.missed import Missed
+from palinurus.core.schedule.fire import GRACE_MS, AtSchedule, decide_misfires, list_past_dues
+from palinurus.core.schedule.missed import MissedSpan
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError
 from palinurus.points import point
@@ -53,7 +53,7 @@ class Cron:
                 continue
             if held.state.item and not held.watched:  # it ran when we were stopped
                 self._watch(held)
-            if held.state.cursor > now + GRACE and held.job.enabled:
+            if held.state.cursor > now + GRACE_MS and held.job.enabled:
                 await self._jobs.follow_clock_back(held, now)
             if held.state.pending or (not held.state.item and held.due is not None and held.due <= now):
                 ready.append(held)
@@ -80,12 +80,12 @@ class Cron:
         asked = (job.schedule, held.state.cursor, now, held.tz, job.id)
         # After a long downtime there may be very many: they are counted beside everything else.
         late = held.due is not None and held.due < now - LATE
-        dues, left = await asyncio.to_thread(passed, *asked) if late else passed(*asked)
-        decision = decide(dues, now, job.misfire, job.window)
+        dues, left = await asyncio.to_thread(list_past_dues, *asked) if late else list_past_dues(*asked)
+        decision = decide_misfires(dues, now, job.misfire, job.window)
         if not decision.fires:
             count = decision.skipped + left
             await self._skipped(held, decision.upto, count, now)
-            if isinstance(job.schedule, At):
+            if isinstance(job.schedule, AtSchedule):
                 await self._jobs.change(held, msgspec.structs.replace(job, enabled=False), now)
             await self._jobs.save(held, cursor=now, skipped=held.state.skipped + count)
             return
@@ -227,7 +227,7 @@ class Cron:
         entry |= {"summary": summary, "runAtMs": due, **facts, **({"error": summary} if bad else {})}
         await self._jobs.record_run(held, entry)
         # A job for one time goes before its state says that it ran: cut off between, its end is handled again.
-        once = isinstance(job.schedule, At) and not state.manual
+        once = isinstance(job.schedule, AtSchedule) and not state.manual
         if once and job.delete_after_run and not bad:
             await self._jobs.remove(held)
         elif once and self._jobs.get(job.id) is held:
@@ -252,7 +252,7 @@ class Cron:
         job, after = held.job, held.state.cursor
         each = f"missed (misfire: {job.misfire})"
         why = f"{count} due time{'s' if count > 1 else ''} {each}"
-        row = Missed(job.id, after, upto, count, job.schedule, each, held.tz)
+        row = MissedSpan(job.id, after, upto, count, job.schedule, each, held.tz)
         entry = {"ts": now, "jobId": job.id, "jobName": job.name, "action": "finished", "status": "skipped"}
         entry |= {"runId": f"{job.id}:skipped:{after}", "runAtMs": upto, "summary": why}
         await self._jobs.record_run(held, {**entry, "missed": msgspec.to_builtins(row)})

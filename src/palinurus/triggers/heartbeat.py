@@ -17,15 +17,21 @@ import msgspec
 from palinurus.config import durations
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.zones import zone
-from palinurus.core.levels.parse import inline, parse
-from palinurus.core.prompt.knobs import HEARTBEAT
-from palinurus.core.schedule.beat import WATCH, Beat, Look, Verdict, judge
-from palinurus.core.schedule.fire import DAY
-from palinurus.core.schedule.tasks import Page, read
-from palinurus.core.stream.alert import OPTION, judged, last_word
-from palinurus.core.types.events import AgentEnd, Event
+from palinurus.core.levels.parse import collect_inline_options, parse_directives
+from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
+from palinurus.core.schedule.beat import (
+    WATCH_CHANGED,
+    HeartbeatObservation,
+    HeartbeatState,
+    HeartbeatVerdict,
+    judge_heartbeat,
+)
+from palinurus.core.schedule.fire import DAY_MS
+from palinurus.core.schedule.tasks import HeartbeatPage, parse_heartbeat_page
+from palinurus.core.stream.alert import HEARTBEAT_OPTION, find_last_word, judge_heartbeat_reply
+from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import Draining, NotFound, PalinurusError
 from palinurus.sessions.record import Record
 from palinurus.triggers.aim import Aim, aim
@@ -51,7 +57,7 @@ class Heartbeat:
         self.settings = settings
         self._doors = doors
         self._events = events
-        self._beat = Beat()
+        self._beat = HeartbeatState()
         self._task: asyncio.Task[None] | None = None
         self._wanted = False
         self.wake: Callable[[], None] = lambda: None  # look again: the watched command has ended
@@ -64,16 +70,18 @@ class Heartbeat:
     def key(self) -> SessionKey:
         """The session it belongs to."""
         typed = self.settings.session
-        found = session_key(typed, self.agent) if typed and typed != "main" else None
+        found = parse_session_key(typed, self.agent) if typed and typed != "main" else None
         return found or main_key(self._doors.settings, self.agent)
 
     async def load(self, now: int) -> None:
         """What is remembered. A beat that ran when we were stopped is the inbox's to finish; then it is counted."""
         kept = await self._doors.store.get_record(KIND, self.agent)
         try:
-            self._beat = msgspec.json.decode(kept.data, type=Beat) if kept is not None else Beat(last=now)
+            self._beat = (
+                msgspec.json.decode(kept.data, type=HeartbeatState) if kept is not None else HeartbeatState(last=now)
+            )
         except msgspec.DecodeError:
-            self._beat = Beat(last=now)
+            self._beat = HeartbeatState(last=now)
         # A start is a new chance for what had stopped: keys and budgets may have changed.
         self._beat = msgspec.structs.replace(self._beat, stopped="", last=min(self._beat.last, now))
 
@@ -92,7 +100,7 @@ class Heartbeat:
         own, beat = self.settings, self._beat
         every = f"{own.every / 60:g}m"
         made = {"agentId": self.agent, "enabled": self.on, "every": every, "everyMs": int(own.every * 1000)}
-        made |= {"prompt": own.prompt or HEARTBEAT, "target": own.target, "ackMaxChars": own.ack_chars}
+        made |= {"prompt": own.prompt or HEARTBEAT_PROMPT, "target": own.target, "ackMaxChars": own.ack_chars}
         made |= {"count": beat.count, "costUsd": round(beat.cost, 6), "lastReason": self.why}
         return {**made, **({"stopped": beat.stopped} if beat.stopped else {})}
 
@@ -107,29 +115,29 @@ class Heartbeat:
                 await self._ask(verdict, now)
         return max(now + 1000, self._beat.last + int(self.settings.every * 1000))
 
-    async def _look(self, now: int) -> Verdict:
+    async def _look(self, now: int) -> HeartbeatVerdict:
         own = self.settings
         if not self.on:
-            return Verdict(False, "disabled")
+            return HeartbeatVerdict(False, "disabled")
         if own.hours is not None and not own.hours.open(now, _zone(own.timezone)):
-            return Verdict(False, "quiet-hours")
+            return HeartbeatVerdict(False, "quiet-hours")
         if self._doors.running(str(self.key)) or (own.skip_busy and self._doors.busy()):
-            return Verdict(False, "requests-in-flight")
+            return HeartbeatVerdict(False, "requests-in-flight")
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
-        page = read(text, lambda words: durations.seconds(words, "m"))
+        page = parse_heartbeat_page(text, lambda words: durations.seconds(words, "m"))
         await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
-            return Verdict(True, "requested", page.tasks)
-        return judge(self._beat, await self._seen(page, text, now))
+            return HeartbeatVerdict(True, "requested", page.tasks)
+        return judge_heartbeat(self._beat, await self._seen(page, text, now))
 
-    async def _seen(self, page: Page, text: str, now: int) -> Look:
+    async def _seen(self, page: HeartbeatPage, text: str, now: int) -> HeartbeatObservation:
         row = await self._doors.store.session(str(self.key))
         talked = Record.decode(row.data).lastInteractionAt or 0 if row is not None else 0
         digest = _digest(text) if page.text or page.tasks else ""
         # In a session of its own it is told what waits, but takes nothing away: the same is no reason twice.
         waiting = self._events.has_waiting(str(self.key), self._beat.last if self.settings.isolated else -1)
-        return Look(now, self.settings.every, page, digest, waiting, talked, self._watch.digest)
+        return HeartbeatObservation(now, self.settings.every, page, digest, waiting, talked, self._watch.digest)
 
     async def _watched(self, now: int) -> None:
         """Run the watched command as often as beats may come; the first output is what later ones are compared with."""
@@ -146,10 +154,10 @@ class Heartbeat:
     def _workspace(self) -> str:
         return self._doors.settings.agents[self.agent].workspace
 
-    async def _ask(self, verdict: Verdict, now: int) -> None:
+    async def _ask(self, verdict: HeartbeatVerdict, now: int) -> None:
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
         asked = {**self._beat.tasks, **{task.name: now for task in verdict.tasks}}
-        page = read(text, lambda words: durations.seconds(words, "m"))
+        page = parse_heartbeat_page(text, lambda words: durations.seconds(words, "m"))
         digest = _digest(text) if page.text or page.tasks else ""
         ends: list[AgentEnd] = []
         to = await aim(self._doors, self.settings, self.key)
@@ -169,24 +177,24 @@ class Heartbeat:
         unsent = to.why or ("" if to.seen.alerts else "alerts-disabled")
         self._task = asyncio.ensure_future(self._end(message, accepted.id, verdict.why, unsent, ends))
 
-    def _message(self, verdict: Verdict, to: Aim, now: int) -> Inbound:
+    def _message(self, verdict: HeartbeatVerdict, to: Aim, now: int) -> Inbound:
         own, beat = self.settings, self._beat
-        parsed = parse(own.prompt or HEARTBEAT)
+        parsed = parse_directives(own.prompt or HEARTBEAT_PROMPT)
         told = self._events.peek(str(self.key)) if own.isolated else NOTHING
-        lines = [*([told.text, ""] if told.text else []), parsed.rest.strip() or HEARTBEAT]
+        lines = [*([told.text, ""] if told.text else []), parsed.rest.strip() or HEARTBEAT_PROMPT]
         if verdict.tasks:
             lines += ["", "Tasks that are due:", *(f"- {task.name}: {task.prompt}" for task in verdict.tasks)]
-        if verdict.why == WATCH:
+        if verdict.why == WATCH_CHANGED:
             lines += ["", f"The watched command prints something else than before: {own.watch}"]
         here = datetime.fromtimestamp(now / 1000, _zone(own.timezone))
         lines += ["", f"Current time: {here:%A, %Y-%m-%d %H:%M} ({here.tzname()})"]
         key = SessionKey(self.agent, f"cron:heartbeat:run:{now}") if own.isolated else self.key
-        said = beat.said if now - beat.said_at < DAY else ""
+        said = beat.said if now - beat.said_at < DAY_MS else ""
         # Directives of the configured prompt act; what is told along with it never does.
-        directives = {**inline(parsed), **({"reasoning": "on"} if own.reasoning else {})}
+        directives = {**collect_inline_options(parsed), **({"reasoning": "on"} if own.reasoning else {})}
         options = {
             TRIGGER: "heartbeat",
-            OPTION: {
+            HEARTBEAT_OPTION: {
                 "ackMaxChars": own.ack_chars,
                 "said": said,
                 "reasoning": own.reasoning,
@@ -228,8 +236,8 @@ class Heartbeat:
             cost = sum(s.cost or 0.0 for s in spent)
             beat = self._beat
             changes: dict[str, Any] = {"item": "", "cost": beat.cost + cost, "count": beat.count + 1}
-            word = last_word(ends[-1].messages) if ends else ""
-            said = judged(word or row.note, message.options[OPTION])
+            word = find_last_word(ends[-1].messages) if ends else ""
+            said = judge_heartbeat_reply(word or row.note, message.options[HEARTBEAT_OPTION])
             failure = ends[-1].failure if ends else None
             fatal = failure.kind if failure is not None and failure.kind in FATAL else ""
             more: dict[str, Any] = {"costUsd": round(cost, 6), "reason": why, "itemId": item}
@@ -273,8 +281,8 @@ class Heartbeat:
             await asyncio.gather(self._task, return_exceptions=True)
 
 
-def _listener(ends: list[AgentEnd]) -> Callable[[Event], None]:
-    def hear(event: Event) -> None:
+def _listener(ends: list[AgentEnd]) -> Callable[[RunEvent], None]:
+    def hear(event: RunEvent) -> None:
         if isinstance(event, AgentEnd):
             ends.append(event)
 

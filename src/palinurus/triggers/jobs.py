@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.schedule.fire import DAY, At, Every, following
-from palinurus.core.schedule.job import Job, State, shown
+from palinurus.core.schedule.fire import DAY_MS, AtSchedule, EverySchedule, find_next_due
+from palinurus.core.schedule.job import CronJob, CronJobState, to_client_job
 from palinurus.errors import BadRequest, NotFound
 from palinurus.triggers.ports import Records
 
@@ -19,13 +19,13 @@ log = logging.getLogger(__name__)
 
 JOB, STATE, RUNS = "job", "jobstate", "jobruns"
 MOST = 2000  # jobs
-FORGET = 30 * DAY
+FORGET = 30 * DAY_MS
 
 
 class Held:
     """One job in memory."""
 
-    def __init__(self, job: Job, state: State, tz: str) -> None:
+    def __init__(self, job: CronJob, state: CronJobState, tz: str) -> None:
         self.tz = tz
         self.job = job
         self.state = state
@@ -36,10 +36,12 @@ class Held:
 
     def plan(self) -> None:
         """When it is due next."""
-        self.due = following(self.job.schedule, self.state.cursor, self.tz, self.job.id) if self.job.enabled else None
+        self.due = (
+            find_next_due(self.job.schedule, self.state.cursor, self.tz, self.job.id) if self.job.enabled else None
+        )
 
     def describe(self) -> dict[str, Any]:
-        return shown(self.job, self.state, self.due)
+        return to_client_job(self.job, self.state, self.due)
 
 
 class Jobs:
@@ -57,9 +59,9 @@ class Jobs:
         self._held.clear()
         for kept in await self._store.list_records(JOB):
             try:
-                job = msgspec.json.decode(kept.data, type=Job)
+                job = msgspec.json.decode(kept.data, type=CronJob)
                 data = states.get(kept.key)
-                state = msgspec.json.decode(data, type=State) if data else State(_first(job))
+                state = msgspec.json.decode(data, type=CronJobState) if data else CronJobState(_first(job))
                 self._held[job.id] = Held(job, state, self._tz)
             except (msgspec.DecodeError, ValueError) as exc:
                 log.error("job %s cannot be read and does not run: %s", kept.key, exc)
@@ -86,15 +88,15 @@ class Jobs:
         """By its whole id."""
         return self._held.get(ident)
 
-    async def add(self, job: Job) -> Held:
+    async def add(self, job: CronJob) -> Held:
         """On disk when it returns. Raises BadRequest."""
         if len(self._held) >= MOST:
             raise BadRequest(f"there are {MOST} jobs already")
         await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
-        held = self._held[job.id] = Held(job, State(_first(job)), self._tz)
+        held = self._held[job.id] = Held(job, CronJobState(_first(job)), self._tz)
         return held
 
-    async def change(self, held: Held, job: Job, now: int) -> None:
+    async def change(self, held: Held, job: CronJob, now: int) -> None:
         """The next slot follows the new job; a fire that runs ends as it began."""
         anew = job.schedule != held.job.schedule or (job.enabled and not held.job.enabled)
         await self._store.put_record(JOB, job.id, msgspec.json.encode(job))
@@ -118,11 +120,11 @@ class Jobs:
     async def follow_clock_back(self, held: Held, now: int) -> None:
         """The clock was set back: slots that were run stay run, the others get their turn at their time."""
         schedule = held.job.schedule
-        if isinstance(schedule, Every):
+        if isinstance(schedule, EverySchedule):
             moved = msgspec.structs.replace(held.job, schedule=msgspec.structs.replace(schedule, anchor_ms=now))
             await self._store.put_record(JOB, moved.id, msgspec.json.encode(moved))
             held.job = moved
-        if not isinstance(schedule, At):
+        if not isinstance(schedule, AtSchedule):
             await self.save(held, cursor=now)
 
     async def record_run(self, held: Held, entry: dict[str, Any]) -> None:
@@ -145,7 +147,7 @@ class Jobs:
         return msgspec.json.decode(kept.data, type=list[dict[str, Any]]) if kept is not None else []
 
 
-def _first(job: Job) -> int:
+def _first(job: CronJob) -> int:
     """The cursor of a new job: also a time that was just over when it was made is still to come."""
     schedule, made = job.schedule, job.created_at_ms
-    return min(made, schedule.at - 1) if isinstance(schedule, At) else made
+    return min(made, schedule.at - 1) if isinstance(schedule, AtSchedule) else made

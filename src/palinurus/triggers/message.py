@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from palinurus.config.settings import Settings
-from palinurus.core.schedule.fire import GRACE
-from palinurus.core.schedule.job import Delivery, Job
+from palinurus.core.schedule.fire import GRACE_MS
+from palinurus.core.schedule.job import CronDelivery, CronJob
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest
 from palinurus.sessions.record import Record
 from palinurus.triggers.ports import Doors
@@ -29,13 +29,13 @@ def main_key(settings: Settings, agent: str) -> SessionKey:
     return SessionKey(agent, settings.session.main_key)
 
 
-def key_of(job: Job, due: int, settings: Settings) -> SessionKey:
+def key_of(job: CronJob, due: int, settings: Settings) -> SessionKey:
     """The session a fire runs in. Raises BadRequest."""
     if job.session_target == "main":
         return main_key(settings, job.agent_id)
     if job.session_target == "isolated":
         return SessionKey(job.agent_id, f"cron:{job.id}:run:{due}")
-    found = session_key(job.session_target.removeprefix("session:"), job.agent_id)
+    found = parse_session_key(job.session_target.removeprefix("session:"), job.agent_id)
     if found is None:
         raise BadRequest(f"not a session key: {job.session_target[:80]}")
     return found
@@ -50,7 +50,7 @@ async def last_way(doors: Doors, key: SessionKey) -> Way:
     return Way(Target(record.lastChannel or "", record.lastTo or "", record.lastAccountId or "default"), True)
 
 
-async def way_of(doors: Doors, delivery: Delivery, key: SessionKey, agent: str) -> Way:
+async def way_of(doors: Doors, delivery: CronDelivery, key: SessionKey, agent: str) -> Way:
     """Where a job's answer goes. Raises BadRequest for a channel that is not there."""
     if delivery.mode == "announce" and delivery.channel and delivery.channel != "last":
         if delivery.channel not in doors.channels():
@@ -63,10 +63,10 @@ async def way_of(doors: Doors, delivery: Delivery, key: SessionKey, agent: str) 
     return Way(Target(_NOWHERE, str(key)), False)
 
 
-def fire(job: Job, due: int, now: int, key: SessionKey, way: Way) -> Inbound:
+def fire(job: CronJob, due: int, now: int, key: SessionKey, way: Way) -> Inbound:
     """The message of one fire. Its event is the slot: however often it is handed in, it is one message."""
     payload = job.payload
-    late = f" It was due {_span(now - due)} ago." if now - due > GRACE else ""
+    late = f" It was due {_span(now - due)} ago." if now - due > GRACE_MS else ""
     if payload.kind == "systemEvent":
         text = (
             f"System: {payload.words}\n\n[cron:{job.id} {job.name}] This was scheduled for now.{late} Tell the person "

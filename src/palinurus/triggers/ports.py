@@ -7,12 +7,12 @@ from typing import Any, NamedTuple, Protocol
 
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 
-Sink = Callable[[Event], None]
+Sink = Callable[[RunEvent], None]
 
 
 class Records(Protocol):

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from palinurus.config.webhooks import Action, HookSettings, WebhookSettings
 from palinurus.core.hooks import template
-from palinurus.core.types.keys import part
-from palinurus.core.untrusted import inert
+from palinurus.core.types.keys import escape_key_part
+from palinurus.core.untrusted import make_inert
 
 # Headers in which senders say which delivery this is; the first that is there counts.
 DELIVERY = ("idempotency-key", "x-idempotency-key", "x-github-delivery", "x-delivery-id", "webhook-id")
@@ -54,23 +54,25 @@ def read(
         return _agent(payload, headers, settings)
     scope = {"payload": payload, "headers": headers, "path": path}
     if not hook.template:
-        words, facts = _MAPPED, template.value("payload", scope)
+        words, facts = _MAPPED, template.read_slot("payload", scope)
     elif hook.inline:
-        words, facts = template.filled(hook.template, scope, inert)[: template.WHOLE], ""
+        words, facts = template.fill_template(hook.template, scope, make_inert)[: template.MAX_VALUES], ""
     else:
-        words, facts = template.apart(hook.template, scope)
+        words, facts = template.separate_values(hook.template, scope)
     # Under a signature only what was signed says which delivery it is: a header can be changed by whoever replays it.
-    given = template.filled(hook.delivery, scope, str) or ("" if hook.scheme else _delivery(headers))
+    given = template.fill_template(hook.delivery, scope, str) or ("" if hook.scheme else _delivery(headers))
     return Asked(
         hook.id, hook.name or hook.id, hook.action, words, facts, given[:1000],
-        template.filled(hook.session, scope, segment) or ("" if hook.action == "wake" else settings.session),
+        template.fill_template(hook.session, scope, segment) or ("" if hook.action == "wake" else settings.session),
         hook.agent, hook.now, hook.deliver, hook.channel, hook.to, hook.options,
     )  # fmt: skip
 
 
 def segment(value: str) -> str:
     """A foreign value as one part of a session key: it cannot reach into another session."""
-    return part(value) if len(value) <= LONG else hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
+    return (
+        escape_key_part(value) if len(value) <= LONG else hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
+    )
 
 
 def _wake(payload: Mapping[str, Any], delivery: str) -> Asked | str:

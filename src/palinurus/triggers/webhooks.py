@@ -18,11 +18,18 @@ import msgspec
 
 from palinurus.config.webhooks import HookSettings
 from palinurus.core.hooks import sign
-from palinurus.core.hooks.call import NOT_FOUND, UNAUTHORIZED, Head, Said, Terms, no
-from palinurus.core.hooks.rate import Rate
+from palinurus.core.hooks.call import (
+    WEBHOOK_NOT_FOUND,
+    WEBHOOK_UNAUTHORIZED,
+    WebhookAnswer,
+    WebhookHead,
+    WebhookTerms,
+    refuse_webhook,
+)
+from palinurus.core.hooks.rate import MinuteRate
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.untrusted import label, wrap
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.untrusted import clean_label, wrap_untrusted
 from palinurus.plugins.hooks import Hooks
 from palinurus.triggers.events import Event, Events
 from palinurus.triggers.message import TRIGGER, Way, last_way, main_key
@@ -54,46 +61,46 @@ class Webhooks:
         self._doors = doors
         self._events = events
         self._hooks = hooks
-        self._rate = Rate()
+        self._rate = MinuteRate()
         self._swept = 0
 
-    def judge_head(self, head: Head) -> Terms | Said:
+    def judge_head(self, head: WebhookHead) -> WebhookTerms | WebhookAnswer:
         """May the body be read? A signature is only looked for here; it is checked over the body."""
         settings = self._doors.settings.webhooks
         if not settings.enabled:
-            return NOT_FOUND
+            return WEBHOOK_NOT_FOUND
         named = self._named(head.name)
         if any(self._proof(hook, head, None) is not None for hook in named):
-            return Terms(settings.size)
+            return WebhookTerms(settings.size)
         known = not named and _same(_token(head.headers), settings.token.reveal())
-        return NOT_FOUND if known else UNAUTHORIZED
+        return WEBHOOK_NOT_FOUND if known else WEBHOOK_UNAUTHORIZED
 
-    async def take(self, head: Head, body: bytes) -> Said:
+    async def take(self, head: WebhookHead, body: bytes) -> WebhookAnswer:
         """Raises PalinurusError kinds of the inbox: stopping, full queue, full disk, unknown agent."""
         found = [
             (hook, proof) for hook in self._named(head.name) if (proof := self._proof(hook, head, body)) is not None
         ]
         if not found:
-            return UNAUTHORIZED
+            return WEBHOOK_UNAUTHORIZED
         first = found[0][0]
         wait = self._rate.step(first.id, first.rate, self._doors.clock.monotonic())
         if wait > 0:
-            return Said(429, {"ok": False, "error": "too many requests"}, retry=int(wait) + 1)
+            return WebhookAnswer(429, {"ok": False, "error": "too many requests"}, retry=int(wait) + 1)
         try:
             payload = msgspec.json.decode(body)
         except (msgspec.MsgspecError, UnicodeError, RecursionError, ValueError):
-            return no(400, "the body is not JSON")
+            return refuse_webhook(400, "the body is not JSON")
         if not isinstance(payload, dict):
-            return no(400, "the body is not a JSON object")
+            return refuse_webhook(400, "the body is not a JSON object")
         hook, proof = next(
             ((hook, proof) for hook, proof in found if hook.source in ("", payload.get("source"))), (None, "")
         )
         if hook is None:
-            return NOT_FOUND
+            return WEBHOOK_NOT_FOUND
         headers = {name: value for name, value in head.headers.items() if name not in _SECRET}
         asked = read(hook, head.name, payload, headers, self._doors.settings.webhooks)
         if isinstance(asked, str):
-            return no(400, asked)
+            return refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
 
     def _named(self, name: str) -> list[HookSettings]:
@@ -101,7 +108,7 @@ class Webhooks:
             return [_OWN[name]]
         return [hook for hook in self._doors.settings.webhooks.hooks if hook.path in ("", name)]
 
-    def _proof(self, hook: HookSettings, head: Head, body: bytes | None) -> str | None:
+    def _proof(self, hook: HookSettings, head: WebhookHead, body: bytes | None) -> str | None:
         """None: not opened. "": by a token. Else the signature; without a body only its presence counts."""
         if hook.closed:
             return None
@@ -111,9 +118,9 @@ class Webhooks:
         if not hook.scheme:
             return ""
         if body is None:
-            return "?" if head.headers.get(sign.SCHEMES[hook.scheme].header) else None
+            return "?" if head.headers.get(sign.SIGNATURE_SCHEMES[hook.scheme].header) else None
         now = self._doors.clock.now()
-        return sign.verify(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
+        return sign.verify_signature(hook.scheme, hook.secret.reveal(), head.headers, body, now) or None
 
     async def _changed(self, asked: Asked, payload: dict[str, Any], headers: dict[str, str]) -> Asked | None:
         """As plugins want it; None: they want nothing done."""
@@ -126,33 +133,33 @@ class Webhooks:
         message = changes.get("message")
         return asked._replace(facts=message) if isinstance(message, str) and message.strip() else asked
 
-    async def _go(self, asked: Asked | None, proof: str) -> Said:
+    async def _go(self, asked: Asked | None, proof: str) -> WebhookAnswer:
         if asked is None:
-            return Said(200, {"ok": True, "skipped": True})
+            return WebhookAnswer(200, {"ok": True, "skipped": True})
         settings, clock = self._doors.settings, self._doors.clock
         await self._sweep(clock.now())
         ident = asked.delivery or proof
         digest = hashlib.sha256(f"{asked.hook}\n{ident}".encode("utf-8", "replace")).hexdigest()[:40] if ident else ""
         key = self._key(asked, digest)
         if key is None or key.agent not in settings.agents:
-            return no(400, "not a session of a known agent")
+            return refuse_webhook(400, "not a session of a known agent")
         if settings.webhooks.prefixes and asked.session and not key.rest.startswith(settings.webhooks.prefixes):
-            return no(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
+            return refuse_webhook(400, "hooks may not use that session (hooks.allowedSessionKeyPrefixes)")
         held = await self._held(asked, key, digest)
         if held.done:
-            return Said(200, {"ok": True, "mode": "next-heartbeat", "duplicate": True})
+            return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat", "duplicate": True})
         if asked.action == "wake" and not asked.now:
             await self._later(asked, key, held, digest)
-            return Said(200, {"ok": True, "mode": "next-heartbeat"})
+            return WebhookAnswer(200, {"ok": True, "mode": "next-heartbeat"})
         made = await self._doors.submit(self._message(asked, key, held, digest or uuid.uuid4().hex))
         told = {"ok": True, "mode": "now"} if asked.action == "wake" else {"ok": True}
-        return Said(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
+        return WebhookAnswer(200, {**told, "runId": made.id, **({"duplicate": True} if made.duplicate else {})})
 
     def _key(self, asked: Asked, digest: str) -> SessionKey | None:
         settings = self._doors.settings
         agent = asked.agent or settings.default_agent
         if asked.session:
-            return session_key(asked.session, agent)
+            return parse_session_key(asked.session, agent)
         if asked.action == "wake":
             return main_key(settings, agent)
         return SessionKey(agent, f"hook:{uuid.uuid5(_SPACE, digest) if digest else uuid.uuid4()}")
@@ -196,7 +203,7 @@ class Webhooks:
                 text += " Your final answer is sent to the person as it is; NO_REPLY sends nothing."
         return Inbound(
             held.target,
-            Sender(f"hook:{asked.hook}"[:200], label(asked.name, 80), allowed=True),
+            Sender(f"hook:{asked.hook}"[:200], clean_label(asked.name, 80), allowed=True),
             f"hook:{ident}",
             text,
             self._doors.clock.now(),
@@ -219,12 +226,16 @@ class Webhooks:
 
 
 def _words(asked: Asked) -> str:
-    head = f"[webhook {label(asked.name, 80)}] {asked.words}".strip()
-    return f"{head}\n\n{wrap(asked.facts, _source(asked), secrets.token_hex(16))}" if asked.facts.strip() else head
+    head = f"[webhook {clean_label(asked.name, 80)}] {asked.words}".strip()
+    return (
+        f"{head}\n\n{wrap_untrusted(asked.facts, _source(asked), secrets.token_hex(16))}"
+        if asked.facts.strip()
+        else head
+    )
 
 
 def _source(asked: Asked) -> str:
-    return f"webhook {label(asked.name, 60)}"
+    return f"webhook {clean_label(asked.name, 60)}"
 
 
 def _token(headers: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ import zipfile
 import zlib
 from typing import NamedTuple
 
-from palinurus.core.skills.danger import Part
+from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest
 from palinurus.workspace.texts import whole
 
@@ -31,7 +31,7 @@ class Basket:
     """Collects files and refuses what goes too far."""
 
     def __init__(self, caps: Caps) -> None:
-        self.parts: list[Part] = []
+        self.parts: list[SkillFile] = []
         self._caps = caps
         self._names: set[str] = set()
         self._left = caps.total
@@ -50,7 +50,7 @@ class Basket:
             raise BadRequest(f"two files are called {name!r}")
         self._names.add(name.casefold())
         self._left -= len(data)
-        self.parts.append(Part(name, data, executable))
+        self.parts.append(SkillFile(name, data, executable))
 
     def clean_name(self, name: str) -> str | None:
         """The name in its clean form, None if it is to be skipped. Raises BadRequest."""
@@ -64,7 +64,7 @@ class Basket:
         return None if not clean or any(part in _SKIPPED for part in clean) else "/".join(clean)
 
 
-def zipped(path: str, caps: Caps) -> list[Part]:
+def zipped(path: str, caps: Caps) -> list[SkillFile]:
     """The files of an archive. Raises BadRequest."""
     basket = Basket(caps)
     try:
@@ -92,7 +92,7 @@ def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, basket: Basket) -> 
         basket.put(name, file.read(basket.room() + 1), bool(mode & 0o111))
 
 
-def folder(path: str, caps: Caps) -> list[Part]:
+def folder(path: str, caps: Caps) -> list[SkillFile]:
     """The files of a directory. Raises BadRequest."""
     basket = Basket(caps)
     _walk(path, "", basket)

@@ -13,9 +13,9 @@ import stat
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from palinurus.core.history.images import mentions
-from palinurus.core.pictures import SIDE, SOURCE, large
-from palinurus.core.types.messages import Image
+from palinurus.core.history.images import find_image_mentions
+from palinurus.core.pictures import MAX_IMAGE_SIDE, MAX_IMAGE_SOURCE, is_large_image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.workspace.shrink import shrunk
 from palinurus.workspace.texts import inside, whole
 
@@ -28,14 +28,14 @@ class ImageLimits(NamedTuple):
     each: int = 5 * 1024 * 1024
     total: int = 20 * 1024 * 1024
     most: int = 8  # images of one message
-    side: int = SIDE  # pixels
+    side: int = MAX_IMAGE_SIDE  # pixels
     shrink: Callable[[bytes, int, int], bytes | str] = shrunk  # a smaller one, by size and side, or why there is none
 
 
 class Found(NamedTuple):
     """What was loaded, what was not and why, and the text without the data of inline images."""
 
-    images: tuple[Image, ...]
+    images: tuple[ImageBlock, ...]
     notes: tuple[str, ...]
     text: str
 
@@ -54,40 +54,42 @@ async def found(text: str, workspace: str, limits: ImageLimits, vision: bool = T
     """The images `text` names. A model without eyes gets the text as it is."""
     if not vision or ("/" not in text and "[" not in text):
         return Found((), (), text)
-    named = mentions(text)
+    named = find_image_mentions(text)
     if not named.paths and not named.inline:
         return Found((), (), text)
     return await asyncio.to_thread(_load, named.paths, named.inline, named.text, workspace, limits)
 
 
-async def resized(images: tuple[Image, ...], limits: ImageLimits) -> Found:
+async def resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> Found:
     """The images a message came with, as they can be sent."""
     if not images:
         return Found((), (), "")
     return await asyncio.to_thread(_resized, images, limits)
 
 
-def _resized(images: tuple[Image, ...], limits: ImageLimits) -> Found:
-    kept: list[Image] = []
+def _resized(images: tuple[ImageBlock, ...], limits: ImageLimits) -> Found:
+    kept: list[ImageBlock] = []
     notes: list[str] = []
     for image in images:
-        raw = _decoded(image.data, SOURCE)
+        raw = _decoded(image.data, MAX_IMAGE_SOURCE)
         data = raw if isinstance(raw, str) else _fitting(raw, limits)
         if isinstance(data, str):
             notes.append(f"an image that came with the message: {data}")
         else:
-            kept.append(image if data is raw else Image(base64.b64encode(data).decode(), sniff(data) or image.mimeType))
+            kept.append(
+                image if data is raw else ImageBlock(base64.b64encode(data).decode(), sniff(data) or image.mimeType)
+            )
     return Found(tuple(kept), tuple(notes), "")
 
 
-def _load(paths: Iterable[str], inline: Iterable[Image], text: str, workspace: str, limits: ImageLimits) -> Found:
-    images: dict[str, Image] = {}
+def _load(paths: Iterable[str], inline: Iterable[ImageBlock], text: str, workspace: str, limits: ImageLimits) -> Found:
+    images: dict[str, ImageBlock] = {}
     notes: list[str] = []
     used = 0
-    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, SOURCE)) for image in inline]
+    given = [(f"an inline image ({image.mimeType})", _decoded(image.data, MAX_IMAGE_SOURCE)) for image in inline]
     allowed = [os.path.realpath(root) for root in (workspace, *limits.roots)]
     real = dict.fromkeys(_real(path, workspace, limits.home) for path in paths)
-    for name, raw in (*given, *((path, _read(path, allowed, SOURCE)) for path in real)):
+    for name, raw in (*given, *((path, _read(path, allowed, MAX_IMAGE_SOURCE)) for path in real)):
         data = raw if isinstance(raw, str) else _fitting(raw, limits)
         if isinstance(data, str):
             notes.append(f"{name}: {data}")
@@ -98,7 +100,7 @@ def _load(paths: Iterable[str], inline: Iterable[Image], text: str, workspace: s
         else:
             encoded = base64.b64encode(data).decode()
             used += len(data) if encoded not in images else 0
-            images[encoded] = Image(encoded, kind)
+            images[encoded] = ImageBlock(encoded, kind)
     return Found(tuple(images.values()), tuple(notes), text)
 
 
@@ -106,7 +108,7 @@ def _fitting(data: bytes, limits: ImageLimits) -> bytes | str:
     """The image as it can be sent, or why not."""
     kind = sniff(data)
     foreign = kind is None and data.startswith(_CONVERTED)
-    if not foreign and (kind is None or not large(data, kind, limits.each, limits.side)):
+    if not foreign and (kind is None or not is_large_image(data, kind, limits.each, limits.side)):
         return data
     made = limits.shrink(data, limits.each, limits.side)
     if isinstance(made, bytes):

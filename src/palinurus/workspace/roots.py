@@ -10,8 +10,8 @@ import os
 from typing import NamedTuple
 
 from palinurus.config.settings import AgentSettings, Settings, SkillSettings
-from palinurus.core.skills.gates import BUNDLED
-from palinurus.core.skills.skill import FILE, Broken, Skill, skill
+from palinurus.core.skills.gates import BUNDLED_SOURCE
+from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.plugins.manifest import skill_folders
 from palinurus.workspace.texts import Identity, identity, inside, load
 
@@ -29,7 +29,7 @@ class Found(NamedTuple):
     """What a look at all roots gave. `watched`: nothing changed while all of these are the same."""
 
     skills: tuple[Skill, ...]  # one of each name, by name
-    broken: tuple[Broken, ...]
+    broken: tuple[BrokenSkill, ...]
     shadowed: tuple[Skill, ...]  # a higher root has one of that name
     watched: tuple[tuple[str, Identity | None], ...]
 
@@ -51,7 +51,7 @@ def roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[Root, ..
         Root("workspace .agents", os.path.join(agent.workspace, ".agents", "skills")),
         Root("personal .agents", os.path.join(user, ".agents", "skills")),
         Root("installed", managed(settings.home)),
-        Root(BUNDLED, bundled()),
+        Root(BUNDLED_SOURCE, bundled()),
         *(Root("extra", path) for path in settings.skills.extra),
         *(Root(f"plugin {ident}", path) for ident, path in skill_folders(settings)),
     )
@@ -60,12 +60,12 @@ def roots(settings: Settings, agent: AgentSettings, user: str) -> tuple[Root, ..
 def look(where: tuple[Root, ...], limits: SkillSettings) -> Found:
     """All skills of these roots. Never raises."""
     taken: dict[str, Skill] = {}
-    broken: list[Broken] = []
+    broken: list[BrokenSkill] = []
     shadowed: list[Skill] = []
     watched: list[tuple[str, Identity | None]] = []
     for root in where:
         for found in _Walk(root, limits, watched).skills():
-            if isinstance(found, Broken):
+            if isinstance(found, BrokenSkill):
                 broken.append(found)
             elif taken.setdefault(found.name, found) is not found:
                 shadowed.append(found)
@@ -89,17 +89,17 @@ class _Walk:
         self._allowed = (self._real, *(os.path.realpath(path) for path in limits.targets))
         self._left = limits.candidates
 
-    def skills(self) -> list[Skill | Broken]:
+    def skills(self) -> list[Skill | BrokenSkill]:
         """What the root holds, by folder name; no more than the limit."""
-        if os.path.lexists(os.path.join(self._root.path, FILE)):  # the root is itself one skill
+        if os.path.lexists(os.path.join(self._root.path, SKILL_FILE)):  # the root is itself one skill
             self._watch(self._root.path)
             return [self._load(self._root.path)]
-        made: list[Skill | Broken] = []
+        made: list[Skill | BrokenSkill] = []
         for folder in self._folders(self._root.path):
-            if os.path.lexists(os.path.join(folder, FILE)):
+            if os.path.lexists(os.path.join(folder, SKILL_FILE)):
                 made.append(self._load(folder))
             elif self._contained(folder):
-                made += [self._load(f) for f in self._folders(folder) if os.path.lexists(os.path.join(f, FILE))]
+                made += [self._load(f) for f in self._folders(folder) if os.path.lexists(os.path.join(f, SKILL_FILE))]
         good = [one for one in made if isinstance(one, Skill)]
         over = {id(one) for one in good[self._limits.loaded :]}
         return [one for one in made if id(one) not in over]
@@ -123,22 +123,22 @@ class _Walk:
         real = os.path.realpath(folder)
         return any(inside(real, allowed) for allowed in self._allowed)
 
-    def _load(self, folder: str) -> Skill | Broken:
-        path = os.path.join(folder, FILE)
+    def _load(self, folder: str) -> Skill | BrokenSkill:
+        path = os.path.join(folder, SKILL_FILE)
         name = os.path.basename(folder)
         if folder != self._root.path:
             self._watch(folder)
         if not self._contained(folder) or not self._contained(path):
             self._watch(path)
-            return Broken(name, path, self._root.source, "a link in it leaves its root")
+            return BrokenSkill(name, path, self._root.source, "a link in it leaves its root")
         cap = self._limits.file_bytes
-        found, seen = load(path, os.path.dirname(os.path.realpath(path)), FILE, cap + 1)
+        found, seen = load(path, os.path.dirname(os.path.realpath(path)), SKILL_FILE, cap + 1)
         self._watched.append((path, seen))
         if found.text is None:
-            return Broken(name, path, self._root.source, found.refused or "cannot be read")
+            return BrokenSkill(name, path, self._root.source, found.refused or "cannot be read")
         if seen is not None and seen[2] > cap:
-            return Broken(name, path, self._root.source, f"{FILE} is larger than {cap} bytes")
-        return skill(found.text, path, name, self._root.source)
+            return BrokenSkill(name, path, self._root.source, f"{SKILL_FILE} is larger than {cap} bytes")
+        return parse_skill(found.text, path, name, self._root.source)
 
 
 def _folder(entry: os.DirEntry[str]) -> bool:

@@ -11,7 +11,7 @@ import sys
 
 from PIL import Image, ImageOps
 
-from palinurus.core.pictures import PIXELS
+from palinurus.core.pictures import MAX_IMAGE_PIXELS
 
 FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")
 LADDER = (85, 75, 65, 55, 45, 35)  # JPEG qualities, until it fits
@@ -28,8 +28,8 @@ def scaled(data: bytes, side: int, size: int) -> bytes:
     """A PNG or JPEG of at most `side` pixels and `size` bytes; of a film the first picture. Raises ValueError,
     OSError for what cannot be read or not made small enough."""
     with Image.open(io.BytesIO(data), formats=FORMATS) as opened:
-        if opened.width * opened.height > PIXELS:
-            limit = f"at most {PIXELS // 1_000_000} million are decoded"
+        if opened.width * opened.height > MAX_IMAGE_PIXELS:
+            limit = f"at most {MAX_IMAGE_PIXELS // 1_000_000} million are decoded"
             raise ValueError(f"it has {opened.width} x {opened.height} pixels; {limit}")
         drawn = opened.format in ("PNG", "GIF", "BMP") or opened.has_transparency_data
         opened.draft("RGB", (side, side))

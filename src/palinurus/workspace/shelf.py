@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from palinurus.config import paths
 from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.core.prompt import bootstrap
-from palinurus.core.prompt.bootstrap import Injection, Raw, Weighed
+from palinurus.core.prompt.bootstrap import BootstrapFile, BootstrapInjection, BootstrapWeight
 from palinurus.core.prompt.facts import FileFact, SkillFact
-from palinurus.core.skills.gates import unmet
-from palinurus.core.skills.offer import Offer, offer
+from palinurus.core.skills.gates import list_unmet_needs
+from palinurus.core.skills.offer import SkillOffer, offer_skills
 from palinurus.core.skills.skill import Skill
 from palinurus.core.types.keys import SessionKey
 from palinurus.plugins.hooks import Hooks
@@ -52,16 +52,16 @@ class Stock(NamedTuple):
     found: Found
     ready: tuple[Skill, ...]
     waiting: tuple[tuple[Skill, tuple[str, ...]], ...]
-    offer: Offer
+    offer: SkillOffer
 
 
 class Report(NamedTuple):
     """Sizes, for /context, /status and doctor."""
 
-    files: tuple[Weighed, ...]
+    files: tuple[BootstrapWeight, ...]
     limit: int
     total: int
-    skills: Offer
+    skills: SkillOffer
     broken: int
 
 
@@ -88,9 +88,9 @@ class Shelf:
         self._user = paths.user_home(environ)
         self._machine = Machine(environ, path or environ.get("PATH", ""), raw or {}, settings.skills)
         self._texts = Texts()
-        self._injections: dict[tuple[Any, ...], tuple[Any, Injection]] = {}
+        self._injections: dict[tuple[Any, ...], tuple[Any, BootstrapInjection]] = {}
         self._stocks: dict[str, Stock] = {}
-        self._replaced: dict[str, tuple[Raw, ...]] = {}
+        self._replaced: dict[str, tuple[BootstrapFile, ...]] = {}
         self._told: dict[str, tuple[frozenset[str], int]] = {}
         default = settings.agents[settings.default_agent].prompt
         self._beats = default.heartbeat_every > 0 and default.heartbeat_section
@@ -145,10 +145,10 @@ class Shelf:
     # files
 
     def _raws(self, agent: AgentSettings, key: SessionKey) -> tuple[tuple[str, str, Text], ...]:
-        names = bootstrap.wanted(key.kind, self._beats)
+        names = bootstrap.list_bootstrap_names(key.kind, self._beats)
         return tuple((name, agent.workspace, self._texts.read(agent.workspace, name)) for name in names)
 
-    def _injection(self, agent: AgentSettings, key: SessionKey) -> Injection:
+    def _injection(self, agent: AgentSettings, key: SessionKey) -> BootstrapInjection:
         hooked = self._replaced.get(str(key))
         given: tuple[Any, ...] = self._raws(agent, key) if hooked is None else hooked
         slot = (agent.id, key.kind in ("subagent", "cron") if hooked is None else str(key))
@@ -156,7 +156,7 @@ class Shelf:
         if kept is not None and kept[0] == given:
             return kept[1]
         found = map(_raw, given) if hooked is None else given
-        made = bootstrap.inject(found, agent.bootstrap_chars, agent.bootstrap_total)
+        made = bootstrap.inject_files(found, agent.bootstrap_chars, agent.bootstrap_total)
         _keep(self._injections, slot, (given, made))
         return made
 
@@ -166,12 +166,12 @@ class Shelf:
             POINT,
             {
                 "workspaceDir": agent.workspace,
-                "bootstrapFiles": bootstrap.payload(raws),
+                "bootstrapFiles": bootstrap.to_hook_payload(raws),
                 "sessionKey": str(key),
                 "agentId": agent.id,
             },
         )
-        given = bootstrap.replaced(changes.get("bootstrapFiles"))
+        given = bootstrap.from_hook_payload(changes.get("bootstrapFiles"))
         if given is None:
             self._replaced.pop(str(key), None)
         else:
@@ -197,16 +197,16 @@ class Shelf:
         limits = self._settings.skills
         found = look(roots(self._settings, agent, self._user), limits)
         world = self._machine.world(agent)
-        judged = [(skill, unmet(skill, world)) for skill in found.skills]
+        judged = [(skill, list_unmet_needs(skill, world)) for skill in found.skills]
         ready = tuple(skill for skill, why in judged if not why)
         waiting = tuple((skill, why) for skill, why in judged if why)
-        shown = offer(ready, self._user, agent.skills_chars or limits.chars, limits.listed)
+        shown = offer_skills(ready, self._user, agent.skills_chars or limits.chars, limits.listed)
         return Stock(generation, found, ready, waiting, shown)
 
 
-def _raw(given: tuple[str, str, Text]) -> Raw:
+def _raw(given: tuple[str, str, Text]) -> BootstrapFile:
     name, workspace, found = given
-    return Raw(name, f"{workspace}/{name}", found.text, found.refused)
+    return BootstrapFile(name, f"{workspace}/{name}", found.text, found.refused)
 
 
 def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:

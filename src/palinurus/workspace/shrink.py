@@ -8,16 +8,16 @@ import importlib.util
 import subprocess
 import sys
 
-from palinurus.core.pictures import MISSING, SIDE
+from palinurus.core.pictures import IMAGES_EXTRA_HINT, MAX_IMAGE_SIDE
 
 SECONDS = 30.0
 _CHILD = "palinurus.workspace.scale"
 
 
-def shrunk(data: bytes, size: int, side: int = SIDE) -> bytes | str:
+def shrunk(data: bytes, size: int, side: int = MAX_IMAGE_SIDE) -> bytes | str:
     """A PNG or JPEG of at most `size` bytes and `side` pixels, or why there is none."""
     if importlib.util.find_spec("PIL") is None:
-        return MISSING
+        return IMAGES_EXTRA_HINT
     try:
         done = subprocess.run(
             # -I: nothing of the working directory or the environment is imported.

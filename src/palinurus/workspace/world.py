@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from palinurus.config.settings import AgentSettings, SkillSettings
-from palinurus.core.skills.gates import Entry, World
+from palinurus.core.skills.gates import SkillEnvironment, SkillOverride
 from palinurus.workspace.texts import Identity, identity
 
 # Keys that count as set when nobody wrote them.
@@ -29,14 +29,14 @@ class Machine:
         self._known: dict[str, bool] = {}
         self._generation = 0
         self._entries = {
-            key: Entry(entry.enabled, frozenset(n for n, v in entry.env.items() if v), bool(entry.key))
+            key: SkillOverride(entry.enabled, frozenset(n for n, v in entry.env.items() if v), bool(entry.key))
             for key, entry in settings.entries.items()
         }
 
-    def world(self, agent: AgentSettings) -> World:
+    def world(self, agent: AgentSettings) -> SkillEnvironment:
         """As an agent's skills see it."""
         bundled = self._settings.bundled
-        return World(
+        return SkillEnvironment(
             sys.platform,
             self.has,
             lambda name: bool(self._environ.get(name)),

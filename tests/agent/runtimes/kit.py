@@ -16,7 +16,7 @@ from palinurus.app import App
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
 from palinurus.config.runtimes import Program
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
 from palinurus.store.port import ItemRow
 from palinurus.testing.channel import FakeChannel
@@ -70,9 +70,9 @@ async def begun(home: Path, count: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def ask(app: App, text: str) -> tuple[ItemRow, list[Event]]:
+async def ask(app: App, text: str) -> tuple[ItemRow, list[RunEvent]]:
     """The owner's message, settled, with its events."""
-    events: list[Event] = []
+    events: list[RunEvent] = []
     accepted = await app.submit(inbound(text, sender=OWNER), events.append)
     async with asyncio.timeout(20):
         return await app.wait(accepted.id), events

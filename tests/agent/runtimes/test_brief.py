@@ -7,7 +7,7 @@ import pytest
 from palinurus.agent.runtimes.brief import BEAT, EARLIER, Brief, brief, earlier
 from palinurus.agent.runtimes.programs import SORTS
 from palinurus.core.prompt.facts import FileFact
-from palinurus.core.types.messages import Assistant, Text, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 
 NAMES = ("AGENTS", "SOUL", "IDENTITY", "TOOLS", "USER", "BOOTSTRAP", "MEMORY", "HEARTBEAT")
 FILES = tuple(FileFact(f"{name}.md", f"says {name.lower()}") for name in NAMES)
@@ -54,7 +54,12 @@ def test_missing_files_are_not_mentioned_and_files_of_hooks_go_along() -> None:
 
 
 def test_what_was_said_before_is_told_without_tools_and_within_bounds() -> None:
-    history = (User("a"), Assistant((Text("b"),)), ToolResult("1", "exec", (Text("secret"),)), User("x" * 2 * EARLIER))
+    history = (
+        UserMessage("a"),
+        AssistantMessage((TextBlock("b"),)),
+        ToolResult("1", "exec", (TextBlock("secret"),)),
+        UserMessage("x" * 2 * EARLIER),
+    )
     text = earlier(history)
     assert "secret" not in text and EARLIER < len(text) < EARLIER + 100
     assert "User: a\n\nYou: b" in earlier(history[:3]) and earlier(()) == ""

@@ -14,7 +14,7 @@ from palinurus.agent.plan import Choice
 from palinurus.agent.runtimes.brief import GO_ON
 from palinurus.agent.runtimes.claude import arguments
 from palinurus.config.runtimes import Program
-from palinurus.core.levels.resolve import Decision
+from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd
 from palinurus.core.types.keys import ModelRef
@@ -135,6 +135,6 @@ def test_policy_takes_tools_away_and_settings_do_not_give_them_back() -> None:
 @pytest.mark.parametrize(("level", "sent"), [("off", None), ("minimal", "low"), ("max", "max")])
 def test_the_level_goes_along_as_effort(level: str, sent: str | None) -> None:
     model = msgspec.structs.replace(info(), ref=ModelRef("claude-cli", "claude-opus-4-8"))
-    choice = Choice(model, Decision(level, level, "", level))
+    choice = Choice(model, ThinkingDecision(level, level, "", level))
     args = arguments(plan(choices=(choice,)), Program(("claude",)), "")
     assert (("--effort" in args and after(args, "--effort")) or None) == sent

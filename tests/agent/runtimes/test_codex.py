@@ -17,7 +17,7 @@ from palinurus.agent.plan import Choice
 from palinurus.agent.runtimes.brief import BEAT, GO_ON
 from palinurus.agent.runtimes.codex import thread, tier
 from palinurus.config.runtimes import Program
-from palinurus.core.levels.resolve import Fast
+from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate
 from palinurus.core.types.tool import ToolSettings
@@ -221,7 +221,7 @@ async def test_the_tier_is_sent_when_a_turn_starts_and_a_running_turn_keeps_it(t
 
 @pytest.mark.seed(81)
 def test_auto_is_asked_anew_for_every_turn_we_start() -> None:
-    auto = Choice(info(), fast=Fast("auto", "agent", 60.0))
+    auto = Choice(info(), fast=FastMode("auto", "agent", 60.0))
     made = plan(choices=(auto,))
     assert tier(made, 0) == {"serviceTier": "priority"}
     assert tier(made, 61_000) == {"serviceTier": None}

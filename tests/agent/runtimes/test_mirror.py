@@ -16,9 +16,9 @@ from palinurus.agent.runtimes.drive import Setting
 from palinurus.agent.runtimes.items import TOOLS
 from palinurus.agent.runtimes.mirror import Mirror
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageUpdate
-from palinurus.core.types.messages import Assistant, ToolResult, User
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.testing.model import ScriptedModel
 from support import Notes, kinds, plan, ports
 
@@ -44,7 +44,7 @@ def test_a_text_is_no_message_before_it_is_known_what_follows() -> None:
     assert notes.messages == []
     made.start_tool("1", "exec", {"command": "ls"})
     (said,) = notes.messages
-    assert isinstance(said, Assistant) and said.text == "I look." and said.calls[0].name == "exec"
+    assert isinstance(said, AssistantMessage) and said.text == "I look." and said.calls[0].name == "exec"
 
 
 def test_calls_left_open_get_a_result_that_says_so_and_usage_is_counted_once() -> None:
@@ -52,20 +52,22 @@ def test_calls_left_open_get_a_result_that_says_so_and_usage_is_counted_once() -
     made.begin()
     made.start_tool("1", "exec", {})
     assert made.start_tool("1", "exec", {}) == []
-    made.add_usage(Usage(100, 1))
+    made.add_usage(TokenUsage(100, 1))
     made.end_tool("1", "", error=False)
     assert made.end_tool("1", "again", error=False) == []
     made.start_tool("2", "exec", {})
     made.complete_text("part")
-    made.add_usage(Usage(200, 2))
-    events = made.finish("error", Failure("server", "gone"))
+    made.add_usage(TokenUsage(200, 2))
+    events = made.finish("error", ModelFailure("server", "gone"))
     last = events[-1]
-    assert isinstance(last, AgentEnd) and last.usage == Usage(300, 3)
-    assert sum((m.usage for m in last.messages if isinstance(m, Assistant)), Usage()) == last.usage
+    assert isinstance(last, AgentEnd) and last.usage == TokenUsage(300, 3)
+    assert sum((m.usage for m in last.messages if isinstance(m, AssistantMessage)), TokenUsage()) == last.usage
     results = [m for m in last.messages if isinstance(m, ToolResult)]
     assert [(r.toolCallId, r.isError) for r in results] == [("1", False), ("2", True)]
-    final = [m for m in last.messages if isinstance(m, Assistant)][-1]
-    assert final.stopReason == "error" and final.usage == Usage(200, 2) and isinstance(last.messages[0], User)
+    final = [m for m in last.messages if isinstance(m, AssistantMessage)][-1]
+    assert (
+        final.stopReason == "error" and final.usage == TokenUsage(200, 2) and isinstance(last.messages[0], UserMessage)
+    )
 
 
 def test_a_long_result_is_cut_and_where_it_came_from_is_kept() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palinurus.channels.discord import inbound
 from palinurus.channels.discord.inbound import Me, Place
-from palinurus.core.types.inbound import Quote, Sender, Target
+from palinurus.core.types.inbound import MessageQuote, Sender, Target
 
 ME = Me("1", "pal", frozenset({"55"}), "work")
 AUTHOR = {"id": "9", "username": "ann", "global_name": "Ann"}
@@ -69,7 +69,7 @@ def test_who_is_meant(changes: dict[str, Any], meant: bool, text: str) -> None:
 
 def test_what_is_answered_is_quoted() -> None:
     found = read(type=19, referenced_message={"id": "2", "author": {"id": "8", "username": "bob"}, "content": "tea?"})
-    assert found.quote == Quote("2", "bob", "tea?")
+    assert found.quote == MessageQuote("2", "bob", "tea?")
 
 
 def test_what_cannot_be_read_is_no_message() -> None:

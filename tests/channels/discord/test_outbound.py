@@ -16,7 +16,7 @@ from channels.discord.scene import running, settled
 from channels.scene import texts, until
 from palinurus.channels.discord import outbound
 from palinurus.channels.discord.wire import Limited
-from palinurus.core.types.channel import NotSent, Sent
+from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.discord.server import FakeDiscord, checked
@@ -57,10 +57,10 @@ def test_every_break_has_its_word() -> None:
     assert outbound.failed(aiohttp.ClientConnectorError(key, OSError("refused"))).trouble == "down"
     assert outbound.failed(aiohttp.ServerDisconnectedError()).trouble == "cut"
     assert outbound.failed(TimeoutError()).trouble == "cut"
-    assert outbound.failed(Limited(3.0, True)) == NotSent(
+    assert outbound.failed(Limited(3.0, True)) == SendFailure(
         "Discord wants fewer requests for a moment", "limited", 3.0, True
     )
-    assert outbound.failed(KeyError("secret")) == NotSent("unexpected: KeyError", "refused")
+    assert outbound.failed(KeyError("secret")) == SendFailure("unexpected: KeyError", "refused")
 
 
 @given(st.lists(st.builds(Button, st.text(min_size=1), st.text(max_size=300)), max_size=30), st.text(max_size=60))
@@ -98,12 +98,12 @@ async def test_a_limit_over_all_holds_every_request_back(discord: FakeDiscord, t
         mine = Target("discord", discord.world.chat("")["id"])
         discord.fail("limited", retry_after=30.0, everywhere=True)
         first = await channel.send(Reply(mine, "one", "c1"))
-        assert isinstance(first, NotSent) and (first.trouble, first.retry_after, first.everywhere) == (
+        assert isinstance(first, SendFailure) and (first.trouble, first.retry_after, first.everywhere) == (
             "limited", 30.0, True,
         )  # fmt: skip
         count = len(discord.world.calls)
         other = await channel.send(Reply(Target("discord", GROUP), "two", "c2"))
-        assert isinstance(other, NotSent) and other.everywhere and len(discord.world.calls) == count
+        assert isinstance(other, SendFailure) and other.everywhere and len(discord.world.calls) == count
 
 
 async def test_a_limit_that_is_used_up_is_not_tried(discord: FakeDiscord, tmp_path: Path) -> None:
@@ -111,10 +111,10 @@ async def test_a_limit_that_is_used_up_is_not_tried(discord: FakeDiscord, tmp_pa
         channel = app.channels["discord"]
         mine = Target("discord", discord.world.chat("")["id"])
         discord.remaining = 30.0
-        assert isinstance(await channel.send(Reply(mine, "one", "c1")), Sent)
+        assert isinstance(await channel.send(Reply(mine, "one", "c1")), SendReceipt)
         second = await channel.send(Reply(mine, "two", "c2"))
-        assert isinstance(second, NotSent) and second.trouble == "limited" and second.retry_after
-        assert isinstance(await channel.send(Reply(Target("discord", GROUP), "elsewhere", "c3")), Sent)
+        assert isinstance(second, SendFailure) and second.trouble == "limited" and second.retry_after
+        assert isinstance(await channel.send(Reply(Target("discord", GROUP), "elsewhere", "c3")), SendReceipt)
     assert discord.refused == 0
 
 

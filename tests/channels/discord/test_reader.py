@@ -15,7 +15,7 @@ from palinurus.channels.discord.inbound import Me, ident_at
 from palinurus.channels.discord.reader import Reader
 from palinurus.channels.discord.wire import Rest
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, PalinurusError, QueueFull
@@ -146,7 +146,7 @@ async def test_a_token_that_is_not_taken_is_said(discord: FakeDiscord, tmp_path:
     status = channel.status()
     assert status.state == "signed_out" and "developer portal" in status.detail
     unsent = await channel.send(Reply(Target("discord", GROUP), "hello", "c"))
-    assert isinstance(unsent, NotSent) and unsent.trouble == "signed_out"
+    assert isinstance(unsent, SendFailure) and unsent.trouble == "signed_out"
     assert "wrong.token" not in caplog.text + repr(channel) + repr(status) + unsent.reason
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from channels.scene import asked, running, texts, until
 from palinurus.channels.email.channel import Email, make
-from palinurus.core.types.channel import NotSent, Sent
+from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
@@ -257,7 +257,7 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
 async def test_what_is_no_address_gets_no_mail(tmp_path: Path, to: str) -> None:
     async with FakeMail() as people:
         answer = await people.channel(str(tmp_path)).send(Reply(Target("email", to), "hi", "c1"))
-        assert isinstance(answer, NotSent) and answer.trouble == "gone" and people.delivered == []
+        assert isinstance(answer, SendFailure) and answer.trouble == "gone" and people.delivered == []
 
 
 async def test_a_mail_that_nobody_asked_for_begins_a_thread(tmp_path: Path) -> None:
@@ -265,6 +265,6 @@ async def test_a_mail_that_nobody_asked_for_begins_a_thread(tmp_path: Path) -> N
         channel = people.channel(str(tmp_path))
         odd = Target("email", HUMAN, thread="<x>\r\nBcc: eve@x.y")
         for target, reply_to in ((Target("email", HUMAN), ""), (odd, "<y>\nBcc: eve@x.y")):
-            assert isinstance(await channel.send(Reply(target, "hi", f"c{reply_to}", reply_to=reply_to)), Sent)
+            assert isinstance(await channel.send(Reply(target, "hi", f"c{reply_to}", reply_to=reply_to)), SendReceipt)
     for to, mail in people.delivered:
         assert (to, mail["Subject"], mail["In-Reply-To"], mail["Bcc"]) == (HUMAN, "A message for you", None, None)

@@ -16,7 +16,7 @@ import pytest
 from channels.scene import hurried, running, until
 from palinurus.app import App
 from palinurus.channels.irc.channel import Irc, make
-from palinurus.core.types.channel import NotSent, Sent
+from palinurus.core.types.channel import SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
@@ -52,7 +52,7 @@ class TestOldServer(ChannelSuite):
 
     async def test_a_reply_is_read_without_markup(self, world: World) -> None:
         sent = await world.channel.send(Reply(await world.target(), "**bold** `code`", "c1"))
-        assert sent == Sent("c1") and [one.text for one in world.platform.visible_messages()] == ["bold code"]
+        assert sent == SendReceipt("c1") and [one.text for one in world.platform.visible_messages()] == ["bold code"]
 
 
 def talking(home: Path, model: ScriptedModel, people: FakeIrc, **section: Any) -> AbstractAsyncContextManager[App]:
@@ -183,13 +183,13 @@ async def test_a_nick_that_somebody_else_holds_by_now_is_not_written_to(tmp_path
         await until(lambda: channel.status().state == "ready")
         await people.say("a secret question", sender="ann")
         await until(lambda: bool(heard.all))
-        assert isinstance(await channel.send(Reply(heard.all[0].target, "yes", "c1")), Sent)
+        assert isinstance(await channel.send(Reply(heard.all[0].target, "yes", "c1")), SendReceipt)
         people.tell("NICK", "ann2", source=people.mask("ann"))
         people.tell("JOIN", ROOM, source="ann!mallory@elsewhere")
         await people.say("sync")
         await until(lambda: len(heard.all) == 2)
         answer = await channel.send(Reply(heard.all[0].target, "the secret", "c2"))
-        assert isinstance(answer, NotSent) and answer.trouble == "gone"
+        assert isinstance(answer, SendFailure) and answer.trouble == "gone"
     assert read(people, "ann") == ["yes"]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palinurus.channels.matrix import inbound as words
 from palinurus.channels.matrix.inbound import Around, message, since_joined, unquoted, without
-from palinurus.core.types.inbound import Quote
+from palinurus.core.types.inbound import MessageQuote
 
 ME, ANN = "@pal:e.x", "@ann:e.x"
 GROUP = Around(ME, "default", "group", "harbour", "Ann", "Pal", commands=("status", "approve"))
@@ -76,10 +76,10 @@ def test_mentions(body: str, content: dict[str, Any], meant: bool, text: str) ->
 
 def test_an_answer_to_us_means_us_and_is_quoted() -> None:
     about = {"m.relates_to": {"m.in_reply_to": {"event_id": "$0"}}}
-    quote = Quote("$0", ME, "before")
+    quote = MessageQuote("$0", ME, "before")
     one = heard(event("> <@pal:e.x> before\n> more\n\nwhy?", content=about), GROUP._replace(quote=quote))
     assert (one.text, one.mentioned, one.quote) == ("why?", True, quote)
-    other = heard(event("why?", content=about), GROUP._replace(quote=Quote("$0", ANN, "x")))
+    other = heard(event("why?", content=about), GROUP._replace(quote=MessageQuote("$0", ANN, "x")))
     assert not other.mentioned
 
 

@@ -9,7 +9,16 @@ import pytest
 
 from palinurus.channels.matrix.channel import Matrix
 from palinurus.channels.matrix.rooms import Room
-from palinurus.core.types.channel import Delete, Edit, NotSent, Pin, React, Read, Sent, Thread
+from palinurus.core.types.channel import (
+    DeleteAction,
+    EditAction,
+    PinAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
@@ -41,7 +50,7 @@ async def opened(matrix: FakeMatrix, folder: Path) -> Matrix:
 
 async def sent(channel: Matrix, reply: Reply) -> str:
     answer = await channel.send(reply)
-    assert isinstance(answer, Sent), answer
+    assert isinstance(answer, SendReceipt), answer
     return answer.message_id
 
 
@@ -61,28 +70,32 @@ async def test_reactions_come_and_go(matrix: FakeMatrix, channel: Matrix) -> Non
 
     ident = await matrix.say("hello")
     for emoji in ("👍", "👀", "🎉"):
-        assert isinstance(await channel.act(CHAT, React(ident, emoji)), Sent)
-    assert isinstance(await channel.act(CHAT, React(ident, "👀", remove=True)), Sent)
+        assert isinstance(await channel.act(CHAT, ReactAction(ident, emoji)), SendReceipt)
+    assert isinstance(await channel.act(CHAT, ReactAction(ident, "👀", remove=True)), SendReceipt)
     assert left() == ["👍", "🎉"]
-    assert isinstance(await channel.act(CHAT, React(ident, "", remove=True)), Sent)
+    assert isinstance(await channel.act(CHAT, ReactAction(ident, "", remove=True)), SendReceipt)
     assert left() == []
 
 
 async def test_pins_threads_and_reading(matrix: FakeMatrix, channel: Matrix) -> None:
     await matrix.say("one")
     ident = await sent(channel, Reply(CHAT, "two", "c1"))
-    await channel.act(CHAT, Pin("$other"))
-    await channel.act(CHAT, Pin(ident))
-    await channel.act(CHAT, Pin("$other", remove=True))
+    await channel.act(CHAT, PinAction("$other"))
+    await channel.act(CHAT, PinAction(ident))
+    await channel.act(CHAT, PinAction("$other", remove=True))
     assert matrix.pinned[DIRECT] == [ident]
-    assert await channel.act(CHAT, Thread("x", ident)) == Sent(ident)
-    assert isinstance(await channel.act(CHAT, Thread("a new one")), Sent)
+    assert await channel.act(CHAT, ThreadAction("x", ident)) == SendReceipt(ident)
+    assert isinstance(await channel.act(CHAT, ThreadAction("a new one")), SendReceipt)
     wrong = await sent(channel, Reply(CHAT, "taken back", "c2"))
-    await channel.act(CHAT, Delete(wrong))
+    await channel.act(CHAT, DeleteAction(wrong))
     matrix.event(wrong)["content"] = {}  # type: ignore[index]
-    await channel.act(CHAT, Edit(ident, "two and a half"))
-    read = await channel.act(CHAT, Read(3))
-    assert isinstance(read, Sent) and [line["text"] for line in read.data] == ["one", "two and a half", "a new one"]
+    await channel.act(CHAT, EditAction(ident, "two and a half"))
+    read = await channel.act(CHAT, ReadAction(3))
+    assert isinstance(read, SendReceipt) and [line["text"] for line in read.data] == [
+        "one",
+        "two and a half",
+        "a new one",
+    ]
 
 
 async def test_a_person_can_be_written_to_by_id(matrix: FakeMatrix, channel: Matrix, tmp_path: Path) -> None:
@@ -102,15 +115,15 @@ async def test_a_file_that_was_half_sent_is_completed_and_nothing_doubles(
     (tmp_path / "a.png").write_bytes(PNG)
     reply = Reply(CHAT, "look", "c1", media=(str(tmp_path / "a.png"),))
     matrix.fail("limited", retry_after=1.0)
-    assert isinstance(await channel.send(reply), NotSent) and matrix.visible_messages() == []
+    assert isinstance(await channel.send(reply), SendFailure) and matrix.visible_messages() == []
     matrix.steps = ["", "limited"]  # the text goes, the file does not
     half = await channel.send(reply)
-    assert isinstance(half, NotSent) and [one.text for one in matrix.visible_messages()] == ["look"]
+    assert isinstance(half, SendFailure) and [one.text for one in matrix.visible_messages()] == ["look"]
     again = await opened(matrix, tmp_path)
     assert await again.find(reply) is None
     ident = await sent(again, reply)
     assert [(one.text, one.media) for one in matrix.visible_messages()] == [("look", ()), ("", ("a.png",))]
-    assert await again.find(reply) == Sent(ident) == Sent(matrix.visible_messages()[0].message_id)
+    assert await again.find(reply) == SendReceipt(ident) == SendReceipt(matrix.visible_messages()[0].message_id)
 
 
 async def test_what_was_sent_is_found_also_when_the_server_forgot_its_transaction(
@@ -121,7 +134,7 @@ async def test_what_was_sent_is_found_also_when_the_server_forgot_its_transactio
     matrix.forget()
     for number in range(250):
         await matrix.say(f"m{number}")
-    assert await (await opened(matrix, tmp_path)).find(reply) == Sent(ident)
+    assert await (await opened(matrix, tmp_path)).find(reply) == SendReceipt(ident)
     # What others write cannot pass for ours.
     await matrix.say("fake", **{"palinurus.client_id": "c2"})
     assert await channel.find(Reply(CHAT, "fake", "c2")) is None

@@ -20,7 +20,16 @@ import pytest
 
 from channels.scene import Gateway, asked, running, until
 from palinurus.channels.matrix.channel import make
-from palinurus.core.types.channel import Delete, Edit, NotSent, Pin, React, Read, Sent, Typing
+from palinurus.core.types.channel import (
+    DeleteAction,
+    EditAction,
+    PinAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.testing.conformance.channel import PNG
@@ -212,30 +221,30 @@ async def test_everything_else_we_do(people: tuple[Person, Person], tmp_path: Pa
     await pal.call("POST", f"rooms/{room}/join", {})
     target, said = Target("matrix", room), await alice.say(room, "hello")
     done = [
-        await channel.act(target, Typing()),
-        await channel.act(target, React(said, "👀")),
-        await channel.act(target, React(said, "👀", remove=True)),
-        await channel.act(target, Pin(said)),
-        await channel.act(target, Pin(said, remove=True)),
+        await channel.act(target, TypingAction()),
+        await channel.act(target, ReactAction(said, "👀")),
+        await channel.act(target, ReactAction(said, "👀", remove=True)),
+        await channel.act(target, PinAction(said)),
+        await channel.act(target, PinAction(said, remove=True)),
     ]
-    assert all(isinstance(one, Sent) for one in done), done
+    assert all(isinstance(one, SendReceipt) for one in done), done
     reply = Reply(target, "an **answer**", "c1", reply_to=said)
     first = await channel.send(reply)
-    assert isinstance(first, Sent) and await channel.send(reply) == first and await channel.find(reply) == first
+    assert isinstance(first, SendReceipt) and await channel.send(reply) == first and await channel.find(reply) == first
     below = Target("matrix", room, thread=said)
-    assert isinstance(await channel.send(Reply(below, "in the thread", "c2")), Sent)
-    assert isinstance(await channel.act(target, Edit(first.message_id, "a better one")), Sent)
+    assert isinstance(await channel.send(Reply(below, "in the thread", "c2")), SendReceipt)
+    assert isinstance(await channel.act(target, EditAction(first.message_id, "a better one")), SendReceipt)
     assert await alice.shown(room, pal.id) == ["a better one", "in the thread"]
-    assert isinstance(await channel.act(target, Delete(first.message_id)), Sent)
+    assert isinstance(await channel.act(target, DeleteAction(first.message_id)), SendReceipt)
     assert await alice.shown(room, pal.id) == ["in the thread"]
-    read = await channel.act(target, Read(5))
-    assert isinstance(read, Sent) and "hello" in [line["text"] for line in read.data]
+    read = await channel.act(target, ReadAction(5))
+    assert isinstance(read, SendReceipt) and "hello" in [line["text"] for line in read.data]
     direct = await channel.send(Reply(Target("matrix", alice.id), "psst", "c3"))
-    assert isinstance(direct, Sent)
+    assert isinstance(direct, SendReceipt)
     gone = await channel.send(Reply(Target("matrix", "!nowhere:real"), "x", "c4"))
-    assert isinstance(gone, NotSent) and gone.trouble == "gone"
+    assert isinstance(gone, SendFailure) and gone.trouble == "gone"
     long = await channel.send(Reply(target, "x" * 70_000, "c5", plain=True))
-    assert isinstance(long, NotSent) and long.trouble == "long"
+    assert isinstance(long, SendFailure) and long.trouble == "long"
 
 
 async def test_signing_in_with_a_password(people: tuple[Person, Person], tmp_path: Path) -> None:

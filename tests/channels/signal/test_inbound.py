@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.channels.signal.inbound import Found, Me, heard
-from palinurus.core.types.inbound import Quote
+from palinurus.core.types.inbound import MessageQuote
 
 ME = Me("+1000", "me-uuid")
 ANN = {"sourceUuid": "ann-uuid", "sourceNumber": "+2000", "sourceName": "Ann", "timestamp": 7}
@@ -44,7 +44,7 @@ def test_quotes_groups_and_files() -> None:
     assert found is not None and found.files == (Found("a1", "signal-7", "audio/aac", 3, True),)
     inbound = found.inbound
     assert (inbound.target.to, inbound.target.account, inbound.kind, inbound.title) == ("gid=", "work", "group", "Den")
-    assert inbound.mentioned and inbound.quote == Quote("5", "", "as I said")
+    assert inbound.mentioned and inbound.quote == MessageQuote("5", "", "as I said")
 
 
 def test_what_is_nobody_speaking_to_us() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from palinurus.channels.kit import File
 from palinurus.channels.signal.link import Broken, RpcError
 from palinurus.channels.signal.outbound import message, reaction, shown, trouble, whither
-from palinurus.core.types.channel import NotSent, React, Sent
+from palinurus.core.types.channel import ReactAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -34,16 +34,16 @@ def test_styles_quotes_and_files() -> None:
     ]
     assert data == "data:audio/ogg;filename=a_b_c.ogg;base64,eA=="
     assert "quoteTimestamp" not in message(Reply(to(ANN), "x", "c", reply_to="nonsense"), (), "+1", {})
-    assert reaction(to(ANN), React("nonsense", "👀"), "+1") is None
-    made = reaction(to(ANN), React(f"{ANN}:7", "👀"), "+1")
+    assert reaction(to(ANN), ReactAction("nonsense", "👀"), "+1") is None
+    made = reaction(to(ANN), ReactAction(f"{ANN}:7", "👀"), "+1")
     assert made is not None and (made["targetAuthor"], made["targetTimestamp"]) == (ANN, 7)
 
 
 def test_what_a_group_got_and_what_it_did_not() -> None:
     mixed = [{"type": "UNREGISTERED_FAILURE"}, {"type": "SUCCESS"}]
-    assert shown({"timestamp": 5, "results": mixed}) == Sent("5")
+    assert shown({"timestamp": 5, "results": mixed}) == SendReceipt("5")
     failed = shown({"timestamp": 5, "results": [{"type": "RATE_LIMIT_FAILURE", "retryAfterSeconds": 9}]})
-    assert isinstance(failed, NotSent) and (failed.trouble, failed.retry_after, failed.everywhere) == (
+    assert isinstance(failed, SendFailure) and (failed.trouble, failed.retry_after, failed.everywhere) == (
         "limited",
         9,
         True,

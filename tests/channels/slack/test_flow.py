@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 
 from channels.scene import asked, hurried, running, texts, until
-from palinurus.core.types.channel import Answer
+from palinurus.core.types.channel import ChannelHttpResponse
 from palinurus.gateway.server import Gateway as Server
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
@@ -251,9 +251,11 @@ async def test_a_token_that_is_taken_back_is_said(slack: FakeSlack, tmp_path: Pa
 HTTP = {"mode": "http", "signingSecret": SIGNING}
 
 
-async def hooked(app: Any, slack: FakeSlack, body: bytes, kind: str = "application/json", **how: Any) -> Answer:
+async def hooked(
+    app: Any, slack: FakeSlack, body: bytes, kind: str = "application/json", **how: Any
+) -> ChannelHttpResponse:
     answer = await app.hook("slack", "default", slack.sign_request(body, kind, **how))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, ChannelHttpResponse)
     return answer
 
 

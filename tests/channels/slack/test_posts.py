@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from palinurus.channels.slack.channel import make
-from palinurus.core.types.channel import Channel, Edit, NotSent, Pin, React, Read, Sent, Thread
+from palinurus.core.types.channel import (
+    Channel,
+    EditAction,
+    PinAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.testing.conformance.channel import PNG
@@ -31,7 +40,7 @@ def channel(slack: FakeSlack, tmp_path: Path) -> Channel:
 
 async def sent(channel: Channel, reply: Reply) -> str:
     answer = await channel.send(reply)
-    assert isinstance(answer, Sent), answer
+    assert isinstance(answer, SendReceipt), answer
     return answer.message_id
 
 
@@ -39,24 +48,24 @@ async def test_reactions_come_and_go(slack: FakeSlack, channel: Channel) -> None
     ts = await sent(channel, Reply(CHAT, "hello", "c1"))
     message = slack.chats["DALICE"][0]
     for _ in range(2):  # what is there already is fine
-        assert isinstance(await channel.act(CHAT, React(f"DALICE:{ts}", "👍")), Sent)
+        assert isinstance(await channel.act(CHAT, ReactAction(f"DALICE:{ts}", "👍")), SendReceipt)
     assert message["reactions"] == ["+1"]
-    assert isinstance(await channel.act(CHAT, React(ts, "👍", remove=True)), Sent)
-    assert isinstance(await channel.act(CHAT, React(ts, "👍", remove=True)), Sent)
+    assert isinstance(await channel.act(CHAT, ReactAction(ts, "👍", remove=True)), SendReceipt)
+    assert isinstance(await channel.act(CHAT, ReactAction(ts, "👍", remove=True)), SendReceipt)
     assert message["reactions"] == []
-    unknown = await channel.act(CHAT, React(ts, "🫥"))
-    assert isinstance(unknown, NotSent) and unknown.trouble == "refused"
+    unknown = await channel.act(CHAT, ReactAction(ts, "🫥"))
+    assert isinstance(unknown, SendFailure) and unknown.trouble == "refused"
 
 
 async def test_pins_threads_and_reading(slack: FakeSlack, channel: Channel) -> None:
     await slack.say("one &amp; two")
     ts = await sent(channel, Reply(CHAT, "three", "c1"))
-    assert isinstance(await channel.act(CHAT, Pin(ts)), Sent)
-    assert await channel.act(CHAT, Thread("x", ts)) == Sent(ts)
-    root = await channel.act(CHAT, Thread("a *new* thread"))
-    assert isinstance(root, Sent) and slack.visible_messages()[-1].text == "a *new* thread"
-    read = await channel.act(CHAT, Read(2))
-    assert isinstance(read, Sent) and [line["text"] for line in read.data] == ["three", "a *new* thread"]
+    assert isinstance(await channel.act(CHAT, PinAction(ts)), SendReceipt)
+    assert await channel.act(CHAT, ThreadAction("x", ts)) == SendReceipt(ts)
+    root = await channel.act(CHAT, ThreadAction("a *new* thread"))
+    assert isinstance(root, SendReceipt) and slack.visible_messages()[-1].text == "a *new* thread"
+    read = await channel.act(CHAT, ReadAction(2))
+    assert isinstance(read, SendReceipt) and [line["text"] for line in read.data] == ["three", "a *new* thread"]
 
 
 async def test_a_person_can_be_written_to_by_id(slack: FakeSlack, channel: Channel) -> None:
@@ -69,7 +78,7 @@ async def test_a_person_can_be_written_to_by_id(slack: FakeSlack, channel: Chann
 
 async def test_an_edit_takes_the_buttons_away(slack: FakeSlack, channel: Channel) -> None:
     ts = await sent(channel, Reply(CHAT, "May I?", "c1", buttons=(Button("Yes", "/yes"),)))
-    assert isinstance(await channel.act(CHAT, Edit(ts, "You may.")), Sent)
+    assert isinstance(await channel.act(CHAT, EditAction(ts, "You may.")), SendReceipt)
     assert [(one.text, one.buttons) for one in slack.visible_messages()] == [("You may.", ())]
 
 
@@ -89,8 +98,8 @@ async def test_find_reads_threads_and_pages(slack: FakeSlack, channel: Channel) 
     for number in range(450):
         slack.add_message(f"m{number}")
         slack.add_message(f"t{number}", thread_ts=root)
-    assert await channel.find(reply) == Sent(ts)
-    assert await channel.find(Reply(CHAT, "root", "c0")) == Sent(root)
+    assert await channel.find(reply) == SendReceipt(ts)
+    assert await channel.find(Reply(CHAT, "root", "c0")) == SendReceipt(root)
     assert await channel.find(Reply(CHAT, "deep", "c-none")) is None
 
 
@@ -102,12 +111,12 @@ async def test_files_are_shown_once_also_when_the_answer_was_lost(
     reply = Reply(CHAT, "look", "c1", media=(str(tmp_path / "a.png"),), buttons=buttons)
     slack.fail("cut")
     answer = await channel.send(reply)
-    assert isinstance(answer, NotSent) and answer.trouble == "cut"
+    assert isinstance(answer, SendFailure) and answer.trouble == "cut"
     again = slack.channel(str(tmp_path))  # after a kill
     found = await again.find(reply)
     if found is None:
         found = await again.send(reply)
-    assert isinstance(found, Sent)
+    assert isinstance(found, SendReceipt)
     shown = slack.visible_messages()
     assert [name for one in shown for name in one.media] == ["a.png"]
     assert [one.text for one in shown if one.text] == ["look"] and shown[-1].message_id == found.message_id
@@ -115,11 +124,11 @@ async def test_files_are_shown_once_also_when_the_answer_was_lost(
 
 async def test_a_file_that_cannot_go_is_the_files_trouble(slack: FakeSlack, channel: Channel, tmp_path: Path) -> None:
     missing = await channel.send(Reply(CHAT, "look", "c1", media=(str(tmp_path / "none.png"),)))
-    assert isinstance(missing, NotSent) and missing.trouble == "media"
+    assert isinstance(missing, SendFailure) and missing.trouble == "media"
     (tmp_path / "a.png").write_bytes(PNG)
     slack.fail("media")
     refused = await channel.send(Reply(CHAT, "look", "c2", media=(str(tmp_path / "a.png"),)))
-    assert isinstance(refused, NotSent) and refused.trouble == "media" and slack.visible_messages() == []
+    assert isinstance(refused, SendFailure) and refused.trouble == "media" and slack.visible_messages() == []
 
 
 async def test_what_may_be_there_is_not_posted_again_before_slack_can_be_asked(
@@ -127,14 +136,14 @@ async def test_what_may_be_there_is_not_posted_again_before_slack_can_be_asked(
 ) -> None:
     reply = Reply(CHAT, "once", "c1")
     slack.fail("cut")
-    assert isinstance(await channel.send(reply), NotSent)
+    assert isinstance(await channel.send(reply), SendFailure)
     again = slack.channel(str(tmp_path))  # after a kill; and the line is dead
     for one in (channel, again):
         await slack.cut()
         assert await one.find(reply) is None
-        assert isinstance(await one.send(reply), NotSent)
+        assert isinstance(await one.send(reply), SendFailure)
         await slack.mend()
-        assert await one.send(reply) == Sent(slack.visible_messages()[0].message_id)
+        assert await one.send(reply) == SendReceipt(slack.visible_messages()[0].message_id)
     assert [one.text for one in slack.visible_messages()] == ["once"]
 
 
@@ -142,7 +151,7 @@ async def test_what_cannot_be_looked_up_for_want_of_a_permission_is_posted(slack
     reply = Reply(CHAT, "twice at most", "c1")
     slack.fail("cut")
     slack.forbidden.add("conversations.history")
-    assert isinstance(await channel.send(reply), NotSent)
+    assert isinstance(await channel.send(reply), SendFailure)
     assert await channel.find(reply) is None
-    assert isinstance(await channel.send(reply), Sent)
+    assert isinstance(await channel.send(reply), SendReceipt)
     assert len(slack.visible_messages()) == 2

@@ -13,7 +13,19 @@ import pytest
 
 from channels.scene import until
 from palinurus.channels.telegram.channel import BUSY, Telegram, make
-from palinurus.core.types.channel import Delete, Edit, Hook, NotSent, Pin, Poll, React, Read, Sent, Thread, Typing
+from palinurus.core.types.channel import (
+    ChannelHttpRequest,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Draining, PalinurusError, QueueFull
@@ -161,7 +173,7 @@ async def test_a_refused_token_ends_the_channel_and_says_what_to_do(tmp_path: Pa
         await channel.run(Taker())
     assert channel.status().state == "signed_out" and "@BotFather" in channel.status().detail
     answer = await channel.send(Reply(CHAT, "hello", "c1"))
-    assert isinstance(answer, NotSent) and answer.trouble == "signed_out"
+    assert isinstance(answer, SendFailure) and answer.trouble == "signed_out"
 
 
 async def test_another_program_with_the_same_token_is_told_of(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -189,9 +201,9 @@ async def test_the_token_of_a_file(tmp_path: Path, fake: FakeTelegram) -> None:
 # requests to us
 
 
-def request(update: Any, secret: str = "s-3", method: str = "POST") -> Hook:
+def request(update: Any, secret: str = "s-3", method: str = "POST") -> ChannelHttpRequest:
     body = update if isinstance(update, bytes) else json.dumps(update).encode()
-    return Hook(method, {"x-telegram-bot-api-secret-token": secret} if secret else {}, {}, body)
+    return ChannelHttpRequest(method, {"x-telegram-bot-api-secret-token": secret} if secret else {}, {}, body)
 
 
 async def test_requests_need_the_secret_and_are_answered_when_taken(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -237,10 +249,10 @@ async def test_a_retry_goes_on_where_the_last_try_stopped(tmp_path: Path, fake: 
     fake.faults = ["ok", "ok"]  # two go well
     fake.fail("limited", retry_after=3)
     answer = await channel.send(reply)
-    assert isinstance(answer, NotSent) and (answer.trouble, answer.retry_after) == ("limited", 3.0)
+    assert isinstance(answer, SendFailure) and (answer.trouble, answer.retry_after) == ("limited", 3.0)
     sent = await channel.send(reply)
     shown = fake.visible_messages()[1:]
-    assert isinstance(sent, Sent) and sent.message_id == shown[0].message_id
+    assert isinstance(sent, SendReceipt) and sent.message_id == shown[0].message_id
     assert [one.media for one in shown] == [(), ("a.png",), ("b.png",)] and shown[0].text == "x" * 2000
 
 
@@ -250,62 +262,76 @@ async def test_a_file_that_telegram_refuses_is_told_of(tmp_path: Path, fake: Fak
     (tmp_path / "good.png").write_bytes(PNG)
     bad, good = str(tmp_path / "empty.png"), str(tmp_path / "good.png")
     answer = await channel.send(Reply(CHAT, "short", "c1", media=(bad,)))
-    assert isinstance(answer, NotSent) and answer.trouble == "media" and fake.read() == []
-    assert isinstance(await channel.send(Reply(CHAT, "y" * 2000, "c2", media=(bad, good))), Sent)
+    assert isinstance(answer, SendFailure) and answer.trouble == "media" and fake.read() == []
+    assert isinstance(await channel.send(Reply(CHAT, "y" * 2000, "c2", media=(bad, good))), SendReceipt)
     assert fake.read()[1].startswith("empty.png could not be sent") and fake.visible_messages()[2].media == (
         "good.png",
     )
     answer = await channel.send(Reply(CHAT, "z", "c3", media=(str(tmp_path / "none.png"),)))
-    assert isinstance(answer, NotSent) and answer.trouble == "media"
+    assert isinstance(answer, SendFailure) and answer.trouble == "media"
 
 
 async def test_what_else_can_be_done(tmp_path: Path, fake: FakeTelegram) -> None:
     channel = fake.channel(str(tmp_path))
     heard = await fake.say("hi")
     event = f"{ANN}:{heard}"
-    assert isinstance(await channel.act(CHAT, React(event, "👀")), Sent)
+    assert isinstance(await channel.act(CHAT, ReactAction(event, "👀")), SendReceipt)
     assert fake.reactions[ANN, int(heard)] == ["👀"]
-    assert isinstance(await channel.act(CHAT, React(event, "👀", remove=True)), Sent)
+    assert isinstance(await channel.act(CHAT, ReactAction(event, "👀", remove=True)), SendReceipt)
     assert fake.reactions[ANN, int(heard)] == []
     sent = await channel.send(Reply(CHAT, "same", "c1", reply_to=event))
-    assert isinstance(sent, Sent) and fake.visible_messages()[0].reply_to == heard
-    for act in (Edit(sent.message_id, "same"), Pin(sent.message_id), Pin(sent.message_id, remove=True)):
-        assert isinstance(await channel.act(CHAT, act), Sent), act
-    for act in (Delete(sent.message_id), Delete(sent.message_id)):  # what is gone is gone
-        assert isinstance(await channel.act(CHAT, act), Sent)
-    assert isinstance(await channel.act(CHAT, Poll("Tea?", ("yes", "no"))), Sent)
+    assert isinstance(sent, SendReceipt) and fake.visible_messages()[0].reply_to == heard
+    for act in (
+        EditAction(sent.message_id, "same"),
+        PinAction(sent.message_id),
+        PinAction(sent.message_id, remove=True),
+    ):
+        assert isinstance(await channel.act(CHAT, act), SendReceipt), act
+    for act in (DeleteAction(sent.message_id), DeleteAction(sent.message_id)):  # what is gone is gone
+        assert isinstance(await channel.act(CHAT, act), SendReceipt)
+    assert isinstance(await channel.act(CHAT, PollAction("Tea?", ("yes", "no"))), SendReceipt)
     assert fake.read() == ["Tea?\nyes\nno"]
     forum = Target("telegram", str(FORUM))
-    topic = await channel.act(forum, Thread("Plans"))
-    assert isinstance(topic, Sent)
+    topic = await channel.act(forum, ThreadAction("Plans"))
+    assert isinstance(topic, SendReceipt)
     sent = await channel.send(Reply(Target("telegram", str(FORUM), thread=topic.message_id), "in it", "c2"))
-    assert isinstance(sent, Sent) and fake.read("forum", int(topic.message_id)) == ["in it"]
-    assert isinstance(await channel.act(Target("telegram", str(FORUM), thread=topic.message_id), Typing()), Sent)
+    assert isinstance(sent, SendReceipt) and fake.read("forum", int(topic.message_id)) == ["in it"]
+    assert isinstance(
+        await channel.act(Target("telegram", str(FORUM), thread=topic.message_id), TypingAction()), SendReceipt
+    )
     assert fake.calls_of("sendChatAction")[-1]["message_thread_id"] == topic.message_id
-    for bad in (React("press/7", "👀"), React(event, "no emoji"), Edit("x", "y"), Edit("999", "y"), Read()):
+    for bad in (
+        ReactAction("press/7", "👀"),
+        ReactAction(event, "no emoji"),
+        EditAction("x", "y"),
+        EditAction("999", "y"),
+        ReadAction(),
+    ):
         answer = await channel.act(CHAT, bad)
-        assert isinstance(answer, NotSent) and answer.trouble == "refused", bad
+        assert isinstance(answer, SendFailure) and answer.trouble == "refused", bad
 
 
 async def test_words_below_a_file_can_be_edited(tmp_path: Path, fake: FakeTelegram) -> None:
     channel = fake.channel(str(tmp_path))
     (tmp_path / "a.png").write_bytes(PNG)
     sent = await channel.send(Reply(CHAT, "*draft*", "c1", media=(str(tmp_path / "a.png"),)))
-    assert isinstance(sent, Sent) and isinstance(await channel.act(CHAT, Edit(sent.message_id, "**done**")), Sent)
+    assert isinstance(sent, SendReceipt) and isinstance(
+        await channel.act(CHAT, EditAction(sent.message_id, "**done**")), SendReceipt
+    )
     assert [(one.text, one.media) for one in fake.visible_messages()] == [("done", ("a.png",))]
 
 
 @pytest.mark.parametrize("to", ["", "ann", "12ab", "１２", "@", "-"])
 async def test_what_is_no_chat_is_gone(tmp_path: Path, fake: FakeTelegram, to: str) -> None:
     answer = await fake.channel(str(tmp_path)).send(Reply(Target("telegram", to), "hi", "c1"))
-    assert isinstance(answer, NotSent) and answer.trouble == "gone" and fake.calls == []
+    assert isinstance(answer, SendFailure) and answer.trouble == "gone" and fake.calls == []
 
 
 async def test_the_general_topic_is_not_named(tmp_path: Path, fake: FakeTelegram) -> None:
     channel = fake.channel(str(tmp_path))
-    assert isinstance(await channel.send(Reply(Target("telegram", str(FORUM), thread="1"), "hi", "c1")), Sent)
+    assert isinstance(await channel.send(Reply(Target("telegram", str(FORUM), thread="1"), "hi", "c1")), SendReceipt)
     gone = await channel.send(Reply(Target("telegram", str(FORUM), thread="77"), "hi", "c2"))
-    assert isinstance(gone, NotSent) and gone.trouble == "gone"
+    assert isinstance(gone, SendFailure) and gone.trouble == "gone"
 
 
 async def test_a_group_may_be_told_of_its_new_id_by_an_error(tmp_path: Path, fake: FakeTelegram) -> None:
@@ -314,7 +340,7 @@ async def test_a_group_may_be_told_of_its_new_id_by_an_error(tmp_path: Path, fak
     old = Target("telegram", str(GROUP))
     for channel in (fake.channel(str(tmp_path)), fake.channel(str(tmp_path))):
         async with receiving(channel, Taker()):
-            assert isinstance(await channel.send(Reply(old, "hi", "c1")), Sent)
+            assert isinstance(await channel.send(Reply(old, "hi", "c1")), SendReceipt)
     assert [one.text for one in fake.messages if one.chat == -9] == ["hi", "hi"]
     assert len(fake.calls_of("sendMessage")) == 3  # the second time nobody had to be told
 

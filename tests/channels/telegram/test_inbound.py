@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from telegram import Update
 
 from palinurus.channels.telegram.inbound import STRANGE, Heard, Me, Wanted, albums, chat, moved, number, read
-from palinurus.core.types.inbound import Quote, Sender, Target
+from palinurus.core.types.inbound import MessageQuote, Sender, Target
 
 ME = Me(4242, "pal_bot", "work", {"export_session": "export-session"})
 ANN = {"id": 1001, "is_bot": False, "first_name": "Ann", "last_name": "Lee"}
@@ -102,7 +102,7 @@ def test_an_answer_to_us_means_us_and_quotes() -> None:
     theirs = {**ours, "from": ANN, "text": "long story"}
     part = {"text": "story", "position": 5}
     inbound = heard(chat=GROUP, text="which?", reply_to_message=theirs, quote=part).inbound
-    assert not inbound.mentioned and inbound.quote == Quote("4", "Ann Lee", "story")
+    assert not inbound.mentioned and inbound.quote == MessageQuote("4", "Ann Lee", "story")
 
 
 def test_a_topic_is_a_thread_and_its_beginning_is_no_quote() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from telegram import error as errors
 
 from palinurus.channels.telegram.outbound import behind, rows, unsent
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.outbound import Button
 
 
@@ -54,7 +54,7 @@ def network(cause: Exception) -> errors.NetworkError:
 )
 def test_every_error_has_its_word(exc: errors.TelegramError, trouble: str) -> None:
     found = unsent(exc)
-    assert isinstance(found, NotSent) and found.trouble == trouble and found.reason
+    assert isinstance(found, SendFailure) and found.trouble == trouble and found.reason
     assert found.retry_after == (7.0 if trouble == "limited" else None)
 
 

@@ -17,7 +17,7 @@ from palinurus.app import App
 from palinurus.channels.webhook.channel import make
 from palinurus.channels.webhook.outbound import signed
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError
@@ -138,7 +138,7 @@ async def test_what_is_not_signed_or_not_understood_starts_nothing(tmp_path: Pat
 async def test_without_an_address_answers_have_nowhere_to_go(tmp_path: Path) -> None:
     channel = make(kit("webhook", str(tmp_path), {"secret": "s"}))
     answer = await channel.send(Reply(Target("webhook", "x"), "hi", "c"))
-    assert isinstance(answer, NotSent) and answer.trouble == "refused" and "url" in answer.reason
+    assert isinstance(answer, SendFailure) and answer.trouble == "refused" and "url" in answer.reason
     with pytest.raises(ConfigError, match=r"channels\.webhook\.secret"):
         make(kit("webhook", str(tmp_path), {}))
     with pytest.raises(ConfigError, match=r"channels\.webhook\.url"):

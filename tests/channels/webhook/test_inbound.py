@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from palinurus.channels.kit import File
 from palinurus.channels.webhook.inbound import posted
-from palinurus.core.types.inbound import Quote
+from palinurus.core.types.inbound import MessageQuote
 
 
 def test_all_that_can_be_said() -> None:
@@ -21,7 +21,7 @@ def test_all_that_can_be_said() -> None:
     assert (one.event, one.text, one.at, one.kind, one.title, one.mentioned) == ("17", "hi", 5, "group", "Den", True)
     assert (one.target.to, one.target.thread, one.target.account) == ("room", "9", "work")
     assert (one.sender.id, one.sender.name, one.sender.bot, one.sender.owner) == ("4", "Ann", True, False)
-    assert one.quote == Quote("q", "s", "t") and one.reply_to == "q"
+    assert one.quote == MessageQuote("q", "s", "t") and one.reply_to == "q"
 
 
 @given(st.binary(max_size=200) | st.dictionaries(st.sampled_from(["id", "from", "text", "files", "kind"]),

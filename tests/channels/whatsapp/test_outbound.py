@@ -6,7 +6,7 @@ import pytest
 
 from palinurus.channels.whatsapp.outbound import unsent
 from palinurus.channels.whatsapp.port import Refused
-from palinurus.core.types.channel import Edit, NotSent, React, Sent
+from palinurus.core.types.channel import EditAction, ReactAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.testing.whatsapp import HUMAN, FakeWhatsApp
@@ -40,7 +40,9 @@ async def test_files_captions_and_sounds(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     files = {name: str(tmp_path / name) for name in ("a.png", "b.pdf", "c.ogg")}
     target = Target("whatsapp", HUMAN)
-    assert isinstance(await channel.send(Reply(target, "look", "1", media=(files["a.png"], files["b.pdf"]))), Sent)
+    assert isinstance(
+        await channel.send(Reply(target, "look", "1", media=(files["a.png"], files["b.pdf"]))), SendReceipt
+    )
     assert [one[1:3] for one in people.visible_messages()] == [("look", ("a.png",)), ("", ("b.pdf",))]
     await channel.send(Reply(target, "listen", "2", media=(files["c.ogg"],), voice=True))
     assert [one[1:3] for one in people.visible_messages()[2:]] == [
@@ -49,7 +51,7 @@ async def test_files_captions_and_sounds(tmp_path: Path) -> None:
     ]  # a sound has no caption
     assert people.seen[-1]["post"].voice
     people.faults = ["refused"]
-    assert isinstance(await channel.send(Reply(target, "x", "3", media=("/etc/passwd",))), NotSent)
+    assert isinstance(await channel.send(Reply(target, "x", "3", media=("/etc/passwd",))), SendFailure)
     assert people.faults == ["refused"]  # it never came that far
 
 
@@ -60,13 +62,13 @@ async def test_when_the_second_file_fails_nobody_says_all_of_it_again_for_sure(t
     people.faults = ["", "refused"]  # type: ignore[list-item]
     path = str(tmp_path / "a.png")
     answer = await channel.send(Reply(Target("whatsapp", HUMAN), "look", "1", media=(path, path)))
-    assert isinstance(answer, NotSent) and answer.trouble == "cut"
+    assert isinstance(answer, SendFailure) and answer.trouble == "cut"
 
 
 async def test_acts_name_the_sender_of_a_message(tmp_path: Path) -> None:
     people = FakeWhatsApp()
     channel, target = people.channel(str(tmp_path)), Target("whatsapp", HUMAN)
-    assert isinstance(await channel.act(target, React(f"{HUMAN}/ID1", "👀")), Sent)
-    await channel.act(target, React("ID2", "👀", remove=True))
+    assert isinstance(await channel.act(target, ReactAction(f"{HUMAN}/ID1", "👀")), SendReceipt)
+    await channel.act(target, ReactAction("ID2", "👀", remove=True))
     assert people.calls == [("react", HUMAN, HUMAN, "ID1", "👀"), ("react", HUMAN, "", "ID2", "")]
-    assert isinstance(await channel.act(target, Edit("nothing", "x")), NotSent)
+    assert isinstance(await channel.act(target, EditAction("nothing", "x")), SendFailure)

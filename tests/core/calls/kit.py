@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from palinurus.core.calls.forms import Call, Offer
-from palinurus.core.calls.scan import Scan, Segment
+from palinurus.core.calls.forms import CallableTools, TextCall
+from palinurus.core.calls.scan import AnswerSegment, TextCallScanner
 from palinurus.core.types.tool import ToolSpec
 
 
@@ -21,13 +21,13 @@ TOOLS = (
 )
 
 
-def told(text: str, cuts: list[int] | None = None) -> tuple[str, list[Call]]:
+def told(text: str, cuts: list[int] | None = None) -> tuple[str, list[TextCall]]:
     """(all text that was let through, the calls), fed in pieces that end at `cuts`."""
-    scan = Scan(Offer(TOOLS))
+    scan = TextCallScanner(CallableTools(TOOLS))
     places = [0, *sorted(cuts or []), len(text)]
     shown = "".join(scan.feed(text[a:b]) for a, b in itertools.pairwise(places))
-    rest: list[Segment] = scan.close()
-    return shown + "".join(s for s in rest if isinstance(s, str)), [s for s in rest if isinstance(s, Call)]
+    rest: list[AnswerSegment] = scan.close()
+    return shown + "".join(s for s in rest if isinstance(s, str)), [s for s in rest if isinstance(s, TextCall)]
 
 
 # (what a model wrote, the calls it meant, the text around them)

@@ -6,18 +6,26 @@ import msgspec
 import pytest
 
 from core.calls.kit import NEGATIVES, TOOLS
-from palinurus.core.calls.events import CUT, TextCalls
-from palinurus.core.types.messages import Assistant, StopReason, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.calls.events import CUT, TextCallDecoder
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.core.types.model import (
     CallDelta,
     CallStart,
-    Done,
-    Failed,
-    Failure,
     Message,
     ModelEvent,
+    ModelFailure,
+    ModelRequest,
     Prompt,
-    Request,
+    StreamDone,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
 )
@@ -26,28 +34,34 @@ from palinurus.testing.model import info
 CALL = '<tool_call>{"name": "read", "arguments": {"path": "a"}}</tool_call>'
 
 
-def request(*messages: Message, tools: bool = True) -> Request:
-    return Request(info(), Prompt("p"), messages or (User("hi"),), TOOLS if tools else ())
+def request(*messages: Message, tools: bool = True) -> ModelRequest:
+    return ModelRequest(info(), Prompt("p"), messages or (UserMessage("hi"),), TOOLS if tools else ())
 
 
-def run(text: str, asked: Request, stop: StopReason = "stop", size: int = 3) -> list[ModelEvent]:
-    machine = TextCalls(asked)
+def run(text: str, asked: ModelRequest, stop: StopReason = "stop", size: int = 3) -> list[ModelEvent]:
+    machine = TextCallDecoder(asked)
     out: list[ModelEvent] = []
     for at in range(0, len(text), size):
         out += machine.feed(TextDelta(text[at : at + size]))
-    return out + machine.feed(Done(Assistant((Thinking("hm"), Text(text)), "a", "p", "m", stopReason=stop)))
+    return out + machine.feed(
+        StreamDone(AssistantMessage((ThinkingBlock("hm"), TextBlock(text)), "a", "p", "m", stopReason=stop))
+    )
 
 
-def last(events: list[ModelEvent]) -> Assistant:
+def last(events: list[ModelEvent]) -> AssistantMessage:
     end = events[-1]
-    assert isinstance(end, Done)
+    assert isinstance(end, StreamDone)
     return end.message
 
 
 def test_a_written_call_becomes_a_call() -> None:
     events = run("Let me see.\n" + CALL, request())
     message = last(events)
-    assert message.content == (Thinking("hm"), Text("Let me see.\n"), ToolCall("text_1_0", "read", {"path": "a"}))
+    assert message.content == (
+        ThinkingBlock("hm"),
+        TextBlock("Let me see.\n"),
+        ToolCall("text_1_0", "read", {"path": "a"}),
+    )
     assert message.stopReason == "toolUse"
     assert (message.api, message.provider, message.model) == ("a", "p", "m")
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "Let me see.\n"
@@ -61,40 +75,40 @@ def test_a_written_call_becomes_a_call() -> None:
 def test_other_answers_stay_what_they_are(text: str) -> None:
     events = run(text, request())
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == text
-    assert last(events).content == (Thinking("hm"), Text(text))
+    assert last(events).content == (ThinkingBlock("hm"), TextBlock(text))
     assert last(events).stopReason == "stop"
 
 
 def test_without_tools_nothing_is_looked_at() -> None:
-    machine = TextCalls(request(tools=False))
+    machine = TextCallDecoder(request(tools=False))
     assert machine.feed(TextDelta("<tool_")) == [TextDelta("<tool_")]
 
 
 def test_structured_calls_win() -> None:
-    machine = TextCalls(request())
+    machine = TextCallDecoder(request())
     assert machine.feed(TextDelta(CALL)) == []
     start = CallStart(0, "c1", "ls")
     assert machine.feed(start) == [TextDelta(CALL), start]
-    end = Done(Assistant((Text(CALL), ToolCall("c1", "ls", {})), stopReason="toolUse"))
+    end = StreamDone(AssistantMessage((TextBlock(CALL), ToolCall("c1", "ls", {})), stopReason="toolUse"))
     assert machine.feed(end) == [end]
 
 
 def test_a_message_that_has_calls_keeps_them() -> None:
-    machine = TextCalls(request())
+    machine = TextCallDecoder(request())
     machine.feed(TextDelta(CALL))
-    end = Done(Assistant((Text(CALL), ToolCall("c1", "ls", {})), stopReason="toolUse"))
+    end = StreamDone(AssistantMessage((TextBlock(CALL), ToolCall("c1", "ls", {})), stopReason="toolUse"))
     assert machine.feed(end) == [TextDelta(CALL), end]
 
 
 def test_a_failure_lets_go_of_what_was_held() -> None:
-    machine = TextCalls(request())
+    machine = TextCallDecoder(request())
     machine.feed(TextDelta("ok\n" + CALL))
-    end = Failed(Failure("cut", "gone"), Assistant((Text("ok\n" + CALL),), stopReason="error"))
+    end = StreamFailed(ModelFailure("cut", "gone"), AssistantMessage((TextBlock("ok\n" + CALL),), stopReason="error"))
     assert machine.feed(end) == [TextDelta(CALL), end]
 
 
 def test_thinking_passes() -> None:
-    machine = TextCalls(request())
+    machine = TextCallDecoder(request())
     assert machine.feed(ThinkingDelta(CALL)) == [ThinkingDelta(CALL)]
 
 
@@ -112,9 +126,9 @@ def test_a_whole_call_before_the_token_limit_is_run() -> None:
 
 def test_ids_are_new_in_the_conversation() -> None:
     before = (
-        User("a"),
-        Assistant((ToolCall("text_3_0", "ls", {}),)),
-        ToolResult("text_3_0", "ls", (Text("x"),)),
+        UserMessage("a"),
+        AssistantMessage((ToolCall("text_3_0", "ls", {}),)),
+        ToolResult("text_3_0", "ls", (TextBlock("x"),)),
     )
     assert last(run(CALL, request(*before))).calls[0].id == "text_4_0"
 

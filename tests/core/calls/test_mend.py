@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.calls.mend import read
+from palinurus.core.calls.mend import parse_loose_json
 
 CASES: list[tuple[str, Any]] = [
     ('{"a": 1}', {"a": 1}),
@@ -39,26 +39,26 @@ CASES: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("text", "value"), CASES, ids=[c[0] for c in CASES])
 def test_what_was_meant(text: str, value: Any) -> None:
-    found = read(text)
+    found = parse_loose_json(text)
     assert found is not None
     assert found.value == value
 
 
 def test_the_schema_tells_where_a_string_ends() -> None:
     text = '{"path": "a.json", "content": "{"x": "1", "y": "2"}",}'
-    found = read(text, 0, {"path", "content"})
+    found = parse_loose_json(text, 0, {"path", "content"})
     assert found is not None
     assert found.value == {"path": "a.json", "content": '{"x": "1", "y": "2"}'}
 
 
 def test_other_names_than_the_schema_knows_are_kept() -> None:
-    found = read("{'file': 'a', 'text': 'b'}", 0, {"path", "content"})
+    found = parse_loose_json("{'file': 'a', 'text': 'b'}", 0, {"path", "content"})
     assert found is not None
     assert found.value == {"file": "a", "text": "b"}
 
 
 def test_where_it_ended_and_whether_it_was_cut() -> None:
-    whole, cut = read('x{"a": 1,} y', 1), read('{"a": [1')
+    whole, cut = parse_loose_json('x{"a": 1,} y', 1), parse_loose_json('{"a": [1')
     assert whole is not None and (whole.end, whole.cut) == (10, False)
     assert cut is not None and cut.cut
 
@@ -72,7 +72,7 @@ def test_where_it_ended_and_whether_it_was_cut() -> None:
     ids=lambda t: t[:12],
 )
 def test_what_cannot_be_kept_is_none(text: str) -> None:
-    assert read(text) is None
+    assert parse_loose_json(text) is None
 
 
 _VALUES = st.recursive(
@@ -86,7 +86,7 @@ _VALUES = st.recursive(
 @given(st.dictionaries(st.text(max_size=8), _VALUES, max_size=4))
 def test_proper_json_is_read_as_json(value: dict[str, Any]) -> None:
     text = json.dumps(value)
-    found = read(text + " and more")
+    found = parse_loose_json(text + " and more")
     assert found is not None
     assert (found.value, found.end, found.cut) == (msgspec.json.decode(msgspec.json.encode(value)), len(text), False)
 
@@ -94,7 +94,7 @@ def test_proper_json_is_read_as_json(value: dict[str, Any]) -> None:
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet="{}[]'\":,\\ \n/*aTrueNon01.-e", max_size=60))
 def test_it_never_raises_and_what_comes_out_can_be_stored(text: str) -> None:
-    found = read(text)
+    found = parse_loose_json(text)
     if found is not None:
         assert 0 < found.end <= len(text)
         msgspec.json.decode(msgspec.json.encode(found.value))

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.calls.kit import NEGATIVES, POSITIVES, TOOLS, told
-from palinurus.core.calls.forms import Offer
-from palinurus.core.calls.scan import MAX_HELD, Scan
+from palinurus.core.calls.forms import CallableTools
+from palinurus.core.calls.scan import MAX_HELD, TextCallScanner
 
 
 @pytest.mark.parametrize(("text", "calls", "around"), POSITIVES, ids=[p[0][:40] for p in POSITIVES])
@@ -67,7 +67,7 @@ def test_no_text_is_lost(text: str) -> None:
 
 
 def test_prose_flows_at_once() -> None:
-    scan = Scan(Offer(TOOLS))
+    scan = TextCallScanner(CallableTools(TOOLS))
     assert scan.feed("Hello") == "Hello"
     assert scan.feed(" wor") == " wor"
     assert scan.feed("ld.\nNext") == "ld.\nNext"
@@ -77,7 +77,7 @@ def test_prose_flows_at_once() -> None:
 
 
 def test_a_call_that_may_begin_holds_the_rest() -> None:
-    scan = Scan(Offer(TOOLS))
+    scan = TextCallScanner(CallableTools(TOOLS))
     assert scan.feed('Look:\n<tool_call>{"name": "ls"') == "Look:\n"
     assert scan.feed(" more") == ""
     assert scan.held() == '<tool_call>{"name": "ls" more'

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.format.render import Span, length, render
-from palinurus.core.types.channel import Abilities, Markup
+from palinurus.core.format.render import StyleSpan, measure_markdown, render_markdown
+from palinurus.core.types.channel import ChannelAbilities, Markup
 
 ALL: tuple[Markup, ...] = ("plain", "markdown", "telegram", "slack", "discord", "whatsapp", "signal", "matrix", "irc")
 BITS = st.sampled_from(
@@ -83,7 +83,7 @@ MATRIX |= {f"h{n}" for n in range(1, 7)}
 
 @given(TEXTS)
 def test_telegram_gets_balanced_html_of_its_own_tags_and_nothing_else(text: str) -> None:
-    made = render(text, "telegram").text
+    made = render_markdown(text, "telegram").text
     parser = Balanced(TELEGRAM)
     parser.feed(made)
     parser.close()
@@ -94,7 +94,7 @@ def test_telegram_gets_balanced_html_of_its_own_tags_and_nothing_else(text: str)
 
 @given(TEXTS)
 def test_telegram_never_nests_what_it_does_not_allow(text: str) -> None:
-    made = render(text, "telegram").text
+    made = render_markdown(text, "telegram").text
     for inner in re.findall(r"<code[^>]*>(.*?)</code>", made, re.DOTALL):
         assert "<" not in inner
     for inner in re.findall(r"<blockquote>(.*?)</blockquote>", made, re.DOTALL):
@@ -104,14 +104,14 @@ def test_telegram_never_nests_what_it_does_not_allow(text: str) -> None:
 @given(TEXTS)
 def test_matrix_gets_balanced_html(text: str) -> None:
     parser = Balanced(MATRIX)
-    parser.feed(render(text, "matrix").html)
+    parser.feed(render_markdown(text, "matrix").html)
     parser.close()
     assert parser.open == []
 
 
 @given(TEXTS)
 def test_slack_gets_no_sign_of_its_own_that_it_would_read_as_a_command(text: str) -> None:
-    made = render(text, "slack").text
+    made = render_markdown(text, "slack").text
     rest = re.sub(r"<(?:https?://|mailto:|tel:)[^<>|]+(?:\|[^<>|]*)?>", "", made, flags=re.IGNORECASE)
     rest = re.sub(r"(?m)^(?:> )", "", rest)
     assert "<" not in rest and ">" not in rest
@@ -120,14 +120,14 @@ def test_slack_gets_no_sign_of_its_own_that_it_would_read_as_a_command(text: str
 
 @given(TEXTS)
 def test_signal_spans_lie_within_the_text(text: str) -> None:
-    made = render(text, "signal")
+    made = render_markdown(text, "signal")
     units = len(made.text.encode("utf-16-le")) // 2
     assert all(s.start >= 0 and s.length > 0 and s.start + s.length <= units for s in made.spans)
 
 
 @given(TEXTS, st.sampled_from(ALL))
 def test_nothing_is_lost_and_nothing_that_cannot_be_encoded_goes_out(text: str, markup: Markup) -> None:
-    made = render(text, markup)
+    made = render_markdown(text, markup)
     (made.text + made.html).encode("utf-8")
     assert "\x00" not in made.text
     assert made.text.strip() or not re.sub(r"[\x00-\x1f\x7f]", "", text).strip()
@@ -136,7 +136,7 @@ def test_nothing_is_lost_and_nothing_that_cannot_be_encoded_goes_out(text: str, 
 @pytest.mark.parametrize("text", ["**", "```", "> ", "# ", "[](", "-", "***", "||", "~~~\n"])
 @pytest.mark.parametrize("markup", ALL)
 def test_marks_alone_are_still_something_to_read(text: str, markup: Markup) -> None:
-    assert render(text, markup).text.strip()
+    assert render_markdown(text, markup).text.strip()
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_marks_alone_are_still_something_to_read(text: str, markup: Markup) -> N
 )
 def test_hostile_texts_take_no_time_worth_speaking_of(text: str) -> None:
     for markup in ALL:
-        assert render(text, markup).text
+        assert render_markdown(text, markup).text
 
 
 CASES: dict[Markup, str] = {
@@ -164,26 +164,26 @@ CASES: dict[Markup, str] = {
 @pytest.mark.parametrize("markup", CASES)
 def test_one_text_on_every_platform(markup: Markup) -> None:
     text = "# Title\n**bold *both*** `code` [lab](https://e.x/)\n- one\n  - two\n3) three\n> said\n```py\nx < 1\n```"
-    assert render(text, markup).text == CASES[markup]
+    assert render_markdown(text, markup).text == CASES[markup]
 
 
 def test_matrix_has_a_body_and_a_form() -> None:
-    made = render("**Hi** [site](https://e.x/)\n- a\n  1. b", "matrix")
+    made = render_markdown("**Hi** [site](https://e.x/)\n- a\n  1. b", "matrix")
     assert made.text == "Hi site (https://e.x/)\n• a\n  1. b"
     assert made.html == (
         '<p><strong>Hi</strong> <a href="https://e.x/">site</a></p><ul><li>a</li><ol><li>b</li></ol></ul>'
     )
-    assert render("only words", "matrix").html == ""
+    assert render_markdown("only words", "matrix").html == ""
 
 
 def test_signal_marks_positions_in_utf16() -> None:
-    made = render("😀 **bold** and `code`", "signal")
+    made = render_markdown("😀 **bold** and `code`", "signal")
     assert made.text == "😀 bold and code"
-    assert made.spans == (Span(3, 4, "BOLD"), Span(12, 4, "MONOSPACE"))
+    assert made.spans == (StyleSpan(3, 4, "BOLD"), StyleSpan(12, 4, "MONOSPACE"))
 
 
 def test_a_table_becomes_text_with_its_columns_in_line() -> None:
-    made = render("| name | n |\n|:--|--:|\n| **long one** | 1 |\n| x | 22 |", "telegram").text
+    made = render_markdown("| name | n |\n|:--|--:|\n| **long one** | 1 |\n| x | 22 |", "telegram").text
     assert made == "<pre>name      n\n--------  --\nlong one  1\nx         22</pre>"
 
 
@@ -205,12 +205,12 @@ def test_a_table_becomes_text_with_its_columns_in_line() -> None:
     ],
 )
 def test_marks_that_are_none_stay_and_those_that_are_do_not(text: str, shown: str) -> None:
-    assert render(text, "telegram").text == shown
+    assert render_markdown(text, "telegram").text == shown
 
 
 def test_length_is_what_the_platform_counts() -> None:
-    assert length("**ab**", Abilities("telegram", unit="utf16")) == 2
-    assert length("**ab**", Abilities("discord")) == 6
-    assert length("😀", Abilities("plain", unit="utf16")) == 2
-    assert length("😀", Abilities("plain", unit="bytes")) == 4
-    assert length("a&b", Abilities("slack")) == 7
+    assert measure_markdown("**ab**", ChannelAbilities("telegram", unit="utf16")) == 2
+    assert measure_markdown("**ab**", ChannelAbilities("discord")) == 6
+    assert measure_markdown("😀", ChannelAbilities("plain", unit="utf16")) == 2
+    assert measure_markdown("😀", ChannelAbilities("plain", unit="bytes")) == 4
+    assert measure_markdown("a&b", ChannelAbilities("slack")) == 7

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.history.limit import Turns, allowed, keep_turns, turns
-from palinurus.core.history.repair import valid
+from palinurus.core.history.limit import TurnLimits, count_turns, find_turn_limit, keep_turns
+from palinurus.core.history.repair import is_valid_history
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Message, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 
-ONE: tuple[Message, ...] = (User("1"), Assistant((Text("one"),)))
+ONE: tuple[Message, ...] = (UserMessage("1"), AssistantMessage((TextBlock("one"),)))
 TWO: tuple[Message, ...] = (
-    User("2"),
-    Assistant((ToolCall("a", "ls", {}),), stopReason="toolUse"),
-    ToolResult("a", "ls", (Text("x"),)),
-    Assistant((Text("two"),)),
+    UserMessage("2"),
+    AssistantMessage((ToolCall("a", "ls", {}),), stopReason="toolUse"),
+    ToolResult("a", "ls", (TextBlock("x"),)),
+    AssistantMessage((TextBlock("two"),)),
 )
-THREE: tuple[Message, ...] = (User("3"),)
+THREE: tuple[Message, ...] = (UserMessage("3"),)
 
 
 @pytest.mark.parametrize(
@@ -34,23 +34,23 @@ THREE: tuple[Message, ...] = (User("3"),)
 def test_keep_turns(count: int | None, expected: tuple[Message, ...]) -> None:
     kept = keep_turns(ONE + TWO + THREE, count)
     assert kept == expected
-    assert valid(kept)
+    assert is_valid_history(kept)
 
 
 def test_turns() -> None:
-    assert turns(ONE + TWO + THREE) == 3
-    assert turns([]) == 0
+    assert count_turns(ONE + TWO + THREE) == 3
+    assert count_turns([]) == 0
     assert keep_turns([*ONE, *TWO], 1) == TWO
 
 
 def test_a_step_drops_several_turns_at_once() -> None:
-    history = [User(str(n)) for n in range(13)]
+    history = [UserMessage(str(n)) for n in range(13)]
     assert [m.text for m in keep_turns(history, 10, step=4)] == [str(n) for n in range(4, 13)]
     assert keep_turns(history, 10, pinned=1) == (history[0], *history[3:])
     assert keep_turns(history, 13, step=4) == tuple(history)
 
 
-LIMITS = {"telegram": Turns(group=30, direct=20, people={"123": 5, "vip": 0}), "discord": Turns(direct=7)}
+LIMITS = {"telegram": TurnLimits(group=30, direct=20, people={"123": 5, "vip": 0}), "discord": TurnLimits(direct=7)}
 
 
 @pytest.mark.seed(325)
@@ -76,4 +76,4 @@ LIMITS = {"telegram": Turns(group=30, direct=20, people={"123": 5, "vip": 0}), "
     ],
 )
 def test_limits_by_kind_channel_and_person(key: str, channel: str, peer: str, expected: int | None) -> None:
-    assert allowed(SessionKey("main", key), LIMITS, channel, peer) == expected
+    assert find_turn_limit(SessionKey("main", key), LIMITS, channel, peer) == expected

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from palinurus.core.hooks.rate import Rate
+from palinurus.core.hooks.rate import MinuteRate
 
 
 def test_a_minute_holds_what_is_allowed_and_no_more() -> None:
-    rate = Rate()
+    rate = MinuteRate()
     assert [rate.step("a", 3, float(at)) for at in range(3)] == [0.0, 0.0, 0.0]
     assert rate.step("a", 3, 10.0) == 50.0
     assert rate.step("b", 3, 10.0) == 0.0  # its own count

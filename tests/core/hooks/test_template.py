@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.hooks.template import VALUE, apart, filled, slots, value
+from palinurus.core.hooks.template import MAX_VALUE, fill_template, list_slots, read_slot, separate_values
 
 SCOPE: dict[str, Any] = {
     "payload": {"a": {"b": [{"c": "deep"}, 2]}, "n": 1.5, "t": True, "z": None, "x-y": "dash"},
@@ -28,31 +28,31 @@ SCOPE: dict[str, Any] = {
     ],
 )  # fmt: skip
 def test_a_path_reads_what_is_there_and_nothing_else(path: str, found: str) -> None:
-    assert value(path, SCOPE) == found
+    assert read_slot(path, SCOPE) == found
 
 
 def test_values_stand_apart_from_the_owners_words() -> None:
     scope = {"payload": {"title": "ignore all that {{n}}", "n": "{{title}}"}}
-    words, facts = apart("Look at {{ title }}, then {{n}} and {{title}}.", scope)
+    words, facts = separate_values("Look at {{ title }}, then {{n}} and {{title}}.", scope)
     assert words == "Look at ⟦title⟧, then ⟦n⟧ and ⟦title⟧."
     assert facts == "title: ignore all that {{n}}\nn: {{title}}"
-    assert slots("{{a}} {{b}} {{a}}") == ("a", "b")
+    assert list_slots("{{a}} {{b}} {{a}}") == ("a", "b")
 
 
 def test_a_value_is_not_a_template_and_is_cleaned_where_it_stands() -> None:
-    assert filled("<{{a}}>", {"payload": {"a": "{{b}}", "b": "no"}}, str.upper) == "<{{B}}>"
-    assert len(value("a", {"payload": {"a": "x" * (VALUE + 5)}})) == VALUE
+    assert fill_template("<{{a}}>", {"payload": {"a": "{{b}}", "b": "no"}}, str.upper) == "<{{B}}>"
+    assert len(read_slot("a", {"payload": {"a": "x" * (MAX_VALUE + 5)}})) == MAX_VALUE
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.text(max_size=200), st.recursive(st.none() | st.integers() | st.text(max_size=9), st.lists, max_leaves=5))
 def test_no_template_and_no_payload_breaks_it(text: str, body: Any) -> None:
     scope = {"payload": {"a": body}}
-    words, _ = apart(text + "{{a}} {{a[0]}}", scope)
+    words, _ = separate_values(text + "{{a}} {{a[0]}}", scope)
     assert "{{a}}" not in words[len(text) :]
-    assert isinstance(filled(text, scope, str), str)
+    assert isinstance(fill_template(text, scope, str), str)
 
 
 def test_a_number_nobody_can_write_down_is_nothing() -> None:
-    assert value("a", {"payload": {"a": [10**5000]}}) == ""
-    assert value("a", {"payload": msgspec.json.decode(b'{"a": 7}')}) == "7"
+    assert read_slot("a", {"payload": {"a": [10**5000]}}) == ""
+    assert read_slot("a", {"payload": msgspec.json.decode(b'{"a": 7}')}) == "7"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.levels.code import Code
+from palinurus.core.levels.code import CodeSpans
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from palinurus.core.levels.code import Code
     ],
 )
 def test_spans(text: str, code: str) -> None:
-    found = Code(text)
+    found = CodeSpans(text)
     assert "".join(c for at, c in enumerate(text) if found.holds(at)) == code
 
 
 @given(st.text(alphabet="`~ \na", max_size=60))
 def test_any_text(text: str) -> None:
-    found = Code(text)
+    found = CodeSpans(text)
     assert all(text[at] != "\n" or "```" in text or "~~~" in text for at in range(len(text)) if found.holds(at))

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.levels.forms import BY_NAME, FORMS
-from palinurus.core.levels.parse import Parsed, inline, parse
+from palinurus.core.levels.forms import DIRECTIVE_BY_NAME, DIRECTIVES
+from palinurus.core.levels.parse import ParsedDirectives, collect_inline_options, parse_directives
 
 
 def only(text: str) -> tuple[str, str | None]:
     """The one directive of a directive-only message."""
-    parsed = parse(text)
+    parsed = parse_directives(text)
     assert parsed.only and parsed.rest == "" and len(parsed.directives) == 1, parsed
     return parsed.directives[0].name, parsed.directives[0].raw
 
@@ -56,15 +56,15 @@ def test_forms(text: str, name: str, raw: str | None) -> None:
 )
 def test_the_longest_known_phrase_is_the_argument(phrase: str) -> None:
     assert only(f"/think {phrase}") == ("think", phrase)
-    assert parse(f"/think {phrase} and go on") == Parsed(
-        parse(f"/think {phrase}").directives, "and go on", False, ((0, len(phrase) + 8),)
+    assert parse_directives(f"/think {phrase} and go on") == ParsedDirectives(
+        parse_directives(f"/think {phrase}").directives, "and go on", False, ((0, len(phrase) + 8),)
     )
 
 
 @pytest.mark.parametrize(("text", "raw"), [("/thinking big", "big"), ("/think 5", "5"), ("/fast häufig!", "häufig")])
 def test_an_unknown_word_alone_is_an_argument_to_refuse(text: str, raw: str) -> None:
-    (directive,) = parse(text).directives
-    assert parse(text).only and directive.raw == raw and not directive.known
+    (directive,) = parse_directives(text).directives
+    assert parse_directives(text).only and directive.raw == raw and not directive.known
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_an_unknown_word_alone_is_an_argument_to_refuse(text: str, raw: str) -> 
     ],
 )
 def test_text_stays_text(text: str) -> None:
-    assert parse(text) == Parsed((), text)
+    assert parse_directives(text) == ParsedDirectives((), text)
 
 
 @pytest.mark.seed(4)
@@ -128,20 +128,20 @@ def test_text_stays_text(text: str) -> None:
     ],
 )
 def test_inline_leaves_the_rest_as_written(text: str, rest: str, asked: dict[str, str]) -> None:
-    parsed = parse(text)
-    assert (parsed.rest, parsed.only, inline(parsed)) == (rest, False, asked)
+    parsed = parse_directives(text)
+    assert (parsed.rest, parsed.only, collect_inline_options(parsed)) == (rest, False, asked)
 
 
 def test_options() -> None:
-    queue = parse("/queue collect debounce:2s cap=5 drop:old").directives[0]
+    queue = parse_directives("/queue collect debounce:2s cap=5 drop:old").directives[0]
     assert (queue.raw, dict(queue.options)) == ("collect", {"debounce": "2s", "cap": "5", "drop": "old"})
-    exec_ = parse("/exec host=gateway ask=on-miss please run it")
+    exec_ = parse_directives("/exec host=gateway ask=on-miss please run it")
     assert dict(exec_.directives[0].options) == {"host": "gateway", "ask": "on-miss"}
     assert exec_.rest == "please run it"
 
 
 def test_several_in_one_message() -> None:
-    parsed = parse("/think high /verbose\n/fast zzz")
+    parsed = parse_directives("/think high /verbose\n/fast zzz")
     assert parsed.only
     assert [(d.name, d.raw, d.known) for d in parsed.directives] == [
         ("think", "high", True),
@@ -151,16 +151,16 @@ def test_several_in_one_message() -> None:
 
 
 def test_a_known_model_needs_no_slash() -> None:
-    assert parse("/model opus write", {"opus"}.__contains__).rest == "write"
-    assert parse("/model opus write").directives == ()
-    assert inline(parse("/think high")) == {}  # for the session, not for this message
+    assert parse_directives("/model opus write", {"opus"}.__contains__).rest == "write"
+    assert parse_directives("/model opus write").directives == ()
+    assert collect_inline_options(parse_directives("/think high")) == {}  # for the session, not for this message
 
 
 # --- generated text ---------------------------------------------------------------------------------------------
 
 _PIECES = st.sampled_from(
-    [f"/{n}" for n in BY_NAME]
-    + sorted({w for f in FORMS for w in f.known})
+    [f"/{n}" for n in DIRECTIVE_BY_NAME]
+    + sorted({w for f in DIRECTIVES for w in f.known})
     + [" ", " ", "  ", "\n", "\t", "\r\n", ":", "`", "```", "a", "hello", "http://x", "default", "status", "cap:3"]
 )
 _TEXT = st.lists(st.one_of(_PIECES, st.text(max_size=3)), max_size=14).map("".join)
@@ -168,7 +168,7 @@ _TEXT = st.lists(st.one_of(_PIECES, st.text(max_size=3)), max_size=14).map("".jo
 
 @given(_TEXT)
 def test_rest_and_cuts_make_the_original(text: str) -> None:
-    parsed = parse(text)
+    parsed = parse_directives(text)
     at, kept, cut = 0, [], []
     for start, end in parsed.cuts:
         assert at <= start <= end
@@ -183,20 +183,20 @@ def test_rest_and_cuts_make_the_original(text: str) -> None:
     if not parsed.only:
         assert len(cut) == len(parsed.directives)
         # Each cut holds its directive and white space, nothing else.
-        assert sorted(c.strip()[1:].lower().startswith(tuple(BY_NAME)) for c in cut) == [True] * len(cut)
+        assert sorted(c.strip()[1:].lower().startswith(tuple(DIRECTIVE_BY_NAME)) for c in cut) == [True] * len(cut)
 
 
 @given(st.text(), st.text())
 def test_a_message_without_a_directive_is_untouched(left: str, right: str) -> None:
     text = f"{left.replace('/', '')}x/think high {right.replace('/', '')}"
-    assert parse(text) == Parsed((), text)
+    assert parse_directives(text) == ParsedDirectives((), text)
 
 
 @given(st.text(alphabet=st.characters(exclude_characters="/`~"), min_size=1).filter(str.strip))
 def test_the_words_around_an_inline_directive_survive(text: str) -> None:
     words = f"body {text} end"
     for message in (f"/think high {words}", f"{words} /think high", f"{words} /think high {words}"):
-        parsed = parse(message)
+        parsed = parse_directives(message)
         assert parsed.rest.split() == message.replace("/think high", " ", 1).split()
 
 
@@ -206,4 +206,4 @@ def test_the_words_around_an_inline_directive_survive(text: str) -> None:
 )
 def test_a_megabyte_of_anything_is_linear(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
-    assert len(parse(text).rest) <= len(text)
+    assert len(parse_directives(text).rest) <= len(text)

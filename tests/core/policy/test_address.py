@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.policy.address import BAD_PORTS, Refused, Rules, Spot, carried, judge, opening, reached, spot
+from palinurus.core.policy.address import (
+    BAD_PORTS,
+    AddressRefusal,
+    OpenHosts,
+    UrlParts,
+    extract_ipv4,
+    judge_address,
+    judge_url,
+    normalize_allowed_host,
+    parse_url,
+)
 
 # At least forty forms, each of which leads (or could lead) to this machine, its network or a cloud's keys.
 CLOSED = [
@@ -49,16 +59,16 @@ OPEN = [
 ]  # fmt: skip
 
 
-def verdict(url: str, rules: Rules = Rules()) -> Refused | None:
-    found = spot(url)
-    return found if isinstance(found, Refused) else judge(found, rules)
+def verdict(url: str, rules: OpenHosts = OpenHosts()) -> AddressRefusal | None:
+    found = parse_url(url)
+    return found if isinstance(found, AddressRefusal) else judge_url(found, rules)
 
 
 @pytest.mark.parametrize("url", CLOSED)
 def test_closed_in_every_form_and_the_fix_is_named(url: str) -> None:
     refused = verdict(url)
     assert refused is not None and refused.why
-    assert verdict(url, Rules(frozenset({refused.entry}))) is None  # the entry it names does open it
+    assert verdict(url, OpenHosts(frozenset({refused.entry}))) is None  # the entry it names does open it
 
 
 @pytest.mark.parametrize("url", NONSENSE)
@@ -83,9 +93,9 @@ def test_generated_notations_of_closed_addresses(number: int, data: st.DataObjec
     values = [number >> (24 - 8 * i) & 255 for i in range(parts - 1)] + [number & (1 << 8 * (5 - parts)) - 1]
     forms = ["{}", "0{:o}", "0x{:x}", "0X{:X}", "00{:o}", "0x00{:x}"]
     host = ".".join(data.draw(st.sampled_from(forms)).format(v) for v in values)
-    found = spot(f"http://{host}/")
-    assert isinstance(found, Spot) and found.host == str(IPv4Address(number))
-    assert judge(found) is not None
+    found = parse_url(f"http://{host}/")
+    assert isinstance(found, UrlParts) and found.host == str(IPv4Address(number))
+    assert judge_url(found) is not None
 
 
 @given(st.sampled_from(["127.0.0.1", "10.1.2.3", "169.254.169.254", "192.168.0.9"]), st.integers(0, 2**64 - 1))
@@ -102,43 +112,43 @@ def test_generated_carriers_of_closed_addresses(inner: str, rest: int) -> None:
     ]
     for form in forms:
         address = IPv6Address(form)
-        assert IPv4Address(inner) in carried(address)
-        assert reached(Spot("http", "name.example", 80, "/"), str(address)) is not None
+        assert IPv4Address(inner) in extract_ipv4(address)
+        assert judge_address(UrlParts("http", "name.example", 80, "/"), str(address)) is not None
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_judged_and_a_host_has_one_form(text: str) -> None:
     for url in (text, f"http://{text}", f"http://{text}/"):
-        found = spot(url)
-        if isinstance(found, Spot):
+        found = parse_url(url)
+        if isinstance(found, UrlParts):
             assert found.host.isascii() and found.host == found.host.lower()
-            assert spot(found.url) == found
+            assert parse_url(found.url) == found
 
 
 def test_a_name_that_only_leads_to_an_opened_address_is_not_opened() -> None:
-    rules = Rules(frozenset({"127.0.0.1:8123"}))
+    rules = OpenHosts(frozenset({"127.0.0.1:8123"}))
     assert verdict("http://127.0.0.1:8123/", rules) is None
     assert verdict("http://127.0.0.1:8124/", rules) is not None
-    rebound = Spot("http", "evil.example", 8123, "/")
-    assert judge(rebound, rules) is None  # the name says nothing yet
-    refused = reached(rebound, "127.0.0.1", rules)
+    rebound = UrlParts("http", "evil.example", 8123, "/")
+    assert judge_url(rebound, rules) is None  # the name says nothing yet
+    refused = judge_address(rebound, "127.0.0.1", rules)
     assert refused is not None and "evil.example leads to 127.0.0.1" in refused.why
 
 
 def test_an_opened_name_may_lead_inside_but_not_to_the_keys_of_the_machine() -> None:
-    rules, at = Rules(frozenset({"nas.local"})), Spot("http", "nas.local", 5000, "/")
-    assert judge(at, rules) is None and reached(at, "192.168.1.5", rules) is None
-    assert reached(at, "169.254.169.254", rules) is not None
+    rules, at = OpenHosts(frozenset({"nas.local"})), UrlParts("http", "nas.local", 5000, "/")
+    assert judge_url(at, rules) is None and judge_address(at, "192.168.1.5", rules) is None
+    assert judge_address(at, "169.254.169.254", rules) is not None
 
 
 def test_private_networks_can_be_opened_as_a_whole_without_loopback_and_metadata() -> None:
-    rules = Rules(private=True)
+    rules = OpenHosts(private=True)
     opened = ["http://10.0.0.1/", "http://192.168.1.1/", "http://[fd12::1]/", "http://100.64.0.1/"]
     assert [verdict(url, rules) for url in opened] == [None] * 4
     for url in ("http://127.0.0.1/", "http://169.254.169.254/", "http://[fd00:ec2::254]/", "http://100.100.100.200/"):
         assert verdict(url, rules) is not None
-    assert verdict("http://198.18.0.1/", Rules(benchmark=True)) is None
-    assert verdict("http://[fd12::1]/", Rules(unique_local=True)) is None
+    assert verdict("http://198.18.0.1/", OpenHosts(benchmark=True)) is None
+    assert verdict("http://[fd12::1]/", OpenHosts(unique_local=True)) is None
 
 
 @pytest.mark.parametrize("port", sorted(BAD_PORTS)[::9])
@@ -163,4 +173,4 @@ def test_ports_of_other_services(port: int) -> None:
     ],
 )
 def test_entries_of_allowed_hosts(text: str, made: str | None) -> None:
-    assert opening(text) == made
+    assert normalize_allowed_host(text) == made

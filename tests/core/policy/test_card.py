@@ -5,26 +5,26 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.policy.card import card, command, request
-from palinurus.core.policy.shell import hidden
-from palinurus.core.types.approval import Ask
+from palinurus.core.policy.card import show_command, to_request_payload, write_approval_card
+from palinurus.core.policy.shell import is_hidden
+from palinurus.core.types.approval import ApprovalRequest
 
 
-def ask(**changes: object) -> Ask:
+def ask(**changes: object) -> ApprovalRequest:
     base = {"kind": "exec", "agent": "main", "session": "s", "run": "r", "call": "c", "tool": "exec", "title": "run it"}
-    return Ask(**{**base, **changes})  # type: ignore[arg-type]
+    return ApprovalRequest(**{**base, **changes})  # type: ignore[arg-type]
 
 
 @given(st.text(max_size=80))
 def test_nothing_on_a_card_is_hidden_and_different_commands_look_different(text: str) -> None:
-    shown = command(ask(command=text))
-    assert not any(hidden(c) for c in shown if c != "\n")
+    shown = show_command(ask(command=text))
+    assert not any(is_hidden(c) for c in shown if c != "\n")
     assert all(line.startswith("    ") for line in shown.split("\n"))
-    assert command(ask(command=text + "x")) != shown
+    assert show_command(ask(command=text + "x")) != shown
 
 
 def test_it_says_what_where_why_and_how_to_answer() -> None:
-    text = card(
+    text = write_approval_card(
         ask(
             command="rm -rf x\u202e",
             cwd="/w\u200b",
@@ -53,12 +53,14 @@ def test_it_says_what_where_why_and_how_to_answer() -> None:
 
 
 def test_escapes_cannot_be_forged() -> None:
-    assert command(ask(command="a\\u202e\n")) != command(ask(command="a\u202e\n"))
-    assert "    b\\n" in command(ask(command="a\nb\n"))
+    assert show_command(ask(command="a\\u202e\n")) != show_command(ask(command="a\u202e\n"))
+    assert "    b\\n" in show_command(ask(command="a\nb\n"))
 
 
 def test_the_gateway_payload_has_the_fields_clients_know() -> None:
-    made = request(ask(command="ls", host="gateway", binary="/usr/bin/ls", cwd="/w", security="full", ask="always"))
+    made = to_request_payload(
+        ask(command="ls", host="gateway", binary="/usr/bin/ls", cwd="/w", security="full", ask="always")
+    )
     assert made["command"] == "ls" and made["resolvedPath"] == "/usr/bin/ls" and made["sessionKey"] == "s"
     assert made["allowedDecisions"] == ["allow-once", "allow-always", "deny"]
     assert set(made["commandAnalysis"]) == {"commandCount", "nestedCommandCount", "riskKinds", "warningLines"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.policy.command import RUNNERS, nature, safe
-from palinurus.core.policy.exec import Program, matches, storable
-from palinurus.core.policy.shell import parse
-from palinurus.core.types.approval import ExecRules, Rule
+from palinurus.core.policy.command import RUNNERS, classify_command, is_safe_filter
+from palinurus.core.policy.exec import ExecProgram, list_storable_rules, match_programs
+from palinurus.core.policy.shell import parse_command
+from palinurus.core.types.approval import CommandRule, ExecRules
 
 WRAPPED = [
     "env touch X", "env -S 'touch X'", "env FOO=1 touch X", "sudo touch X", "doas touch X", "su -c 'touch X'",
@@ -27,18 +27,24 @@ WRAPPED = [
 @pytest.mark.parametrize("command", WRAPPED)
 def test_no_rule_covers_a_wrapper(command: str) -> None:
     assert len(WRAPPED) >= 40
-    (segment,) = parse(command).segments
+    (segment,) = parse_command(command).segments
     binary = f"/usr/bin/{segment.argv[0].rpartition('/')[2]}"
-    program = Program(segment.argv, binary, binary)
-    rules = [Rule(binary), Rule(segment.argv[0]), Rule("/usr/bin/*"), Rule("touch"), Rule(binary, segment.argv[1:])]
-    assert matches((program,), rules, ExecRules()) == ("miss",)
-    assert storable((program,), ExecRules()) == ()
+    program = ExecProgram(segment.argv, binary, binary)
+    rules = [
+        CommandRule(binary),
+        CommandRule(segment.argv[0]),
+        CommandRule("/usr/bin/*"),
+        CommandRule("touch"),
+        CommandRule(binary, segment.argv[1:]),
+    ]
+    assert match_programs((program,), rules, ExecRules()) == ("miss",)
+    assert list_storable_rules((program,), ExecRules()) == ()
 
 
 def test_the_name_and_the_file_behind_it_both_count() -> None:
-    assert nature(("ls",), "/bin/busybox") == "runner"
-    assert nature(("PYTHON3",)) == "runner" and nature(("python3.12.exe",)) == "runner"
-    assert nature(("x",), "/etc/alternatives/mawk") == "runner"
+    assert classify_command(("ls",), "/bin/busybox") == "runner"
+    assert classify_command(("PYTHON3",)) == "runner" and classify_command(("python3.12.exe",)) == "runner"
+    assert classify_command(("x",), "/etc/alternatives/mawk") == "runner"
     assert {"awk", "make", "npm", "env"} <= RUNNERS
 
 
@@ -58,7 +64,7 @@ NATURES = [
 
 @pytest.mark.parametrize(("command", "kind"), NATURES)
 def test_natures(command: str, kind: str) -> None:
-    assert nature(parse(command).segments[0].argv) == kind
+    assert classify_command(parse_command(command).segments[0].argv) == kind
 
 
 FILTERS = [
@@ -84,4 +90,4 @@ FILTERS = [
 @pytest.mark.parametrize(("command", "verdict"), FILTERS)
 def test_filters_are_safe_only_as_filters(command: str, verdict: bool) -> None:
     assert len(FILTERS) >= 60
-    assert safe(parse(command).segments[0].argv) is verdict
+    assert is_safe_filter(parse_command(command).segments[0].argv) is verdict

@@ -7,21 +7,21 @@ from itertools import product
 import pytest
 
 from palinurus.core.policy.exec import (
-    ASK,
-    MODES,
-    SECURITY,
-    Mode,
-    Program,
-    covers,
-    decide,
-    gates,
-    matches,
-    mode,
-    storable,
-    unanswered,
+    ASK_LEVELS,
+    EXEC_MODES,
+    SECURITY_LEVELS,
+    ExecMode,
+    ExecProgram,
+    covers_program,
+    decide_exec,
+    decide_unanswered,
+    list_elevation_blocks,
+    list_storable_rules,
+    match_programs,
+    resolve_exec_mode,
     wants_host,
 )
-from palinurus.core.types.approval import ExecRules, Rule
+from palinurus.core.types.approval import CommandRule, ExecRules
 from palinurus.core.types.inbound import Sender, Target
 from support import inbound
 
@@ -49,116 +49,127 @@ TABLE = {
 
 
 def test_the_table_is_complete() -> None:
-    assert set(TABLE) == set(product(("contained", "host"), SECURITY, ASK))
+    assert set(TABLE) == set(product(("contained", "host"), SECURITY_LEVELS, ASK_LEVELS))
 
 
 @pytest.mark.seed(228)
 @pytest.mark.parametrize(("place", "security", "ask"), TABLE)
 def test_the_table(place: str, security: str, ask: str) -> None:
     listed, miss = TABLE[place, security, ask]  # type: ignore[index]
-    held = Mode(security, ask)  # type: ignore[arg-type]
-    assert decide(held, place, True).action == listed  # type: ignore[arg-type]
-    assert decide(held, place, False).action == miss  # type: ignore[arg-type]
+    held = ExecMode(security, ask)  # type: ignore[arg-type]
+    assert decide_exec(held, place, True).action == listed  # type: ignore[arg-type]
+    assert decide_exec(held, place, False).action == miss  # type: ignore[arg-type]
     for matched in (True, False):
-        plain = decide(held, place, matched).action  # type: ignore[arg-type]
-        hidden = decide(held, place, matched, odd="a hidden character").action  # type: ignore[arg-type]
+        plain = decide_exec(held, place, matched).action  # type: ignore[arg-type]
+        hidden = decide_exec(held, place, matched, odd="a hidden character").action  # type: ignore[arg-type]
         assert hidden == ("refuse" if plain == "refuse" else "ask")
-        tainted = decide(held, place, matched, tainted=True).action  # type: ignore[arg-type]
+        tainted = decide_exec(held, place, matched, tainted=True).action  # type: ignore[arg-type]
         assert tainted == ("ask" if place == "host" and not matched and plain == "run" else plain)
-        full = decide(held._replace(full=True), place, matched).action  # type: ignore[arg-type]
+        full = decide_exec(held._replace(full=True), place, matched).action  # type: ignore[arg-type]
         assert full == ("refuse" if security == "deny" else "run")
 
 
 @pytest.mark.parametrize("full", [True, False])
 def test_hidden_characters_are_asked_about_even_when_elevated(full: bool) -> None:
-    assert decide(Mode("full", "off", full), "host", False, odd="x").action == "ask"
-    assert decide(Mode("full", "off", True), "host", False, tainted=True).action == "ask"
+    assert decide_exec(ExecMode("full", "off", full), "host", False, odd="x").action == "ask"
+    assert decide_exec(ExecMode("full", "off", True), "host", False, tainted=True).action == "ask"
 
 
 def test_nothing_said_means_contained_runs_and_outside_asks() -> None:
     nothing = ExecRules()
-    assert decide(mode(nothing, "contained"), "contained", False).action == "run"
-    assert decide(mode(nothing, "host"), "host", False).action == "ask"
+    assert decide_exec(resolve_exec_mode(nothing, "contained"), "contained", False).action == "run"
+    assert decide_exec(resolve_exec_mode(nothing, "host"), "host", False).action == "ask"
     half = ExecRules(security="full")
-    assert decide(mode(half, "host"), "host", False).action == "ask"
-    assert decide(mode(ExecRules(ask="off"), "host"), "host", False).action == "refuse"
-    assert decide(mode(ExecRules(security="full", ask="off"), "host"), "host", False).action == "run"
+    assert decide_exec(resolve_exec_mode(half, "host"), "host", False).action == "ask"
+    assert decide_exec(resolve_exec_mode(ExecRules(ask="off"), "host"), "host", False).action == "refuse"
+    assert decide_exec(resolve_exec_mode(ExecRules(security="full", ask="off"), "host"), "host", False).action == "run"
 
 
 def test_the_host_and_the_call_only_make_it_stricter() -> None:
     loose, tight = ExecRules("full", "off"), ExecRules("allowlist", "always")
     for place in ("contained", "host"):
-        for security, ask in product(("", *SECURITY), ("", *ASK)):
+        for security, ask in product(("", *SECURITY_LEVELS), ("", *ASK_LEVELS)):
             for rules in (loose, tight):
                 words = {"security": security, "ask": ask}
                 for made in (
-                    mode(rules, place, host=words),  # type: ignore[arg-type]
-                    mode(rules, place, security=security, ask=ask),  # type: ignore[arg-type]
+                    resolve_exec_mode(rules, place, host=words),  # type: ignore[arg-type]
+                    resolve_exec_mode(rules, place, security=security, ask=ask),  # type: ignore[arg-type]
                 ):
-                    assert SECURITY.index(made.security) <= SECURITY.index(rules.security or "full")
-                    assert ASK.index(made.ask) <= ASK.index(rules.ask or "off")
-    assert mode(loose, "host", host={"security": "nonsense", "ask": "huh"}) == Mode("deny", "always")
-    assert mode(ExecRules(), "host", host={"security": "full", "ask": "off"}) == Mode("allowlist", "on-miss")
+                    assert SECURITY_LEVELS.index(made.security) <= SECURITY_LEVELS.index(rules.security or "full")
+                    assert ASK_LEVELS.index(made.ask) <= ASK_LEVELS.index(rules.ask or "off")
+    assert resolve_exec_mode(loose, "host", host={"security": "nonsense", "ask": "huh"}) == ExecMode("deny", "always")
+    assert resolve_exec_mode(ExecRules(), "host", host={"security": "full", "ask": "off"}) == ExecMode(
+        "allowlist", "on-miss"
+    )
 
 
 def test_what_nobody_answered() -> None:
-    assert unanswered("deny", True, "").action == "refuse"
-    assert (unanswered("allowlist", True, "").action, unanswered("allowlist", False, "").action) == ("run", "refuse")
-    assert (unanswered("full", False, "").action, unanswered("full", True, "odd").action) == ("run", "refuse")
-    assert set(MODES) == {"deny", "allowlist", "ask", "auto", "full"}
+    assert decide_unanswered("deny", True, "").action == "refuse"
+    assert (decide_unanswered("allowlist", True, "").action, decide_unanswered("allowlist", False, "").action) == (
+        "run",
+        "refuse",
+    )
+    assert (decide_unanswered("full", False, "").action, decide_unanswered("full", True, "odd").action) == (
+        "run",
+        "refuse",
+    )
+    assert set(EXEC_MODES) == {"deny", "allowlist", "ask", "auto", "full"}
 
 
-LS = Program(("ls", "-l"), "/usr/bin/ls", "/usr/bin/ls")
+LS = ExecProgram(("ls", "-l"), "/usr/bin/ls", "/usr/bin/ls")
 
 
 @pytest.mark.parametrize(
     ("rule", "covered"),
     [
-        (Rule("/usr/bin/ls"), True),
-        (Rule("/usr/bin/*"), True),
-        (Rule("/usr/bin/l?"), True),
-        (Rule("ls"), True),
-        (Rule("/usr/bin/ls", ("-l",)), True),
-        (Rule("/usr/bin/ls", ()), False),
-        (Rule("/usr/bin/ls", ("-l", "-a")), False),
-        (Rule("/usr/bin/LS"), False),
-        (Rule("LS"), False),
-        (Rule("/usr/*"), False),
-        (Rule("/*/*/ls"), True),
-        (Rule("/**/ls"), False),
-        (Rule("/usr/?in/ls"), True),
-        (Rule("/usr?bin/ls"), False),
-        (Rule("/usr/bin/../bin/ls"), False),
-        (Rule("usr/bin/ls"), False),
-        (Rule("*"), False),
-        (Rule("l*"), False),
-        (Rule(""), False),
-        (Rule("/usr/bin/ls "), False),
-        (Rule("/usr/bin/l.*"), False),
+        (CommandRule("/usr/bin/ls"), True),
+        (CommandRule("/usr/bin/*"), True),
+        (CommandRule("/usr/bin/l?"), True),
+        (CommandRule("ls"), True),
+        (CommandRule("/usr/bin/ls", ("-l",)), True),
+        (CommandRule("/usr/bin/ls", ()), False),
+        (CommandRule("/usr/bin/ls", ("-l", "-a")), False),
+        (CommandRule("/usr/bin/LS"), False),
+        (CommandRule("LS"), False),
+        (CommandRule("/usr/*"), False),
+        (CommandRule("/*/*/ls"), True),
+        (CommandRule("/**/ls"), False),
+        (CommandRule("/usr/?in/ls"), True),
+        (CommandRule("/usr?bin/ls"), False),
+        (CommandRule("/usr/bin/../bin/ls"), False),
+        (CommandRule("usr/bin/ls"), False),
+        (CommandRule("*"), False),
+        (CommandRule("l*"), False),
+        (CommandRule(""), False),
+        (CommandRule("/usr/bin/ls "), False),
+        (CommandRule("/usr/bin/l.*"), False),
     ],
 )
-def test_patterns(rule: Rule, covered: bool) -> None:
-    assert (matches((LS,), (rule,), ExecRules()) == ("listed",)) is covered
+def test_patterns(rule: CommandRule, covered: bool) -> None:
+    assert (match_programs((LS,), (rule,), ExecRules()) == ("listed",)) is covered
 
 
 def test_every_part_of_a_chain_needs_its_rule() -> None:
-    touch = Program(("touch", "X"), "/usr/bin/touch", "/usr/bin/touch")
-    wc = Program(("wc", "-l"), "/usr/bin/wc", "/usr/bin/wc")
-    assert matches((LS, touch, wc), (Rule("/usr/bin/ls"),), ExecRules()) == ("listed", "miss", "safe")
-    assert matches((wc,), (), ExecRules(safe_bins=())) == ("miss",)
-    assert matches((wc._replace(binary="/home/x/wc"),), (), ExecRules()) == ("miss",)
-    rules = storable((LS, touch, wc), ExecRules())
-    assert rules == (Rule("/usr/bin/ls", ("-l",)), Rule("/usr/bin/touch", ("X",)))
+    touch = ExecProgram(("touch", "X"), "/usr/bin/touch", "/usr/bin/touch")
+    wc = ExecProgram(("wc", "-l"), "/usr/bin/wc", "/usr/bin/wc")
+    assert match_programs((LS, touch, wc), (CommandRule("/usr/bin/ls"),), ExecRules()) == ("listed", "miss", "safe")
+    assert match_programs((wc,), (), ExecRules(safe_bins=())) == ("miss",)
+    assert match_programs((wc._replace(binary="/home/x/wc"),), (), ExecRules()) == ("miss",)
+    rules = list_storable_rules((LS, touch, wc), ExecRules())
+    assert rules == (CommandRule("/usr/bin/ls", ("-l",)), CommandRule("/usr/bin/touch", ("X",)))
 
 
 def test_a_program_the_agent_can_rewrite_has_no_rule() -> None:
-    own = Program(("./run",), "/folder/run", "/folder/run", own=True)
-    assert matches((own,), (Rule("/folder/run"), Rule("/folder/*")), ExecRules()) == ("miss",)
-    assert storable((own,), ExecRules()) == () and storable((Program(("x",), ""),), ExecRules()) == ()
+    own = ExecProgram(("./run",), "/folder/run", "/folder/run", own=True)
+    assert match_programs((own,), (CommandRule("/folder/run"), CommandRule("/folder/*")), ExecRules()) == ("miss",)
+    assert (
+        list_storable_rules((own,), ExecRules()) == ()
+        and list_storable_rules((ExecProgram(("x",), ""),), ExecRules()) == ()
+    )
 
 
 def test_a_bare_name_is_what_the_search_path_finds() -> None:
-    assert not covers(Rule("ls"), Program(("/opt/x/ls",), "/opt/x/ls", "/opt/x/ls"))
+    assert not covers_program(CommandRule("ls"), ExecProgram(("/opt/x/ls",), "/opt/x/ls", "/opt/x/ls"))
 
 
 OWNER = Sender("1", owner=True)
@@ -186,7 +197,9 @@ OWNER = Sender("1", owner=True)
     ],
 )
 def test_who_may_be_elevated(sender: Sender, kind: str, channel: str, enabled: bool, lists: tuple, good: bool) -> None:  # type: ignore[type-arg]
-    failing = gates(inbound(sender=sender, kind=kind, target=Target(channel)), enabled=enabled, allow_from=lists)
+    failing = list_elevation_blocks(
+        inbound(sender=sender, kind=kind, target=Target(channel)), enabled=enabled, allow_from=lists
+    )
     assert (failing == ()) is good
 
 

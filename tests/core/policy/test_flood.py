@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from palinurus.core.policy.flood import Flood
+from palinurus.core.policy.flood import FloodGuard
 
 
 def test_told_once_then_silent_then_anew() -> None:
-    flood = Flood()
+    flood = FloodGuard()
     assert [flood.step("a", at, 3) for at in (0, 1, 2, 3, 4, 5)] == ["fine"] * 3 + ["first", "more", "more"]
     assert flood.step("b", 5, 3) == "fine"
     assert flood.step("a", 62.9, 3) == "more" and flood.step("a", 63, 3) == "fine"
 
 
 def test_the_window_slides() -> None:
-    flood = Flood()
+    flood = FloodGuard()
     assert [flood.step("a", at, 2) for at in (0, 30, 61, 91)] == ["fine"] * 4
 
 
 def test_only_so_many_are_remembered() -> None:
-    flood = Flood(known=2)
+    flood = FloodGuard(known=2)
     for who in ("a", "b", "c"):
         flood.step(who, 0, 1)
     assert flood.step("a", 0, 1) == "fine"  # forgotten: c and b came later
@@ -26,7 +26,7 @@ def test_only_so_many_are_remembered() -> None:
 
 
 def test_forgetting() -> None:
-    flood = Flood()
+    flood = FloodGuard()
     for who in ("x/1", "x/2", "y/1"):
         flood.step(who, 0, 1)
     flood.forget("x/")
@@ -34,7 +34,7 @@ def test_forgetting() -> None:
 
 
 def test_looking_counts_nothing() -> None:
-    flood = Flood()
+    flood = FloodGuard()
     assert not flood.full("a", 0, 1) and flood.full("a", 0, 0)
     assert flood.step("a", 0, 2) == "fine"
     assert [flood.full("a", 1, 2) for _ in range(3)] == [False] * 3

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.policy.shell import Segment, odd, parse, quoted
+from palinurus.core.policy.shell import ShellSegment, find_deceptive_text, parse_command, quote_segments
 
 # Pieces of which hostile command lines are made; joined in any order they are mostly nonsense, and all must be safe.
 PIECES = (
@@ -57,7 +57,7 @@ def spoken(printer: Path, command: str) -> list[list[str]]:
 @given(line=LINES)
 def test_what_is_understood_means_the_same_to_a_real_shell(printer: Path, line: str) -> None:
     command = f"p {line}"
-    parsed = parse(command)
+    parsed = parse_command(command)
     if parsed.compound or any(s.argv[0] != "p" for s in parsed.segments):
         return
     ran = [list(s.argv[1:]) for s in parsed.segments if s.joined != "||"]
@@ -74,15 +74,15 @@ def test_three_thousand_lines(printer: Path, line: str) -> None:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), max_size=12), max_size=5))
 def test_what_is_quoted_arrives_as_it_is(printer: Path, words: list[str]) -> None:
-    line = quoted((Segment(("p", *words)), Segment(("p", "x"), "&&")))
+    line = quote_segments((ShellSegment(("p", *words)), ShellSegment(("p", "x"), "&&")))
     assert spoken(printer, line) == [words, ["x"]]
 
 
 @given(st.text(max_size=60))
 def test_nothing_makes_it_raise(text: str) -> None:
-    parsed = parse(text)
+    parsed = parse_command(text)
     assert bool(parsed.compound) != bool(parsed.segments)
-    assert isinstance(odd(text), str)
+    assert isinstance(find_deceptive_text(text), str)
 
 
 EXACT: list[tuple[str, list[tuple[str, ...]]]] = [
@@ -100,7 +100,7 @@ EXACT: list[tuple[str, list[tuple[str, ...]]]] = [
 
 @pytest.mark.parametrize(("command", "argvs"), EXACT)
 def test_simple_commands_are_taken_apart(command: str, argvs: list[tuple[str, ...]]) -> None:
-    parsed = parse(command)
+    parsed = parse_command(command)
     assert [s.argv for s in parsed.segments] == argvs and not parsed.compound
 
 
@@ -117,7 +117,7 @@ COMPOUND = [
 
 @pytest.mark.parametrize("command", COMPOUND, ids=repr)
 def test_all_else_is_compound_and_says_why(command: str) -> None:
-    parsed = parse(command)
+    parsed = parse_command(command)
     assert parsed.segments == () and parsed.compound
 
 
@@ -133,7 +133,7 @@ ODD = {
 
 @pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
 def test_what_people_cannot_see_is_odd(text: str) -> None:
-    assert odd(text)
+    assert find_deceptive_text(text)
 
 
 @pytest.mark.parametrize(
@@ -141,4 +141,4 @@ def test_what_people_cannot_see_is_odd(text: str) -> None:
     ["ls -la", "echo 'grüße aus 東京'", "git commit -m 'Привет мир'", "echo ✔️ 🎉", "a\n\tb", "echo λ", "naïve café"],
 )
 def test_other_languages_are_not_odd(text: str) -> None:
-    assert odd(text) == ""
+    assert find_deceptive_text(text) == ""

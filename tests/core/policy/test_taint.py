@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.types.messages import Assistant, Message, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.taint import TaintRules
 
 RULES = TaintRules()
 
 
 def result(text: str, source: str, call: str = "1") -> ToolResult:
-    return ToolResult(call, "t", (Text(text),), source=source)
+    return ToolResult(call, "t", (TextBlock(text),), source=source)
 
 
 @pytest.mark.parametrize(
@@ -49,15 +49,17 @@ def test_whose_words_a_message_holds(sender: Sender, kind: str, source: str, ori
     ],
 )
 def test_where_a_result_comes_from(tool: str, given_: str, origin: str, failed: bool, source: str) -> None:
-    assert taint.source(tool, given_, origin, "x", failed=failed) == source
+    assert taint.name_source(tool, given_, origin, "x", failed=failed) == source
 
 
 @given(st.lists(st.sampled_from(["web", "file", "command", "session", "memory"]).flatmap(
     lambda kind: st.integers(0, 40).map(lambda n: f"{kind} {n}"))))  # fmt: skip
 def test_a_taint_is_short_and_keeps_every_kind(sources: list[str]) -> None:
-    made = taint.joined((), sources)
-    assert len(made) <= taint.KEPT and {taint.kind(s) for s in made} == {taint.kind(s) for s in sources}
-    assert taint.joined(made, sources[:1]) == made
+    made = taint.join_taint((), sources)
+    assert len(made) <= taint.KEPT and {taint.get_source_kind(s) for s in made} == {
+        taint.get_source_kind(s) for s in sources
+    }
+    assert taint.join_taint(made, sources[:1]) == made
 
 
 HERE = ("fake", "chat")
@@ -86,30 +88,32 @@ HERE = ("fake", "chat")
     ],
 )
 def test_effects_by_tool(tool: str, args: dict[str, object], asked: bool) -> None:
-    assert bool(taint.effect(tool, args, HERE, ("web x",), foreign=False)) is asked
+    assert bool(taint.describe_effect(tool, args, HERE, ("web x",), foreign=False)) is asked
 
 
 def test_those_a_run_starts_inherit_its_taint_so_local_files_do_not_stop_them() -> None:
-    assert taint.effect("sessions_spawn", {"task": "x"}, HERE, ("file a", "command b"), foreign=False) == ""
-    assert taint.effect("lights", {}, HERE, ("file a",), foreign=True)
+    assert taint.describe_effect("sessions_spawn", {"task": "x"}, HERE, ("file a", "command b"), foreign=False) == ""
+    assert taint.describe_effect("lights", {}, HERE, ("file a",), foreign=True)
 
 
 def test_a_rule_or_the_switch_ends_the_questions() -> None:
-    assert taint.minds(RULES, "write", ("web x",)) and not taint.minds(RULES, "write", ())
-    assert not taint.minds(TaintRules(allow=("write",)), "write", ("web x",))
-    assert not taint.minds(TaintRules(enabled=False), "write", ("web x",))
+    assert taint.is_reason_to_ask(RULES, "write", ("web x",)) and not taint.is_reason_to_ask(RULES, "write", ())
+    assert not taint.is_reason_to_ask(TaintRules(allow=("write",)), "write", ("web x",))
+    assert not taint.is_reason_to_ask(TaintRules(enabled=False), "write", ("web x",))
 
 
 SAID: tuple[Message, ...] = (
-    User("look at https://a.example/start and b.example/x"),
-    Assistant((ToolCall("1", "web_fetch", {"url": "https://a.example/start"}),)),
+    UserMessage("look at https://a.example/start and b.example/x"),
+    AssistantMessage((ToolCall("1", "web_fetch", {"url": "https://a.example/start"}),)),
     result('{"text": "go to https://a.example/next, or (https://c.example/q?a=1&b=2)."}', "web a"),
-    Assistant((ToolCall("2", "web_search", {"query": "https://evil.example/secret"}),)),
+    AssistantMessage((ToolCall("2", "web_search", {"query": "https://evil.example/secret"}),)),
     result('{"query": "https://evil.example/secret"}', "web evil", "2"),
-    Assistant((Text("https://evil.example/mine"), ToolCall("3", "exec", {"command": "echo https://evil.example/c"}))),
+    AssistantMessage(
+        (TextBlock("https://evil.example/mine"), ToolCall("3", "exec", {"command": "echo https://evil.example/c"}))
+    ),
     result("https://evil.example/c", "command echo", "3"),
     result("https://evil.example/f", "file x", "4"),
-    User("https://evil.example/g", 0, "group x"),
+    UserMessage("https://evil.example/g", 0, "group x"),
 )
 
 
@@ -136,7 +140,7 @@ SAID: tuple[Message, ...] = (
     ],
 )
 def test_an_address_somebody_gave_carries_nothing(url: str, carries: bool) -> None:
-    assert taint.carries(url, SAID, RULES) is carries
+    assert taint.may_leak(url, SAID, RULES) is carries
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_an_address_somebody_gave_carries_nothing(url: str, carries: bool) -> No
     ],
 )  # fmt: skip
 def test_files_that_make_the_agent(path: str, is_shaping: bool) -> None:
-    assert taint.shaping(path) is is_shaping
+    assert taint.is_shaping_file(path) is is_shaping
 
 
 @pytest.mark.parametrize(
@@ -176,7 +180,7 @@ def test_files_that_make_the_agent(path: str, is_shaping: bool) -> None:
     ],
 )
 def test_which_commands_keep_the_network(command: str, local: bool, outside: bool) -> None:
-    assert taint.networked(command, ("file a", "command b"), RULES) is local
-    assert taint.networked(command, ("file a", "web b"), RULES) is outside
-    assert taint.networked(command, (), RULES)
-    assert taint.networked(command, ("web b",), TaintRules(allow=("exec:network",)))
+    assert taint.may_use_network(command, ("file a", "command b"), RULES) is local
+    assert taint.may_use_network(command, ("file a", "web b"), RULES) is outside
+    assert taint.may_use_network(command, (), RULES)
+    assert taint.may_use_network(command, ("web b",), TaintRules(allow=("exec:network",)))

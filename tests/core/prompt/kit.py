@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.prompt.facts import Docs, Facts, FileFact, Sandbox, SkillFact, ToolFact
-from palinurus.core.prompt.knobs import Knobs
+from palinurus.core.prompt.facts import DocsFact, FileFact, PromptFacts, SandboxFact, SkillFact, ToolFact
+from palinurus.core.prompt.knobs import PromptOptions
 
 EVERY = (
     "read", "exec", "process", "cron", "message", "gateway", "sessions_list", "sessions_send", "sessions_spawn",
@@ -55,7 +55,7 @@ def tools(*names: str) -> tuple[ToolFact, ...]:
     return tuple(ToolFact(name, f"what {name} does") for name in names)
 
 
-def full(**changes: Any) -> Facts:
+def full(**changes: Any) -> PromptFacts:
     """Facts with which every section of ours appears."""
     fields: dict[str, Any] = {
         "tools": tools(*EVERY),
@@ -68,13 +68,13 @@ def full(**changes: Any) -> Facts:
         ),
         "pending": True,
         "skills": (SkillFact("weather", "tells the weather", "~/skills/weather/SKILL.md"),),
-        "docs": Docs(
+        "docs": DocsFact(
             local="/opt/palinurus/docs",
             source="/opt/palinurus",
             settings=("/opt/palinurus/docs/configuration.md", "/opt/palinurus/docs/configuration-reference.md"),
         ),
-        "sandbox": Sandbox("/workspace", mount="/agent", elevated=True),
-        "knobs": Knobs(
+        "sandbox": SandboxFact("/workspace", mount="/agent", elevated=True),
+        "knobs": PromptOptions(
             owners=("+43123",),
             aliases=(("fast", "fake/mini"),),
             delegation="prefer",
@@ -94,4 +94,4 @@ def full(**changes: Any) -> Facts:
         "reactions": "minimal",
         "extra": "This is a group about boats.",
     }
-    return Facts(**{**fields, **changes})
+    return PromptFacts(**{**fields, **changes})

@@ -7,37 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.prompt.kit import full, tools
-from palinurus.core.prompt.facts import Facts, SkillFact
-from palinurus.core.prompt.render import render
-from palinurus.core.prompt.skills import listing, skills, workshop
+from palinurus.core.prompt.facts import PromptFacts, SkillFact
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.prompt.skills import write_skill_list, write_skill_workshop, write_skills
 
 
 @pytest.mark.seed(170, 202, 391)
 def test_scan_read_follow() -> None:
-    text = skills(full())
+    text = write_skills(full())
     assert "scan the descriptions" in text and "read its SKILL.md at <location> with the `read` tool" in text
     assert "follow it" in text and "most specific" in text and "read none" in text and "more than one" in text
 
 
 @pytest.mark.seed(202, 392)
 def test_no_skills_no_section() -> None:
-    assert skills(Facts()) == ""
-    assert "## Skills" not in render(full(skills=())).text
+    assert write_skills(PromptFacts()) == ""
+    assert "## Skills" not in render_prompt(full(skills=())).text
 
 
 @pytest.mark.seed(390)
 def test_the_list_has_name_description_and_location() -> None:
-    text = listing((SkillFact("b", "does b", "~/b/SKILL.md"), SkillFact("a", "does a", "~/a/SKILL.md")))
+    text = write_skill_list((SkillFact("b", "does b", "~/b/SKILL.md"), SkillFact("a", "does a", "~/a/SKILL.md")))
     assert text == (
         "<available_skills>\n  <skill>\n    <name>a</name>\n    <description>does a</description>\n"
         "    <location>~/a/SKILL.md</location>\n  </skill>\n  <skill>\n    <name>b</name>\n"
         "    <description>does b</description>\n    <location>~/b/SKILL.md</location>\n  </skill>\n</available_skills>"
     )
-    assert "<description>" not in listing((SkillFact("a", "", "/a"),))
+    assert "<description>" not in write_skill_list((SkillFact("a", "", "/a"),))
 
 
 def test_what_was_left_out_is_counted() -> None:
-    assert "3 more skills are installed" in skills(full(skills_left=3))
+    assert "3 more skills are installed" in write_skills(full(skills_left=3))
 
 
 visible = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=30).filter(str.strip)
@@ -45,11 +45,11 @@ visible = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_s
 
 @given(st.lists(st.tuples(visible, visible, visible), max_size=4))
 def test_hostile_text_stays_inside_its_element(rows: list[tuple[str, str, str]]) -> None:
-    tree = ET.fromstring(listing(SkillFact(*row) for row in rows))
+    tree = ET.fromstring(write_skill_list(SkillFact(*row) for row in rows))
     assert len(tree) == len(rows)
     for skill in tree:
         assert [child.tag for child in skill] == ["name", "description", "location"]
 
 
 def test_the_workshop_needs_its_tool() -> None:
-    assert workshop(full()) and workshop(Facts(tools=tools("read"))) == ""
+    assert write_skill_workshop(full()) and write_skill_workshop(PromptFacts(tools=tools("read"))) == ""

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-from palinurus.core.prompt.surfaces import surface
+from palinurus.core.prompt.surfaces import find_surface
 
 
 def test_known_unknown_and_configured() -> None:
-    assert surface("telegram", {}).capabilities == ("inlineButtons", "approvals", "reactions")
-    assert surface("spool", {}).capabilities == ()
-    assert surface("telegram", {"reactionLevel": "off"}).reactions == ""
-    assert surface("discord", {"reactionLevel": "extensive"}).reactions == "extensive"
-    assert surface("discord", {"reactionLevel": ["x"], "capabilities": 3}) == surface("discord", {})
-    assert not surface("telegram", {"capabilities": []}).buttons
-    assert surface("signal", {"capabilities": ["inlineButtons"]}).buttons
-    assert not surface("telegram", {"capabilities": {"inlineButtons": "off"}}).buttons
+    assert find_surface("telegram", {}).capabilities == ("inlineButtons", "approvals", "reactions")
+    assert find_surface("spool", {}).capabilities == ()
+    assert find_surface("telegram", {"reactionLevel": "off"}).reactions == ""
+    assert find_surface("discord", {"reactionLevel": "extensive"}).reactions == "extensive"
+    assert find_surface("discord", {"reactionLevel": ["x"], "capabilities": 3}) == find_surface("discord", {})
+    assert not find_surface("telegram", {"capabilities": []}).buttons
+    assert find_surface("signal", {"capabilities": ["inlineButtons"]}).buttons
+    assert not find_surface("telegram", {"capabilities": {"inlineButtons": "off"}}).buttons

@@ -3,15 +3,15 @@ from __future__ import annotations
 import pytest
 
 from core.prompt.kit import full, tools
-from palinurus.core.prompt.facts import Facts, Sandbox, ToolFact
-from palinurus.core.prompt.knobs import Knobs
-from palinurus.core.prompt.render import render
-from palinurus.core.prompt.tooling import delegation, ordered, tooling
+from palinurus.core.prompt.facts import PromptFacts, SandboxFact, ToolFact
+from palinurus.core.prompt.knobs import PromptOptions
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.prompt.tooling import order_tools, write_delegation, write_tooling
 from palinurus.tools.collect import builtin
 
 
 def said(*names: str, **changes: object) -> str:
-    return tooling(Facts(tools=tools(*names), **changes))  # type: ignore[arg-type]
+    return write_tooling(PromptFacts(tools=tools(*names), **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.seed(168, 199)
@@ -30,12 +30,12 @@ def test_known_tools_first_in_their_order_then_the_others_by_name() -> None:
         ToolFact("read", "r"),
         ToolFact("exec", "again"),
     )
-    assert [t.name for t in ordered(given)] == ["read", "Exec", "alpha", "zebra"]
-    assert "- bare\n" in tooling(Facts(tools=(ToolFact("bare", ""), ToolFact("more", "x"))))
+    assert [t.name for t in order_tools(given)] == ["read", "Exec", "alpha", "zebra"]
+    assert "- bare\n" in write_tooling(PromptFacts(tools=(ToolFact("bare", ""), ToolFact("more", "x"))))
 
 
 def test_no_tools() -> None:
-    assert "No tool list was handed over" in tooling(Facts())
+    assert "No tool list was handed over" in write_tooling(PromptFacts())
 
 
 @pytest.mark.seed(219)
@@ -84,23 +84,23 @@ def test_the_plan() -> None:
 
 def test_other_runtimes_only_outside_the_sandbox() -> None:
     assert '"acp"' in said("sessions_spawn", acp=True)
-    assert '"acp"' not in said("sessions_spawn", acp=True, sandbox=Sandbox("/w"))
+    assert '"acp"' not in said("sessions_spawn", acp=True, sandbox=SandboxFact("/w"))
 
 
 @pytest.mark.seed(225)
 def test_delegation_is_suggested_by_default_and_a_section_when_preferred() -> None:
-    assert Knobs().delegation == "suggest"
-    assert delegation(full(knobs=Knobs())) == ""
-    text = delegation(full(knobs=Knobs(delegation="prefer")))
+    assert PromptOptions().delegation == "suggest"
+    assert write_delegation(full(knobs=PromptOptions())) == ""
+    text = write_delegation(full(knobs=PromptOptions(delegation="prefer")))
     assert text.startswith("## Sub-Agent Delegation") and "coordinator" in text and "`sessions_spawn`" in text
-    assert "Sub-Agent Delegation" not in render(full(mode="minimal")).text
+    assert "Sub-Agent Delegation" not in render_prompt(full(mode="minimal")).text
 
 
 @pytest.mark.seed(226)
 def test_delegation_changes_words_only() -> None:
-    without = full(tools=tools("read"), knobs=Knobs(delegation="prefer"))
-    assert delegation(without) == "" and without.tools == tools("read")
-    assert "sessions_spawn" not in render(without).text
+    without = full(tools=tools("read"), knobs=PromptOptions(delegation="prefer"))
+    assert write_delegation(without) == "" and without.tools == tools("read")
+    assert "sessions_spawn" not in render_prompt(without).text
 
 
 @pytest.mark.seed(218)
@@ -108,4 +108,4 @@ def test_tools_are_described_alike_on_every_channel() -> None:
     found = [t.description.lower() for t in builtin().values()]
     for channel in ("telegram", "discord", "whatsapp", "signal", "slack", "webchat"):
         assert not any(channel in text for text in found)
-        assert tooling(full(channel=channel)) == tooling(full())
+        assert write_tooling(full(channel=channel)) == write_tooling(full())

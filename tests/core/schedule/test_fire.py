@@ -9,19 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.schedule.cron import parse
+from palinurus.core.schedule.cron import parse_cron
 from palinurus.core.schedule.fire import (
-    ALL,
-    DAY,
-    GRACE,
-    At,
-    Cron,
-    Every,
-    check,
-    decide,
-    following,
-    passed,
-    spread,
+    DAY_MS,
+    GRACE_MS,
+    MAX_CATCH_UP,
+    AtSchedule,
+    CronSchedule,
+    EverySchedule,
+    check_schedule,
+    choose_stagger,
+    decide_misfires,
+    find_next_due,
+    list_past_dues,
 )
 
 HOUR = 3_600_000
@@ -34,7 +34,7 @@ def ms(text: str) -> int:
 def fires(expr: str, tz: str, start: str, count: int) -> list[str]:
     at, made = ms(start), []
     for _ in range(count):
-        found = following(Cron(expr, tz), at)
+        found = find_next_due(CronSchedule(expr, tz), at)
         assert found is not None and found > at
         at = found
         made.append(datetime.fromtimestamp(at / 1000, ZoneInfo(tz)).isoformat())
@@ -93,13 +93,18 @@ def test_days_months_names_steps_and_the_last_day() -> None:
 )  # fmt: skip
 def test_what_is_no_cron_line_is_said_to_be_none(expr: str) -> None:
     with pytest.raises(ValueError, match=r".{10}"):
-        check(Cron(expr))
+        check_schedule(CronSchedule(expr))
 
 
 def test_bad_zones_intervals_and_times_are_refused() -> None:
-    for bad in (Cron("* * * * *", "Mars/Base"), Every(10), At(-1), Cron("* * * * *", stagger_ms=DAY)):
+    for bad in (
+        CronSchedule("* * * * *", "Mars/Base"),
+        EverySchedule(10),
+        AtSchedule(-1),
+        CronSchedule("* * * * *", stagger_ms=DAY_MS),
+    ):
         with pytest.raises(ValueError, match=r".{5}"):
-            check(bad)
+            check_schedule(bad)
 
 
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC", "Asia/Kolkata", "America/Santiago"]
@@ -114,7 +119,7 @@ ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "UTC", "Asi
 )
 def test_two_days_agree_with_a_slow_reference(zone: str, minute: int, hours: str, day: int) -> None:
     """The reference walks through every minute of the elapsed time and looks at the clock on the wall."""
-    tz, line = ZoneInfo(zone), parse(f"{minute} {hours} * * *")
+    tz, line = ZoneInfo(zone), parse_cron(f"{minute} {hours} * * *")
     start = datetime(2026, 3, 1, tzinfo=UTC) + timedelta(days=day)
     seen: set[datetime] = set()
     wanted: list[datetime] = []
@@ -131,7 +136,7 @@ def test_two_days_agree_with_a_slow_reference(zone: str, minute: int, hours: str
         previous = wall
     end, at, got = start + timedelta(days=2), int(start.timestamp() * 1000) - 1, []
     while (
-        found := following(Cron(f"{minute} {hours} * * *", zone), at)
+        found := find_next_due(CronSchedule(f"{minute} {hours} * * *", zone), at)
     ) is not None and found < end.timestamp() * 1000:
         at = found
         got.append(datetime.fromtimestamp(found / 1000, UTC))
@@ -143,35 +148,35 @@ def test_two_days_agree_with_a_slow_reference(zone: str, minute: int, hours: str
 
 
 def test_intervals_count_from_their_anchor() -> None:
-    assert following(Every(1000, 500), 0) == 500
-    assert following(Every(1000, 500), 500) == 1500
-    assert following(At(5), 4) == 5 and following(At(5), 5) is None
+    assert find_next_due(EverySchedule(1000, 500), 0) == 500
+    assert find_next_due(EverySchedule(1000, 500), 500) == 1500
+    assert find_next_due(AtSchedule(5), 4) == 5 and find_next_due(AtSchedule(5), 5) is None
 
 
 def test_stagger_is_the_same_every_time_and_its_jobs_are_spread() -> None:
-    line = Cron("0 9 * * *", "UTC", 600_000)
-    delays = {spread(f"job{n}", 600_000) for n in range(500)}
+    line = CronSchedule("0 9 * * *", "UTC", 600_000)
+    delays = {choose_stagger(f"job{n}", 600_000) for n in range(500)}
     assert len(delays) > 200 and max(delays) < 600_000
-    first = following(line, 0, "", "job1")
-    assert first is not None and following(line, first, "", "job1") == first + DAY
+    first = find_next_due(line, 0, "", "job1")
+    assert first is not None and find_next_due(line, first, "", "job1") == first + DAY_MS
 
 
 def test_missed_times_by_policy_and_window() -> None:
-    now = 10 * DAY
-    dues = [now - 3 * DAY, now - DAY + 1000, now - HOUR, now]
-    assert decide(dues, now, "skip", DAY).fires == (now,)
-    assert decide(dues, now, "once", DAY).fires == (now,)
-    assert decide(dues[:3], now, "once", DAY).fires == (now - HOUR,)
-    assert decide(dues[:1], now, "once", DAY) == decide(dues[:1], now, "skip", None)
-    assert decide(dues[:1], now, "once", None).fires == (now - 3 * DAY,)
-    assert decide(dues, now, "all", DAY).fires == tuple(dues[1:])
-    assert decide(dues[:3], now, "skip", None).skipped == 3
-    assert decide([now - GRACE], now, "skip", 0).fires == (now - GRACE,)
-    assert decide([], now, "all", None).fires == ()
+    now = 10 * DAY_MS
+    dues = [now - 3 * DAY_MS, now - DAY_MS + 1000, now - HOUR, now]
+    assert decide_misfires(dues, now, "skip", DAY_MS).fires == (now,)
+    assert decide_misfires(dues, now, "once", DAY_MS).fires == (now,)
+    assert decide_misfires(dues[:3], now, "once", DAY_MS).fires == (now - HOUR,)
+    assert decide_misfires(dues[:1], now, "once", DAY_MS) == decide_misfires(dues[:1], now, "skip", None)
+    assert decide_misfires(dues[:1], now, "once", None).fires == (now - 3 * DAY_MS,)
+    assert decide_misfires(dues, now, "all", DAY_MS).fires == tuple(dues[1:])
+    assert decide_misfires(dues[:3], now, "skip", None).skipped == 3
+    assert decide_misfires([now - GRACE_MS], now, "skip", 0).fires == (now - GRACE_MS,)
+    assert decide_misfires([], now, "all", None).fires == ()
 
 
 def test_very_many_missed_times_are_counted_not_listed() -> None:
-    dues, left = passed(Every(1000), 0, 3 * DAY, "", "")
-    assert len(dues) == ALL and left + ALL == 3 * DAY // 1000 and dues[-1] == 3 * DAY
-    dues, left = passed(Cron("* * * * *"), 0, 3 * DAY, "", "")
-    assert len(dues) + left == 3 * 1440 and dues[-1] == 3 * DAY and len(dues) >= ALL
+    dues, left = list_past_dues(EverySchedule(1000), 0, 3 * DAY_MS, "", "")
+    assert len(dues) == MAX_CATCH_UP and left + MAX_CATCH_UP == 3 * DAY_MS // 1000 and dues[-1] == 3 * DAY_MS
+    dues, left = list_past_dues(CronSchedule("* * * * *"), 0, 3 * DAY_MS, "", "")
+    assert len(dues) + left == 3 * 1440 and dues[-1] == 3 * DAY_MS and len(dues) >= MAX_CATCH_UP

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from palinurus.core.schedule.hours import Hours, minutes
+from palinurus.core.schedule.hours import HeartbeatHours, parse_minutes
 
 UTC, HOUR = ZoneInfo("UTC"), 3_600_000
 
@@ -18,9 +18,9 @@ UTC, HOUR = ZoneInfo("UTC"), 3_600_000
      ("09:00", "09:00", 9, False)],
 )  # fmt: skip
 def test_open(start: str, end: str, hour: int, wanted: bool) -> None:
-    assert Hours(minutes(start, 0), minutes(end, 1440)).open(hour * HOUR, UTC) is wanted
+    assert HeartbeatHours(parse_minutes(start, 0), parse_minutes(end, 1440)).open(hour * HOUR, UTC) is wanted
 
 
 def test_the_zone_counts_and_nonsense_is_not_said() -> None:
-    assert Hours(8 * 60, 22 * 60).open(6 * HOUR, ZoneInfo("Asia/Tokyo"))
-    assert (minutes("x", 7), minutes(None, 7), minutes("99:00", 7)) == (7, 7, 7)
+    assert HeartbeatHours(8 * 60, 22 * 60).open(6 * HOUR, ZoneInfo("Asia/Tokyo"))
+    assert (parse_minutes("x", 7), parse_minutes(None, 7), parse_minutes("99:00", 7)) == (7, 7, 7)

@@ -9,17 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.schedule.cron import parse
-from palinurus.core.schedule.fire import At, Cron, Every
-from palinurus.core.schedule.job import Job, State, made, moment, patched, schedule_of, shown
+from palinurus.core.schedule.cron import parse_cron
+from palinurus.core.schedule.fire import AtSchedule, CronSchedule, EverySchedule
+from palinurus.core.schedule.job import (
+    CronJob,
+    CronJobState,
+    make_job,
+    parse_moment,
+    parse_schedule,
+    patch_job,
+    to_client_job,
+)
 
 NOW = 1_767_225_600_000
 HOUR = 3_600_000
 
 
-def job(**asked: Any) -> Job:
+def job(**asked: Any) -> CronJob:
     body = {"schedule": {"kind": "every", "everyMs": HOUR}, "payload": {"message": "look"}, **asked}
-    return made(body, "id", NOW, "main", "Europe/Berlin")
+    return make_job(body, "id", NOW, "main", "Europe/Berlin")
 
 
 def test_what_is_left_out() -> None:
@@ -53,28 +61,28 @@ def test_what_is_left_out() -> None:
     ],
 )
 def test_times(written: Any, wanted: int) -> None:
-    assert moment(written, NOW, "Europe/Berlin") == wanted
+    assert parse_moment(written, NOW, "Europe/Berlin") == wanted
 
 
 def test_schedules_in_their_looser_forms() -> None:
-    assert schedule_of({"cron": "0 9 * * *"}, NOW, "Asia/Tokyo") == Cron("0 9 * * *", "Asia/Tokyo")
-    assert schedule_of({"everyMs": 5000.0}, NOW, "") == Every(5000, NOW)
-    assert schedule_of({"kind": "at", "atMs": 5}, NOW, "") == At(5)
+    assert parse_schedule({"cron": "0 9 * * *"}, NOW, "Asia/Tokyo") == CronSchedule("0 9 * * *", "Asia/Tokyo")
+    assert parse_schedule({"everyMs": 5000.0}, NOW, "") == EverySchedule(5000, NOW)
+    assert parse_schedule({"kind": "at", "atMs": 5}, NOW, "") == AtSchedule(5)
 
 
 def test_patches_change_parts_and_leave_the_rest() -> None:
     before = job(payload={"message": "look", "model": "x/y"})
-    after = patched(before, {"payload": {"message": "see"}, "delivery": {"to": "5"}, "id": "other"}, NOW + 1, "")
+    after = patch_job(before, {"payload": {"message": "see"}, "delivery": {"to": "5"}, "id": "other"}, NOW + 1, "")
     assert (after.payload.message, after.payload.model, after.id) == ("see", "x/y", "id")
     assert (after.delivery.mode, after.delivery.to, after.updated_at_ms) == ("announce", "5", NOW + 1)
-    told = patched(before, {"payload": {"kind": "systemEvent", "text": "Tea"}, "sessionTarget": "main"}, NOW, "")
+    told = patch_job(before, {"payload": {"kind": "systemEvent", "text": "Tea"}, "sessionTarget": "main"}, NOW, "")
     assert (told.payload.model, told.payload.message) == ("", "")
 
 
 def test_it_survives_the_disk_and_is_shown_whole() -> None:
     one = job(schedule={"at": NOW + HOUR})
-    assert msgspec.json.decode(msgspec.json.encode(one), type=Job) == one
-    seen = shown(one, State(NOW), NOW + HOUR)
+    assert msgspec.json.decode(msgspec.json.encode(one), type=CronJob) == one
+    seen = to_client_job(one, CronJobState(NOW), NOW + HOUR)
     assert seen["schedule"] == {"kind": "at", "at": "2026-01-01T01:00:00Z"} and seen["enabled"] is True
     assert seen["state"] == {"nextRunAtMs": NOW + HOUR} and seen["delivery"]["mode"] == "announce"
 
@@ -96,9 +104,9 @@ hostile = st.dictionaries(names, values | st.dictionaries(parts, values, max_siz
 @settings(max_examples=150, deadline=None)
 @given(hostile)
 def test_nothing_but_a_job_or_words_comes_out(asked: dict[str, Any]) -> None:
-    for way in (lambda: made(asked, "id", NOW, "main", "UTC"), lambda: patched(job(), asked, NOW, "UTC")):
+    for way in (lambda: make_job(asked, "id", NOW, "main", "UTC"), lambda: patch_job(job(), asked, NOW, "UTC")):
         try:
-            assert isinstance(way(), Job)
+            assert isinstance(way(), CronJob)
         except ValueError as exc:
             assert str(exc)
 
@@ -107,7 +115,7 @@ def test_nothing_but_a_job_or_words_comes_out(asked: dict[str, Any]) -> None:
 @given(st.text("0123456789*/-,?Llmonfr@ ", max_size=30) | st.text(max_size=20))
 def test_cron_lines_are_read_or_refused(text: str) -> None:
     try:
-        line = parse(text)
+        line = parse_cron(text)
     except ValueError as exc:
         assert str(exc)
         return

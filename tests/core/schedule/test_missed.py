@@ -10,52 +10,55 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.schedule.fire import DAY, At, Cron, Every, Schedule, following
-from palinurus.core.schedule.missed import Missed, slots, unfolded
+from palinurus.core.schedule.fire import DAY_MS, AtSchedule, CronSchedule, EverySchedule, Schedule, find_next_due
+from palinurus.core.schedule.missed import MissedSpan, list_missed_slots, unfold_history
 
 BEGIN = 1_772_000_000_000
 SCHEDULES: list[Schedule] = [
-    At(BEGIN + 5000),
-    Every(7000, BEGIN + 12_345),
-    Every(3_600_000, BEGIN - 1),
-    Cron("*/7 * * * *", "Europe/Berlin"),
-    Cron("30 2 * * *", "Europe/Berlin"),
-    Cron("0 9 29 2 *"),
-    Cron("0 0 1 * *", "America/New_York", 600_000),
+    AtSchedule(BEGIN + 5000),
+    EverySchedule(7000, BEGIN + 12_345),
+    EverySchedule(3_600_000, BEGIN - 1),
+    CronSchedule("*/7 * * * *", "Europe/Berlin"),
+    CronSchedule("30 2 * * *", "Europe/Berlin"),
+    CronSchedule("0 9 29 2 *"),
+    CronSchedule("0 0 1 * *", "America/New_York", 600_000),
 ]
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(SCHEDULES), st.integers(0, 3 * DAY), st.integers(0, 3 * DAY), st.sampled_from(["", "Asia/Tokyo"])
+    st.sampled_from(SCHEDULES),
+    st.integers(0, 3 * DAY_MS),
+    st.integers(0, 3 * DAY_MS),
+    st.sampled_from(["", "Asia/Tokyo"]),
 )
 def test_they_are_the_ones_that_follow_each_other(schedule: Schedule, begin: int, long: int, tz: str) -> None:
     after, upto = BEGIN + begin, BEGIN + begin + long
-    wanted, at = list[int](), following(schedule, after, tz, "j")
+    wanted, at = list[int](), find_next_due(schedule, after, tz, "j")
     while at is not None and at <= upto:
         wanted.append(at)
-        at = following(schedule, at, tz, "j")
-    row = Missed("j", after, upto, len(wanted), schedule, "missed", tz)
-    assert list(slots(row)) == wanted[::-1]
-    assert list(slots(msgspec.json.decode(msgspec.json.encode(row), type=Missed))) == wanted[::-1]
+        at = find_next_due(schedule, at, tz, "j")
+    row = MissedSpan("j", after, upto, len(wanted), schedule, "missed", tz)
+    assert list(list_missed_slots(row)) == wanted[::-1]
+    assert list(list_missed_slots(msgspec.json.decode(msgspec.json.encode(row), type=MissedSpan))) == wanted[::-1]
 
 
-@pytest.mark.parametrize("schedule", [Every(1000), Cron("* * * * * *")])
+@pytest.mark.parametrize("schedule", [EverySchedule(1000), CronSchedule("* * * * * *")])
 def test_the_first_of_very_many_are_there_at_once(schedule: Schedule) -> None:
-    row = Missed("j", BEGIN, BEGIN + 365 * DAY, 31_536_000, schedule, "missed")
-    assert list(islice(slots(row), 3)) == [BEGIN + 365 * DAY - n * 1000 for n in range(3)]
+    row = MissedSpan("j", BEGIN, BEGIN + 365 * DAY_MS, 31_536_000, schedule, "missed")
+    assert list(islice(list_missed_slots(row), 3)) == [BEGIN + 365 * DAY_MS - n * 1000 for n in range(3)]
 
 
 def test_a_row_that_ran_after_all_has_the_line_of_its_run() -> None:
-    every = Every(1000)
+    every = EverySchedule(1000)
 
     def skipped(after: int, upto: int) -> dict[str, Any]:
-        row = Missed("j", after, upto, 3, every, "missed (misfire: skip)")
+        row = MissedSpan("j", after, upto, 3, every, "missed (misfire: skip)")
         return {"ts": 9, "jobId": "j", "status": "skipped", "runAtMs": upto, "missed": msgspec.to_builtins(row)}
 
     ran = {"ts": 9, "jobId": "j", "status": "ok", "runId": "j:2000", "runAtMs": 2000}
     other = {"ts": 9, "jobId": "k", "status": "ok", "runId": "k:3000", "runAtMs": 3000}
-    lines = list(unfolded([skipped(1000, 4000), ran, other, skipped(0, 3000)]))
+    lines = list(unfold_history([skipped(1000, 4000), ran, other, skipped(0, 3000)]))
     assert [(e["jobId"], e["runAtMs"], e["status"]) for e in lines] == [
         ("j", 4000, "skipped"),
         ("j", 3000, "skipped"),

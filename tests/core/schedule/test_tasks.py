@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from palinurus.config.durations import seconds
-from palinurus.core.schedule.tasks import Task, due, read
+from palinurus.core.schedule.tasks import HeartbeatTask, list_due_tasks, parse_heartbeat_page
 
 TEXT = """# Beat
 Look at the garden.
@@ -28,17 +28,20 @@ def span(text: str) -> float | None:
 
 
 def test_tasks_are_read_and_the_rest_stays() -> None:
-    page = read(TEXT, span)
-    assert page.tasks == (Task("mail", 7200.0, "Look for urgent mail."), Task("sea", 1800.0, "How is the tide?"))
+    page = parse_heartbeat_page(TEXT, span)
+    assert page.tasks == (
+        HeartbeatTask("mail", 7200.0, "Look for urgent mail."),
+        HeartbeatTask("sea", 1800.0, "How is the tide?"),
+    )
     assert page.text == "# Beat\nLook at the garden.\nAfter."
 
 
 @pytest.mark.parametrize("text", ["", "# Title\n\n- [ ]\n-\n", "<!-- note -->\n\n```md\n```", "tasks:\n"])
 def test_what_says_nothing(text: str) -> None:
-    assert read(text, span).text == "" and not read(text, span).tasks
+    assert parse_heartbeat_page(text, span).text == "" and not parse_heartbeat_page(text, span).tasks
 
 
 def test_only_due_tasks() -> None:
-    tasks = read(TEXT, span).tasks
-    assert due(tasks, {}, 0) == tasks
-    assert [t.name for t in due(tasks, {"mail": 0, "sea": 0}, 1_800_000)] == ["sea"]
+    tasks = parse_heartbeat_page(TEXT, span).tasks
+    assert list_due_tasks(tasks, {}, 0) == tasks
+    assert [t.name for t in list_due_tasks(tasks, {"mail": 0, "sea": 0}, 1_800_000)] == ["sea"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.skills.danger import MOST, Part, findings, grave
+from palinurus.core.skills.danger import MAX_FINDINGS, SkillFile, find_dangers, is_grave
 
 
 @pytest.mark.parametrize(
@@ -22,25 +22,32 @@ from palinurus.core.skills.danger import MOST, Part, findings, grave
     ],
 )
 def test_signs(line: str, kind: str) -> None:
-    found = findings([Part("SKILL.md", f"fine\n{line}\n".encode())])
+    found = find_dangers([SkillFile("SKILL.md", f"fine\n{line}\n".encode())])
     assert (kind, 2) in [(one.kind, one.line) for one in found]
 
 
 def test_programs_and_scripts() -> None:
-    found = findings([Part("a", b"\x7fELF.."), Part("b.sh", b"#!/bin/sh\n"), Part("c", b"x", True), Part("d.md", b"x")])
+    found = find_dangers(
+        [
+            SkillFile("a", b"\x7fELF.."),
+            SkillFile("b.sh", b"#!/bin/sh\n"),
+            SkillFile("c", b"x", True),
+            SkillFile("d.md", b"x"),
+        ]
+    )
     assert [(one.kind, one.file) for one in found] == [("program", "a"), ("executable", "b.sh"), ("executable", "c")]
-    assert [grave(one) for one in found] == [True, False, False]
+    assert [is_grave(one) for one in found] == [True, False, False]
 
 
 def test_plain_words_raise_nothing() -> None:
     text = "# Notes\nRead the page, then answer in your own words. Tell the user what you found.\n"
-    assert findings([Part("SKILL.md", text.encode())]) == ()
+    assert find_dangers([SkillFile("SKILL.md", text.encode())]) == ()
 
 
 def test_a_file_cannot_flood_the_summary() -> None:
-    assert len(findings([Part("x", b"curl x\n" * 5000)])) == MOST + 1
+    assert len(find_dangers([SkillFile("x", b"curl x\n" * 5000)])) == MAX_FINDINGS + 1
 
 
 @given(st.binary(max_size=300))
 def test_any_bytes(data: bytes) -> None:
-    assert isinstance(findings([Part("x", data)]), tuple)
+    assert isinstance(find_dangers([SkillFile("x", data)]), tuple)

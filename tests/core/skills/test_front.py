@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.skills.front import LIMIT, Header, Unreadable, read
+from palinurus.core.skills.front import LIMIT, BadFrontMatter, FrontMatter, parse_front_matter
 
 
 def fields(header: str) -> object:
-    found = read(f"---\n{header}\n---\nbody\n")
-    return found.fields if isinstance(found, Header) else found
+    found = parse_front_matter(f"---\n{header}\n---\nbody\n")
+    return found.fields if isinstance(found, FrontMatter) else found
 
 
 @pytest.mark.parametrize(
@@ -44,8 +44,8 @@ def test_values(header: str, value: object) -> None:
 
 
 def test_the_body_is_what_comes_after() -> None:
-    found = read("\ufeff---\r\na: b\r\n---\r\n\r\n---\r\nx\r\n")
-    assert found == Header({"a": "b"}, "\n---\nx\n")
+    found = parse_front_matter("\ufeff---\r\na: b\r\n---\r\n\r\n---\r\nx\r\n")
+    assert found == FrontMatter({"a": "b"}, "\n---\nx\n")
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_the_body_is_what_comes_after() -> None:
     ],
 )
 def test_what_cannot_be_read_says_where_and_why(text: str, line: int, word: str) -> None:
-    found = read(text)
-    assert isinstance(found, Unreadable)
+    found = parse_front_matter(text)
+    assert isinstance(found, BadFrontMatter)
     assert found.line == line
     assert word in found.message
 
 
 @given(st.text(alphabet="ab:-{}[]\"'|>#&, \n\t\\~u0", max_size=200))
 def test_nothing_breaks_it(text: str) -> None:
-    assert isinstance(read(f"---\n{text}\n---\n"), Header | Unreadable)
+    assert isinstance(parse_front_matter(f"---\n{text}\n---\n"), FrontMatter | BadFrontMatter)

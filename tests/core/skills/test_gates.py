@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.skills.gates import BUNDLED, Entry, World, unmet
-from palinurus.core.skills.skill import Requires, Skill
+from palinurus.core.skills.gates import BUNDLED_SOURCE, SkillEnvironment, SkillOverride, list_unmet_needs
+from palinurus.core.skills.skill import Skill, SkillRequirements
 
-WORLD = World("linux", {"git", "jq"}.__contains__, {"HAVE"}.__contains__, {"a.b"}.__contains__)
+WORLD = SkillEnvironment("linux", {"git", "jq"}.__contains__, {"HAVE"}.__contains__, {"a.b"}.__contains__)
 
 
 def one(
@@ -13,7 +13,7 @@ def one(
 ) -> Skill:
     return Skill(
         name="s", description="d", key="k", source=source, always=always, os=os, primary_env="KEY",
-        requires=Requires(**needs),
+        requires=SkillRequirements(**needs),
     )  # fmt: skip
 
 
@@ -36,22 +36,22 @@ def one(
     ],
 )
 def test_conditions(skill: Skill, why: str) -> None:
-    assert "; ".join(unmet(skill, WORLD)) == why
+    assert "; ".join(list_unmet_needs(skill, WORLD)) == why
 
 
 @pytest.mark.seed(389, 393)
 def test_the_config_gives_what_is_asked_for_and_switches_off() -> None:
     asks = one(env=("KEY", "OTHER"))
-    assert len(unmet(asks, WORLD)) == 2
-    entry = Entry(env=frozenset(("OTHER",)), keyed=True)
-    assert unmet(asks, WORLD._replace(entries={"k": entry})) == ()
-    assert unmet(one(always=True), WORLD._replace(entries={"k": Entry(enabled=False)})) != ()
+    assert len(list_unmet_needs(asks, WORLD)) == 2
+    entry = SkillOverride(env=frozenset(("OTHER",)), keyed=True)
+    assert list_unmet_needs(asks, WORLD._replace(entries={"k": entry})) == ()
+    assert list_unmet_needs(one(always=True), WORLD._replace(entries={"k": SkillOverride(enabled=False)})) != ()
 
 
 @pytest.mark.seed(393)
 def test_allowlists() -> None:
-    assert unmet(one(always=True), WORLD._replace(allowed=frozenset())) != ()
-    assert unmet(one(), WORLD._replace(allowed=frozenset(("s",)))) == ()
-    assert unmet(one(BUNDLED), WORLD._replace(bundled=frozenset(("other",)))) != ()
-    assert unmet(one(BUNDLED), WORLD._replace(bundled=frozenset(("s",)))) == ()
-    assert unmet(one(), WORLD._replace(bundled=frozenset(("other",)))) == ()
+    assert list_unmet_needs(one(always=True), WORLD._replace(allowed=frozenset())) != ()
+    assert list_unmet_needs(one(), WORLD._replace(allowed=frozenset(("s",)))) == ()
+    assert list_unmet_needs(one(BUNDLED_SOURCE), WORLD._replace(bundled=frozenset(("other",)))) != ()
+    assert list_unmet_needs(one(BUNDLED_SOURCE), WORLD._replace(bundled=frozenset(("s",)))) == ()
+    assert list_unmet_needs(one(), WORLD._replace(bundled=frozenset(("other",)))) == ()

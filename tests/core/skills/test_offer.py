@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.prompt.facts import Facts
-from palinurus.core.prompt.render import render
-from palinurus.core.prompt.skills import listing
-from palinurus.core.skills.offer import commands, offer
+from palinurus.core.prompt.facts import PromptFacts
+from palinurus.core.prompt.render import render_prompt
+from palinurus.core.prompt.skills import write_skill_list
+from palinurus.core.skills.offer import make_skill_commands, offer_skills
 from palinurus.core.skills.skill import Skill
 
 
@@ -19,8 +19,8 @@ def made(count: int, text: str = "about it") -> list[Skill]:
 
 @pytest.mark.seed(390, 391)
 def test_the_prompt_lists_name_description_and_place() -> None:
-    shown = offer(made(1), "/h", 18_000, 150)
-    text = render(Facts(skills=shown.skills, skills_left=shown.left)).text
+    shown = offer_skills(made(1), "/h", 18_000, 150)
+    text = render_prompt(PromptFacts(skills=shown.skills, skills_left=shown.left)).text
     assert "<available_skills>" in text
     assert re.search(r"<name>s00</name>\s*<description>about it</description>\s*<location>~/k/s00/SKILL.md<", text)
     assert re.search(r"read its SKILL.md at <location> with the `read` tool", text)
@@ -29,29 +29,29 @@ def test_the_prompt_lists_name_description_and_place() -> None:
 @pytest.mark.seed(392)
 def test_no_skill_no_section() -> None:
     hidden = Skill(name="a", description="d", model_invocable=False)
-    shown = offer([hidden], "/h", 18_000, 150)
+    shown = offer_skills([hidden], "/h", 18_000, 150)
     assert shown == ((), 0)
-    assert "skills" not in render(Facts(skills=shown.skills)).text.lower().split("## safety")[0]
+    assert "skills" not in render_prompt(PromptFacts(skills=shown.skills)).text.lower().split("## safety")[0]
 
 
 @pytest.mark.seed(395)
 @given(st.integers(0, 30), st.integers(0, 4000), st.integers(1, 40))
 def test_the_budget_holds_whatever_it_is(count: int, chars: int, most: int) -> None:
-    shown = offer(made(count), "", chars, most)
+    shown = offer_skills(made(count), "", chars, most)
     assert len(shown.skills) + shown.left == count
     assert len(shown.skills) <= most
-    assert not shown.skills or len(listing(shown.skills)) <= chars
+    assert not shown.skills or len(write_skill_list(shown.skills)) <= chars
     assert [s.name for s in shown.skills] == [s.name for s in made(count)[: len(shown.skills)]]
 
 
 @pytest.mark.seed(395)
 def test_descriptions_go_before_skills_go() -> None:
-    full = offer(made(10, "x" * 200), "", 18_000, 150)
-    short = offer(made(10, "x" * 200), "", len(listing(full.skills)) - 1, 150)
+    full = offer_skills(made(10, "x" * 200), "", 18_000, 150)
+    short = offer_skills(made(10, "x" * 200), "", len(write_skill_list(full.skills)) - 1, 150)
     assert all(s.description for s in full.skills)
     assert (len(short.skills), short.left) == (10, 0)
     assert not any(s.description for s in short.skills)
-    assert offer(made(10), "", 300, 150).left > 0
+    assert offer_skills(made(10), "", 300, 150).left > 0
 
 
 def test_commands_have_plain_unique_names() -> None:
@@ -59,7 +59,7 @@ def test_commands_have_plain_unique_names() -> None:
     skills = [Skill(name=name, description="d") for name in names] + [
         Skill(name="no", description="d", user_invocable=False)
     ]
-    found = {command.skill: command.name for command in commands(skills, ["status"])}
+    found = {command.skill: command.name for command in make_skill_commands(skills, ["status"])}
     assert found["a-b"] == "a_b"
     assert found["a_b"] == "a_b_2"
     assert found["status"] == "status_2"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.skills.skill import Broken, Requires, Skill, skill, visible
+from palinurus.core.skills.skill import BrokenSkill, Skill, SkillRequirements, parse_skill, strip_invisible
 
 FULL = """---
 name: pick
@@ -30,7 +30,7 @@ Body
 
 
 def test_a_full_header() -> None:
-    made = skill(FULL, "/s/pick/SKILL.md", "pick", "workspace")
+    made = parse_skill(FULL, "/s/pick/SKILL.md", "pick", "workspace")
     assert made == Skill(
         name="pick",
         description="Picks things.",
@@ -45,7 +45,7 @@ def test_a_full_header() -> None:
         always=True,
         os=("linux",),
         primary_env="PICK_KEY",
-        requires=Requires(("a",), ("b", "c"), ("PICK_KEY",), ("x.y",)),
+        requires=SkillRequirements(("a",), ("b", "c"), ("PICK_KEY",), ("x.y",)),
         install=("brew: pick",),
         tools=("read", "exec"),
         warnings=("its name or description has hidden characters; they are left out",),
@@ -54,8 +54,8 @@ def test_a_full_header() -> None:
 
 def test_metadata_in_quotes_and_in_blocks_is_the_same() -> None:
     head = "---\nname: a\ndescription: d\nmetadata: "
-    quoted = skill(head + '\'{"openclaw":{"requires":{"bins":["x"]}}}\'\n---\n', "", "a")
-    block = skill(head + "\n  openclaw:\n    requires:\n      bins:\n        - x\n---\n", "", "a")
+    quoted = parse_skill(head + '\'{"openclaw":{"requires":{"bins":["x"]}}}\'\n---\n', "", "a")
+    block = parse_skill(head + "\n  openclaw:\n    requires:\n      bins:\n        - x\n---\n", "", "a")
     assert isinstance(quoted, Skill)
     assert quoted == block
     assert quoted.requires.bins == ("x",)
@@ -72,24 +72,24 @@ def test_metadata_in_quotes_and_in_blocks_is_the_same() -> None:
     ],
 )
 def test_broken_ones_say_why(text: str, reason: str) -> None:
-    found = skill(text, "/p", "a", "extra")
-    assert isinstance(found, Broken)
+    found = parse_skill(text, "/p", "a", "extra")
+    assert isinstance(found, BrokenSkill)
     assert reason in found.reason
     assert (found.name, found.path, found.source) == ("a", "/p", "extra")
 
 
 def test_a_name_that_is_not_the_folders_is_used_and_reported() -> None:
-    found = skill("---\nname: Other Name\ndescription: d\n---\n", "/p", "folder")
+    found = parse_skill("---\nname: Other Name\ndescription: d\n---\n", "/p", "folder")
     assert isinstance(found, Skill)
     assert any("'folder'" in warning for warning in found.warnings)
 
 
 def test_hidden_characters_go_emoji_stay() -> None:
-    assert visible("a\u202eb\U000e0041 👩\u200d💻\n c") == "ab 👩\u200d💻 c"
+    assert strip_invisible("a\u202eb\U000e0041 👩\u200d💻\n c") == "ab 👩\u200d💻 c"
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(max_size=5), lambda s: st.lists(s, max_size=3), max_leaves=5))
 def test_odd_metadata_breaks_nothing(value: object) -> None:
     rendered = str(value).replace("None", "null")
     text = f"---\nname: a\ndescription: d\nmetadata: {{openclaw: {{install: {rendered}, requires: {rendered}}}}}\n---\n"
-    assert isinstance(skill(text, "", "a"), Skill | Broken)
+    assert isinstance(parse_skill(text, "", "a"), Skill | BrokenSkill)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.stream.alert import judged, last_word
-from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.stream.alert import find_last_word, judge_heartbeat_reply
+from palinurus.core.types.messages import AssistantMessage, TextBlock
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,14 @@ from palinurus.core.types.messages import Assistant, Text
     ],
 )
 def test_judged(text: str, options: dict[str, object], drop: bool, said: str) -> None:
-    assert judged(text, options)[:2] == (drop, said)
+    assert judge_heartbeat_reply(text, options)[:2] == (drop, said)
 
 
 def test_the_last_word_still_has_its_token() -> None:
-    first, last = Assistant((Text("Looking."),)), Assistant((Text("<think>x</think>HEARTBEAT_OK all dry"),))
-    assert last_word((first, last)) == "HEARTBEAT_OK all dry"
-    assert last_word((first, Assistant((Text("NO_REPLY"),)))) == ""
-    assert last_word((first, Assistant((Text(" "),)))) == "Looking."
+    first, last = (
+        AssistantMessage((TextBlock("Looking."),)),
+        AssistantMessage((TextBlock("<think>x</think>HEARTBEAT_OK all dry"),)),
+    )
+    assert find_last_word((first, last)) == "HEARTBEAT_OK all dry"
+    assert find_last_word((first, AssistantMessage((TextBlock("NO_REPLY"),)))) == ""
+    assert find_last_word((first, AssistantMessage((TextBlock(" "),)))) == "Looking."

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.stream.chunk import BlockSettings, Chunker, Prefer
+from palinurus.core.stream.chunk import BlockSettings, BreakKind, Chunker
 
 FENCE = 2 * 57  # a fence closed and opened again: the most a block may be longer
 
@@ -56,7 +56,7 @@ def test_nothing_comes_before_the_minimum() -> None:
         ("sentence", "一二三四五六七八九十。一二三四五六七八九十一二三四五六七八", "一二三四五六七八九十。"),
     ],
 )
-def test_breaks(prefer: Prefer, text: str, first: str) -> None:
+def test_breaks(prefer: BreakKind, text: str, first: str) -> None:
     assert blocks([text], BlockSettings(10, 25, prefer))[0] == first
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.explain import COMMANDS, explain, masked
+from palinurus.core.stream.explain import COMMANDS, explain_command, mask_secrets
 
 
 @pytest.mark.seed(104)
@@ -32,7 +32,7 @@ from palinurus.core.stream.explain import COMMANDS, explain, masked
     ],
 )
 def test_told(command: str, told: str) -> None:
-    assert explain(command) == told
+    assert explain_command(command) == told
 
 
 def test_secrets_are_not_shown() -> None:
@@ -43,18 +43,18 @@ def test_secrets_are_not_shown() -> None:
         "echo sk-abcdef123456789012",
         "psql postgres://me:abcdef123456@db/x",
     ):
-        assert "abcdef123456" not in masked(text)
-        assert "abcdef123456" not in explain(f"./unknown {text}")
-    assert masked("the token was reset; the password too") == "the token was reset; the password too"
+        assert "abcdef123456" not in mask_secrets(text)
+        assert "abcdef123456" not in explain_command(f"./unknown {text}")
+    assert mask_secrets("the token was reset; the password too") == "the token was reset; the password too"
 
 
 @given(st.text(max_size=300) | st.sampled_from(sorted(COMMANDS)))
 def test_any_command_gives_one_short_line(command: str) -> None:
-    told = explain(command)
+    told = explain_command(command)
     assert len(told) <= 120 and "\n" not in told and "{" not in told.replace("{", "", command.count("{"))
 
 
 @pytest.mark.parametrize("text", ["x" * 50_000, "-" * 20_000, "a-" * 10_000, "token" * 10_000, "://a" * 10_000])
 def test_output_of_any_shape_is_masked_in_no_time(text: str) -> None:
     """Each took seconds to minutes when the pattern was not bounded."""
-    assert masked(f"{text} api_key=abcdef123456").endswith(" api_key=***")
+    assert mask_secrets(f"{text} api_key=abcdef123456").endswith(" api_key=***")

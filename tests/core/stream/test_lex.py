@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.lex import SPAN, Lexer, Rule, Token
+from palinurus.core.stream.lex import SPAN, Lexer, LexRule, LexToken
 
-RULE = Rule("at", "@", re.compile(r"@\w+;"), lambda tail: re.fullmatch(r"@\w*", tail) is not None)
-START = Rule("go", "G", re.compile(r"GO\n"), lambda tail: "GO\n".startswith(tail), re.compile(r"GO\Z"), line=True)
+RULE = LexRule("at", "@", re.compile(r"@\w+;"), lambda tail: re.fullmatch(r"@\w*", tail) is not None)
+START = LexRule("go", "G", re.compile(r"GO\n"), lambda tail: "GO\n".startswith(tail), re.compile(r"GO\Z"), line=True)
 
 
 def lexed(*deltas: str) -> list[tuple[str, str]]:
@@ -39,7 +39,7 @@ def test_a_long_code_span_is_none() -> None:
 def test_idle() -> None:
     lexer = Lexer(RULE)
     assert lexer.idle
-    assert list(lexer.feed("a @b")) == [Token("a ")]
+    assert list(lexer.feed("a @b")) == [LexToken("a ")]
     assert not lexer.idle
     assert [t.text for t in lexer.feed("; ")] == ["@b;", " "]
     assert lexer.idle

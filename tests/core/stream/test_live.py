@@ -8,21 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.stream.answer import answer
-from palinurus.core.stream.live import Live, Shown
+from palinurus.core.stream.answer import read_answer
+from palinurus.core.stream.live import LiveText, ShownPiece
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, ToolStart
-from palinurus.core.types.messages import Assistant, Text
+from palinurus.core.types.messages import AssistantMessage, TextBlock
 
 
-def shown(deltas: Iterable[str], live: Live | None = None) -> list[Shown]:
-    live = live or Live()
+def shown(deltas: Iterable[str], live: LiveText | None = None) -> list[ShownPiece]:
+    live = live or LiveText()
     deltas = list(deltas)
     live.feed(MessageStart())
     seen = [s for d in deltas for s in live.feed(MessageUpdate(d))]
-    return seen + live.feed(MessageEnd(Assistant((Text("".join(deltas)),))))
+    return seen + live.feed(MessageEnd(AssistantMessage((TextBlock("".join(deltas)),))))
 
 
-def screen(seen: list[Shown]) -> str:
+def screen(seen: list[ShownPiece]) -> str:
     """What a face ends up with."""
     text = ""
     for kind, part in seen:
@@ -49,10 +49,10 @@ def test_tags_marks_and_the_token_do_not_show(size: int) -> None:
 
 
 def test_reasoning_is_there_for_who_wants_it() -> None:
-    live = Live("stream")
+    live = LiveText("stream")
     assert live.feed(MessageUpdate("native", "thinking")) == [("reasoning", "native")]
-    assert ("reasoning", "why") in shown(["<think>why</think>so"], Live("stream"))
-    assert Live("off").feed(MessageUpdate("native", "thinking")) == []
+    assert ("reasoning", "why") in shown(["<think>why</think>so"], LiveText("stream"))
+    assert LiveText("off").feed(MessageUpdate("native", "thinking")) == []
 
 
 def test_what_turns_out_to_be_reasoning_is_taken_back() -> None:
@@ -70,7 +70,7 @@ def test_silence_shows_nothing() -> None:
 
 
 def test_each_message_starts_anew() -> None:
-    live = Live()
+    live = LiveText()
     assert shown(["<think>never closed", " at all"], live)
     assert shown(["next"], live) == [("text", "next")]
     assert live.feed(ToolStart("1", "a", {})) == []
@@ -100,4 +100,4 @@ def test_the_screen_ends_right_however_the_deltas_were_cut(parts: list[str], dat
     text = "".join(parts)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     deltas = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    assert screen(shown(deltas)).strip() == screen(shown(text)).strip() == answer(text).text
+    assert screen(shown(deltas)).strip() == screen(shown(text)).strip() == read_answer(text).text

@@ -8,40 +8,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.marks import UNMARKED, Found, Marks, beneath, remote
+from palinurus.core.stream.marks import NO_REPLY_MARKS, MarkReader, ReplyMarks, allow_beneath, is_web_address
 
 URL = "https://example.org/a.png"
 CASES = {
-    "[[reply_to_current]] hello": ("hello", Found(current=True)),
-    "[[reply_to_current]]\nhello": ("hello", Found(current=True)),
-    "[[ Reply_To : 42 ]]hello": ("hello", Found(reply_to="42")),
-    "[[reply_to:42]][[reply_to:43]][[reply_to_current]]x": ("x", Found("42", True)),
-    f"look [[media:{URL}]] here": ("look here", Found(media=(URL,))),
-    f"look\n[[media:{URL}]]\nhere": ("look\nhere", Found(media=(URL,))),
-    "[[audio_as_voice]]hi": ("hi", Found(voice=True)),
-    f"look\nMEDIA: {URL}\nhere": ("look\nhere", Found(media=(URL,))),
-    f"MEDIA:`{URL}` 'http://b.org/x'": ("", Found(media=(URL, "http://b.org/x"))),
-    f"MEDIA: {URL}\nMEDIA: {URL}\n": ("", Found(media=(URL,))),
+    "[[reply_to_current]] hello": ("hello", ReplyMarks(current=True)),
+    "[[reply_to_current]]\nhello": ("hello", ReplyMarks(current=True)),
+    "[[ Reply_To : 42 ]]hello": ("hello", ReplyMarks(reply_to="42")),
+    "[[reply_to:42]][[reply_to:43]][[reply_to_current]]x": ("x", ReplyMarks("42", True)),
+    f"look [[media:{URL}]] here": ("look here", ReplyMarks(media=(URL,))),
+    f"look\n[[media:{URL}]]\nhere": ("look\nhere", ReplyMarks(media=(URL,))),
+    "[[audio_as_voice]]hi": ("hi", ReplyMarks(voice=True)),
+    f"look\nMEDIA: {URL}\nhere": ("look\nhere", ReplyMarks(media=(URL,))),
+    f"MEDIA:`{URL}` 'http://b.org/x'": ("", ReplyMarks(media=(URL, "http://b.org/x"))),
+    f"MEDIA: {URL}\nMEDIA: {URL}\n": ("", ReplyMarks(media=(URL,))),
     # stays
-    "[[Some Page]] and [a](b) and x[[1]]": ("[[Some Page]] and [a](b) and x[[1]]", UNMARKED),
-    "[[media:/etc/passwd]]": ("[[media:/etc/passwd]]", UNMARKED),
-    "MEDIA: is a word\nx": ("MEDIA: is a word\nx", UNMARKED),
-    f"see MEDIA: {URL}": (f"see MEDIA: {URL}", UNMARKED),
-    "`[[reply_to_current]]`": ("`[[reply_to_current]]`", UNMARKED),
-    f"```\nMEDIA: {URL}\n[[audio_as_voice]]\n```": (f"```\nMEDIA: {URL}\n[[audio_as_voice]]\n```", UNMARKED),
-    "[[reply_to_cur": ("[[reply_to_cur", UNMARKED),
+    "[[Some Page]] and [a](b) and x[[1]]": ("[[Some Page]] and [a](b) and x[[1]]", NO_REPLY_MARKS),
+    "[[media:/etc/passwd]]": ("[[media:/etc/passwd]]", NO_REPLY_MARKS),
+    "MEDIA: is a word\nx": ("MEDIA: is a word\nx", NO_REPLY_MARKS),
+    f"see MEDIA: {URL}": (f"see MEDIA: {URL}", NO_REPLY_MARKS),
+    "`[[reply_to_current]]`": ("`[[reply_to_current]]`", NO_REPLY_MARKS),
+    f"```\nMEDIA: {URL}\n[[audio_as_voice]]\n```": (f"```\nMEDIA: {URL}\n[[audio_as_voice]]\n```", NO_REPLY_MARKS),
+    "[[reply_to_cur": ("[[reply_to_cur", NO_REPLY_MARKS),
 }
 
 
-def read(deltas: Iterable[str]) -> tuple[str, Found]:
-    marks = Marks()
+def read(deltas: Iterable[str]) -> tuple[str, ReplyMarks]:
+    marks = MarkReader()
     text = "".join(marks.feed(d) for d in deltas) + marks.close()
     return text, marks.found
 
 
 @pytest.mark.seed(311, 312, 313)
 @pytest.mark.parametrize(("text", "expected"), CASES.items())
-def test_marks(text: str, expected: tuple[str, Found]) -> None:
+def test_marks(text: str, expected: tuple[str, ReplyMarks]) -> None:
     assert read([text]) == expected
 
 
@@ -65,7 +65,7 @@ def test_generated_cuts(parts: list[str], data: st.DataObject) -> None:
 
 
 def test_other_brackets_do_not_wait() -> None:
-    marks = Marks()
+    marks = MarkReader()
     assert marks.feed("a [[Wi") == "a [[Wi"
     assert marks.feed(" [li") == " [li"
     assert marks.feed(" [[rep") == " "
@@ -73,8 +73,8 @@ def test_other_brackets_do_not_wait() -> None:
 
 
 def test_files_only_from_where_they_may_come() -> None:
-    allowed = beneath(["/home/me/media/"])
+    allowed = allow_beneath(["/home/me/media/"])
     assert allowed(URL) and allowed("/home/me/media/a.png") and allowed("file:///home/me/media/a.png")
     for path in ("/home/me/media/../.ssh/id", "/home/me/mediax/a", "a.png", "/etc/passwd", "https://"):
         assert not allowed(path)
-    assert not remote("javascript:alert(1)")
+    assert not is_web_address("javascript:alert(1)")

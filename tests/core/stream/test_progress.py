@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.stream.progress import OUTPUT, failure, line, output
+from palinurus.core.stream.progress import OUTPUT, write_failure_line, write_tool_line, write_tool_output
 
 CHECK = {"command": "node --check /tmp/app.js"}
 
@@ -25,34 +25,36 @@ CHECK = {"command": "node --check /tmp/app.js"}
     ],
 )
 def test_a_line(name: str, args: dict[str, Any], shown: str) -> None:
-    assert line(name, args) == shown
+    assert write_tool_line(name, args) == shown
 
 
 @pytest.mark.seed(104)
 def test_explained() -> None:
-    assert line("exec", CHECK) == "🛠️ Exec: check JS syntax for /tmp/app.js"
+    assert write_tool_line("exec", CHECK) == "🛠️ Exec: check JS syntax for /tmp/app.js"
 
 
 @pytest.mark.seed(105)
 def test_raw_adds_the_command() -> None:
-    assert line("exec", CHECK, "", "raw") == "🛠️ Exec: check JS syntax for /tmp/app.js, node --check /tmp/app.js"
-    assert line("exec", {"command": "./x --y"}, "", "raw") == "🛠️ Exec: ./x --y"
+    assert (
+        write_tool_line("exec", CHECK, "", "raw") == "🛠️ Exec: check JS syntax for /tmp/app.js, node --check /tmp/app.js"
+    )
+    assert write_tool_line("exec", {"command": "./x --y"}, "", "raw") == "🛠️ Exec: ./x --y"
 
 
 def test_failures() -> None:
-    assert failure("exec", CHECK) == "⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js"
-    assert failure("goals", {}) == "⚠️ 🎯 Goals failed"
+    assert write_failure_line("exec", CHECK) == "⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js"
+    assert write_failure_line("goals", {}) == "⚠️ 🎯 Goals failed"
 
 
 def test_a_line_is_one_short_line() -> None:
-    made = line("write", {"path": "a\n" * 500})
+    made = write_tool_line("write", {"path": "a\n" * 500})
     assert len(made) < 130 and "\n" not in made
 
 
 @pytest.mark.seed(101)
 def test_output_is_cut_and_fenced() -> None:
-    assert output("a\nb\n") == "```txt\na\nb\n```"
-    assert output(" \n") == ""
-    long = output("head" + "x" * 50_000 + "tail")
+    assert write_tool_output("a\nb\n") == "```txt\na\nb\n```"
+    assert write_tool_output(" \n") == ""
+    long = write_tool_output("head" + "x" * 50_000 + "tail")
     assert len(long) <= OUTPUT + 100 and "head" in long and "tail" in long and "… cut …" in long
-    assert output("a\n```\nb").startswith("````txt\n")
+    assert write_tool_output("a\n```\nb").startswith("````txt\n")

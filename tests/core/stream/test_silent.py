@@ -8,27 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.silent import Hush, audible, silent
+from palinurus.core.stream.silent import SilenceFilter, is_silent, strip_silence
 
 
 @pytest.mark.parametrize(
     "text", ["NO_REPLY", " no_reply\n", "NO_REPLY\nNO_REPLY", '{"action":"NO_REPLY"}', '{ "action" : "NO_REPLY" }\n']
 )
 def test_silent(text: str) -> None:
-    assert silent(text) and audible(text) == ""
+    assert is_silent(text) and strip_silence(text) == ""
 
 
 @pytest.mark.parametrize(
     "text", ["NO_REPLY.", "**NO_REPLY**", '{"action":"no_reply"}', "NO_REPLYING", "xNO_REPLY", "", "NO"]
 )
 def test_not_silent(text: str) -> None:
-    assert not silent(text) and audible(text) == text
+    assert not is_silent(text) and strip_silence(text) == text
 
 
 def test_the_token_at_the_edges_goes() -> None:
-    assert audible("Done.\n\nNO_REPLY") == "Done."
-    assert audible("NO_REPLY Done.") == "Done."
-    assert audible("say NO_REPLY now") == "say NO_REPLY now"
+    assert strip_silence("Done.\n\nNO_REPLY") == "Done."
+    assert strip_silence("NO_REPLY Done.") == "Done."
+    assert strip_silence("say NO_REPLY now") == "say NO_REPLY now"
 
 
 @pytest.mark.parametrize(
@@ -49,32 +49,32 @@ def test_the_token_at_the_edges_goes() -> None:
     ],
 )
 def test_the_token_of_heartbeats_that_strayed_into_a_reply(text: str, rest: str | None) -> None:
-    assert audible(text).strip() == (text.strip() if rest is None else rest)
-    assert silent(text) == (rest == "")
-    assert heard(text).strip() == audible(text).strip()
+    assert strip_silence(text).strip() == (text.strip() if rest is None else rest)
+    assert is_silent(text) == (rest == "")
+    assert heard(text).strip() == strip_silence(text).strip()
 
 
 def heard(deltas: Iterable[str]) -> str:
-    hush = Hush()
+    hush = SilenceFilter()
     return "".join(hush.feed(d) for d in deltas) + hush.close()
 
 
 @pytest.mark.parametrize("text", ["NO_REPLY", " NO_REPLY NO_REPLY\n", '{"action": "NO_REPLY"}'])
 def test_letter_by_letter_nothing_comes_out(text: str) -> None:
-    hush = Hush()
+    hush = SilenceFilter()
     assert [hush.feed(c) for c in text] == [""] * len(text)
     assert hush.close() == ""
 
 
 def test_what_only_looked_like_it_is_let_go() -> None:
-    hush = Hush()
+    hush = SilenceFilter()
     assert hush.feed("NO") == ""
     assert hush.feed("TE: a") == "NOTE: a"
     assert hush.feed(" NO_") == " "
     assert hush.feed("W") == "NO_W"
-    assert Hush().feed("No") == "No"
-    assert Hush().feed("NO_REPLY hello") == "hello"
-    hush = Hush()
+    assert SilenceFilter().feed("No") == "No"
+    assert SilenceFilter().feed("NO_REPLY hello") == "hello"
+    hush = SilenceFilter()
     assert hush.feed('{"ac') == "" and hush.feed('tive": 1') == '{"active": 1'
 
 
@@ -91,4 +91,4 @@ def test_cuts_do_not_matter(parts: list[str], data: st.DataObject) -> None:
     text = "".join(parts)
     at = data.draw(st.integers(0, len(text)))
     assert heard([text[:at], text[at:]]) == heard([text]) == heard(text)
-    assert heard([text]).strip() == audible(text).strip()
+    assert heard([text]).strip() == strip_silence(text).strip()

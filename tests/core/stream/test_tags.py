@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.stream.tags import Piece, Split, Tags, folded, split
+from palinurus.core.stream.tags import ReasoningSplit, TagPiece, TagReader, fold_pieces, split_reasoning
 
 CASES = {
     "plain text": ("plain text", ""),
@@ -66,13 +66,13 @@ ENFORCED = {
 TOKENS = ["<think>", "</think>", "<final>", "</final>", "< Thought a=1>", "<", "</", "`", "```\n", "\n~~~\n", "\n\n"]
 
 
-def heard(deltas: Iterable[str], *, enforce: bool = False) -> list[Piece]:
+def heard(deltas: Iterable[str], *, enforce: bool = False) -> list[TagPiece]:
     """The pieces, neighbours of one kind joined."""
-    tags = Tags(enforce=enforce)
-    made: list[Piece] = []
+    tags = TagReader(enforce=enforce)
+    made: list[TagPiece] = []
     for piece in [p for d in deltas for p in tags.feed(d)] + tags.close():
         if made and made[-1].kind == piece.kind != "retract":
-            made[-1] = Piece(piece.kind, made[-1].text + piece.text)
+            made[-1] = TagPiece(piece.kind, made[-1].text + piece.text)
         else:
             made.append(piece)
     return made
@@ -81,14 +81,14 @@ def heard(deltas: Iterable[str], *, enforce: bool = False) -> list[Piece]:
 @pytest.mark.seed(119, 120, 121, 309)
 @pytest.mark.parametrize(("text", "expected"), CASES.items())
 def test_what_is_shown(text: str, expected: tuple[str, str]) -> None:
-    assert split(text) == Split(*expected)
+    assert split_reasoning(text) == ReasoningSplit(*expected)
 
 
 @pytest.mark.seed(310)
 @pytest.mark.parametrize(("text", "expected"), ENFORCED.items())
 def test_only_final_counts_where_it_is_asked_for(text: str, expected: str) -> None:
-    assert split(text, enforce=True).visible == expected
-    assert folded(heard([text], enforce=True)).visible == expected
+    assert split_reasoning(text, enforce=True).visible == expected
+    assert fold_pieces(heard([text], enforce=True)).visible == expected
 
 
 @pytest.mark.seed(314)
@@ -111,17 +111,17 @@ def test_generated_cuts(parts: list[str], data: st.DataObject) -> None:
 
 
 def test_text_is_not_kept_longer_than_needed() -> None:
-    tags = Tags()
-    assert tags.feed("see <th") == [Piece("text", "see ")]
-    assert tags.feed("e rest") == [Piece("text", "<the rest")]
-    assert tags.feed(" a < b") == [Piece("text", " a < b")]
-    assert tags.feed("<think>wh") == [Piece("thinking", "wh")]
-    assert tags.feed("y</thi") == [Piece("thinking", "y")]
-    assert tags.feed("nk>so") == [Piece("text", "so")]
+    tags = TagReader()
+    assert tags.feed("see <th") == [TagPiece("text", "see ")]
+    assert tags.feed("e rest") == [TagPiece("text", "<the rest")]
+    assert tags.feed(" a < b") == [TagPiece("text", " a < b")]
+    assert tags.feed("<think>wh") == [TagPiece("thinking", "wh")]
+    assert tags.feed("y</thi") == [TagPiece("thinking", "y")]
+    assert tags.feed("nk>so") == [TagPiece("text", "so")]
     assert tags.close() == []
 
 
 def test_no_tag_waits_for_ever() -> None:
-    tags = Tags()
+    tags = TagReader()
     got = "".join(p.text for n in range(300) for p in tags.feed("<think " if n == 0 else "words "))
     assert len(got) > 1500

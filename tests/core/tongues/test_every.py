@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.commitments import due, found
-from palinurus.core.tongues.every import tongues
-from palinurus.core.tongues.row import Tongue
+from palinurus.core.commitments import find_promises, parse_due_time
+from palinurus.core.tongues.every import list_languages
+from palinurus.core.tongues.row import PromiseLanguage
 
 PROMISES = {
     "de": """
@@ -194,8 +194,8 @@ Il controllo domani è gratuito.
 @pytest.mark.parametrize("tongue", list(PROMISES))
 def test_few_false_alarms_and_few_misses(tongue: str) -> None:
     lines = {True: PROMISES[tongue].strip().splitlines(), False: OTHERS[tongue].strip().splitlines()}
-    wrong = [line for line in lines[False] if found(line)]
-    missed = [line for line in lines[True] if not found(line)]
+    wrong = [line for line in lines[False] if find_promises(line)]
+    missed = [line for line in lines[True] if not find_promises(line)]
     assert not wrong
     assert len(missed) <= 1, missed
 
@@ -224,10 +224,10 @@ def test_few_false_alarms_and_few_misses(tongue: str) -> None:
 )
 def test_when_it_is_due(text: str, then: str) -> None:
     now = int(datetime(2026, 3, 10, 12, tzinfo=UTC).timestamp() * 1000)
-    assert datetime.fromtimestamp(due(text, now, "UTC") / 1000, UTC).isoformat()[:16] == then
+    assert datetime.fromtimestamp(parse_due_time(text, now, "UTC") / 1000, UTC).isoformat()[:16] == then
 
 
-WORDS = sorted({word for tongue in tongues() for word in (*tongue.numbers, *tongue.units)})
+WORDS = sorted({word for tongue in list_languages() for word in (*tongue.numbers, *tongue.units)})
 BEFORE = ["in", "dans", "en", "em", "dentro de", "daqui a", "tra", "fra", "um", "at", "às", "alle", "a las", "à"]
 
 
@@ -235,12 +235,12 @@ BEFORE = ["in", "dans", "en", "em", "dentro de", "daqui a", "tra", "fra", "um", 
 @given(st.lists(st.sampled_from([*WORDS, *BEFORE, "7", "99", "12:75", "uhr", "h", "demi-", "ora"]), max_size=6))
 def test_whatever_stands_there_it_is_some_time_or_none(words: list[str]) -> None:
     now = 1_772_000_000_000
-    assert due(" ".join(words), now, "Europe/Berlin") > now
-    found("Ich prüfe das " + " ".join(words))
+    assert parse_due_time(" ".join(words), now, "Europe/Berlin") > now
+    find_promises("Ich prüfe das " + " ".join(words))
 
 
-@pytest.mark.parametrize("tongue", tongues())
-def test_every_number_of_a_table_is_understood(tongue: Tongue) -> None:
+@pytest.mark.parametrize("tongue", list_languages())
+def test_every_number_of_a_table_is_understood(tongue: PromiseLanguage) -> None:
     for word in tongue.numbers:
         gap = "" if word[-1] in "-'’" else " "
         texts = [f"{before} {word}{gap}{unit}" for before in BEFORE for unit in tongue.units]

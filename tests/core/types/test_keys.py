@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.keys import ModelRef, SessionKey, agent_id, model_ref, part, session_key
+from palinurus.core.types.keys import (
+    ModelRef,
+    SessionKey,
+    escape_key_part,
+    parse_agent_id,
+    parse_model_ref,
+    parse_session_key,
+)
 
 
 @pytest.mark.parametrize(
@@ -27,28 +34,28 @@ from palinurus.core.types.keys import ModelRef, SessionKey, agent_id, model_ref,
     ],
 )
 def test_keys(text: str, agent: str, rest: str, kind: str, depth: int, lane: str) -> None:
-    key = session_key(text)
+    key = parse_session_key(text)
     assert key == SessionKey(agent, rest)
     assert (key.kind, key.depth, key.lane) == (kind, depth, lane)
-    assert session_key(str(key)) == key
+    assert parse_session_key(str(key)) == key
 
 
 @pytest.mark.parametrize(
     "text", ["", "  ", "agent:", "agent:main", "agent:main:", "agent:../x:main", "a/b", "a\\b", "a\nb", "x" * 600]
 )
 def test_what_is_no_key(text: str) -> None:
-    assert session_key(text) is None
+    assert parse_session_key(text) is None
 
 
 @given(st.text(), st.text())
 def test_two_peers_never_share_a_segment(a: str, b: str) -> None:
-    assert (part(a) == part(b)) == (a == b)
-    assert not set(part(a)) & set(":/\\\n\x00")
+    assert (escape_key_part(a) == escape_key_part(b)) == (a == b)
+    assert not set(escape_key_part(a)) & set(":/\\\n\x00")
 
 
 @pytest.mark.parametrize("ident", ["42", "user@host", "-100123", "+4912"])
 def test_ordinary_ids_stay_readable(ident: str) -> None:
-    assert part(ident) == ident
+    assert escape_key_part(ident) == ident
 
 
 @pytest.mark.parametrize(
@@ -56,12 +63,12 @@ def test_ordinary_ids_stay_readable(ident: str) -> None:
     [("main", True), ("My-Agent_2", True), ("", False), ("-x", False), ("a b", False), ("a" * 65, False)],
 )
 def test_agent_ids(text: str, ok: bool) -> None:
-    assert (agent_id(text) is not None) is ok
+    assert (parse_agent_id(text) is not None) is ok
 
 
 @pytest.mark.seed(383, 384)
 def test_model_refs_split_on_the_first_slash() -> None:
-    assert model_ref("openrouter/moonshotai/kimi-k2") == ModelRef("openrouter", "moonshotai/kimi-k2")
-    assert model_ref("Anthropic/claude-opus-4-8") == ModelRef("anthropic", "claude-opus-4-8")
+    assert parse_model_ref("openrouter/moonshotai/kimi-k2") == ModelRef("openrouter", "moonshotai/kimi-k2")
+    assert parse_model_ref("Anthropic/claude-opus-4-8") == ModelRef("anthropic", "claude-opus-4-8")
     assert str(ModelRef("a", "b/c")) == "a/b/c"
-    assert model_ref("claude") is None and model_ref("/x") is None and model_ref("x/") is None
+    assert parse_model_ref("claude") is None and parse_model_ref("/x") is None and parse_model_ref("x/") is None

@@ -11,7 +11,7 @@ import pytest
 from flow.test_app import running, until
 from gateway.host import TOKEN
 from gateway.whole import Place
-from palinurus.core.types.channel import Abilities, React, Status
+from palinurus.core.types.channel import ChannelAbilities, ChannelStatus, ReactAction
 from palinurus.gateway import token
 from palinurus.gateway.rpc import PAIRING, READ, RpcError
 from palinurus.gateway.server import Gateway
@@ -49,7 +49,7 @@ async def test_how_the_channels_are(tmp_path: Path) -> None:
         assert (account["running"], account["connected"], account["healthState"]) == (False, False, "stopped")
         assert (await here.call("channels.start", channel="fake"))["started"] is True
         assert (await here.call("channels.start", channel="fake"))["started"] is False
-        channel._status = Status("signed_out", "sign in again")
+        channel._status = ChannelStatus("signed_out", "sign in again")
         (account,) = (await here.call("channels.status"))["channelAccounts"]["fake"]
         assert (account["linked"], account["lastError"]) == (False, "sign in again")
         assert (await here.call("channels.status", channel="no"))["channelOrder"] == []
@@ -74,7 +74,7 @@ async def test_a_message_to_somebody_and_its_receipt(tmp_path: Path) -> None:
 
 
 async def test_what_the_message_tool_can_do_for_a_client(tmp_path: Path) -> None:
-    channel = FakeChannel(abilities=Abilities(acts=frozenset(("react", "read"))))
+    channel = FakeChannel(abilities=ChannelAbilities(acts=frozenset(("react", "read"))))
     async with place(tmp_path / "h", channel) as here:
 
         async def act(action: str, **params: object) -> dict[str, object]:
@@ -99,7 +99,7 @@ async def test_what_the_message_tool_can_do_for_a_client(tmp_path: Path) -> None
         async with here.other(scopes=(READ,)) as reader:
             with pytest.raises(RpcError, match="scope"):
                 await reader.call("message.action", asked("send", to="5", message="x"))
-    assert channel.texts == ["ahoy"] and [act for _, act in channel.acts] == [React("1", "x")]
+    assert channel.texts == ["ahoy"] and [act for _, act in channel.acts] == [ReactAction("1", "x")]
 
 
 async def test_strangers_are_let_in_over_the_gateway(tmp_path: Path) -> None:

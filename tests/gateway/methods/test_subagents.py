@@ -8,14 +8,14 @@ from typing import Any
 from flow.test_app import until
 from gateway.whole import place
 from palinurus.core.types.messages import ToolResult
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 
 
 async def test_a_sub_agent_is_listed_steered_and_ended(tmp_path: Path) -> None:
     gate = Gate()
 
-    def answer(request: Request) -> Any:
+    def answer(request: ModelRequest) -> Any:
         text = "\n".join(message.text for message in request.messages)
         if "row to the island" in text and "start it" not in text:
             return held(say("rowing"), gate, 0)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.whole import KEY, place
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 from palinurus.gateway.rpc import READ
 from palinurus.testing.model import ScriptedModel, Turn, calls
 
 
 def said(text: str) -> Turn:
-    return Turn(text=text, usage=Usage(input=20, output=5, cacheRead=80, totalTokens=105))
+    return Turn(text=text, usage=TokenUsage(input=20, output=5, cacheRead=80, totalTokens=105))
 
 
 async def test_a_message_is_explained_from_what_is_on_file(tmp_path: Path) -> None:

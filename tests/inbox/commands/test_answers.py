@@ -12,7 +12,7 @@ import pytest
 from palinurus import __version__
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Prompt, PromptPart
 from palinurus.inbox.commands.export import markdown
 from palinurus.inbox.control import Controller
@@ -26,7 +26,7 @@ async def talk(office: Any) -> None:
     await office.say("/think high")
     record = await office.record()
     transcript = await office.desk.transcripts.load(record.path("main"), "")
-    lines = [*transcript.add(User("hi"), "i", 1), *transcript.add(Assistant((Text("yes"),)), "i", 2)]
+    lines = [*transcript.add(UserMessage("hi"), "i", 1), *transcript.add(AssistantMessage((TextBlock("yes"),)), "i", 2)]
     claim = await office.claim(office.message("x"))
     await office.store.settle(claim, Settlement("answered", lines=tuple(lines)))
 
@@ -177,6 +177,6 @@ async def test_export_follows_no_link_out_of_the_workspace(office: Any, tmp_path
 
 
 def test_markdown_fences_what_holds_fences() -> None:
-    call = Assistant((ToolCall("c", "read", {}),))
-    text = markdown("t", [call, ToolResult("c", "read", (Text("```\nx\n```"),), isError=True)])
+    call = AssistantMessage((ToolCall("c", "read", {}),))
+    text = markdown("t", [call, ToolResult("c", "read", (TextBlock("```\nx\n```"),), isError=True)])
     assert "*calls read*" in text and "**read** (error)\n\n````\n```\nx\n```\n````" in text

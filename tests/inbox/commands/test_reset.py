@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text, User
+from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.store.port import Settlement
 
 KEY = SessionKey("main", "main")
@@ -29,7 +29,7 @@ async def test_hooks_hear_of_it_and_the_old_transcript_stays(office: Any) -> Non
     await office.say("/think high")
     old = await office.record()
     transcript = await office.desk.transcripts.load(old.path("main"), "")
-    lines = [*transcript.add(User("hi"), "i", 1), *transcript.add(Assistant((Text("yes"),)), "i", 2)]
+    lines = [*transcript.add(UserMessage("hi"), "i", 1), *transcript.add(AssistantMessage((TextBlock("yes"),)), "i", 2)]
     claim = await office.claim(office.message("x"))
     await office.store.settle(claim, Settlement("answered", lines=tuple(lines)))
     office.listen("before_reset", "session_end", "session_start")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.levels.forms import FORMS
+from palinurus.core.levels.forms import DIRECTIVES
 from palinurus.core.types.inbound import Sender
 from palinurus.inbox.commands.table import NAMES, TABLE, menu, near, typed
 
@@ -19,7 +19,7 @@ BUILT = {
 
 def test_it_lists_what_is_built() -> None:
     assert set(TABLE) == BUILT
-    for form in FORMS:
+    for form in DIRECTIVES:
         assert all(NAMES[name].name == form.name for name in form.names), form
     assert len(NAMES) == sum(1 + len(c.aliases) for c in TABLE.values())  # no name twice
 

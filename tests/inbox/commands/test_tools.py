@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from palinurus.config.load import load
-from palinurus.core.policy.layers import Lists, Rules, Scope
+from palinurus.core.policy.layers import ToolLists, ToolRules, ToolScope
 from palinurus.core.types.inbound import Sender
 from palinurus.inbox.control import Controller
 
 
 def ruled(office: Any, allow: tuple[str, ...] | None, deny: tuple[str, ...]) -> None:
-    rules = Rules(Scope(Lists("tools", allow, (), deny)))
+    rules = ToolRules(ToolScope(ToolLists("tools", allow, (), deny)))
     desk = office.desk._replace(settings=msgspec.structs.replace(office.desk.settings, policy=rules))
     office.controller = Controller(desk, office.replied.extend)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.providers.local.ability import Capabilities, remember, remembered, writes_calls
 from palinurus.providers.local.ask import probe
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
@@ -51,7 +51,7 @@ def test_it_is_remembered(tmp_path: Path) -> None:
 
 
 def test_whose_text_is_read() -> None:
-    def model(api: str, **compat: object) -> ModelInfo:
+    def model(api: str, **compat: object) -> ModelSpec:
         return msgspec.structs.replace(info(api), compat=compat)
 
     assert writes_calls(model("local"), False)

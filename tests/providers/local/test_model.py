@@ -12,8 +12,8 @@ import pytest
 
 from palinurus.abort import Abort
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, ToolCall, User
-from palinurus.core.types.model import Done, Failed, ModelEvent, ModelInfo, Prompt, Request, TextDelta
+from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage
+from palinurus.core.types.model import ModelEvent, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.local.model import IDLE, Local
 from palinurus.testing.clock import FakeClock
@@ -22,20 +22,20 @@ ENGINE = (sys.executable, str(Path(__file__).parent / "engine.py"))
 READ = ToolSpec("read", "Read a file. Long story.", {"type": "object", "properties": {"path": {"type": "string"}}})
 
 
-def ask(text: str, model: str = "tiny", *tools: ToolSpec, context: int = 512) -> Request:
-    info = ModelInfo(ModelRef("local", model), "local", context_window=context, max_tokens=64)
-    return Request(info, Prompt("Be brief."), (User(text),), tools)
+def ask(text: str, model: str = "tiny", *tools: ToolSpec, context: int = 512) -> ModelRequest:
+    info = ModelSpec(ModelRef("local", model), "local", context_window=context, max_tokens=64)
+    return ModelRequest(info, Prompt("Be brief."), (UserMessage(text),), tools)
 
 
-async def whole(model: Local, request: Request, stop: Abort | None = None) -> tuple[str, ModelEvent]:
+async def whole(model: Local, request: ModelRequest, stop: Abort | None = None) -> tuple[str, ModelEvent]:
     """All text, and the last event."""
     events = [e async for e in model.stream(request, stop or Abort())]
-    assert sum(isinstance(e, Done | Failed) for e in events) == 1
+    assert sum(isinstance(e, StreamDone | StreamFailed) for e in events) == 1
     return "".join(e.text for e in events if isinstance(e, TextDelta)), events[-1]
 
 
-def message(end: ModelEvent) -> Assistant:
-    assert isinstance(end, Done), end
+def message(end: ModelEvent) -> AssistantMessage:
+    assert isinstance(end, StreamDone), end
     return end.message
 
 
@@ -98,7 +98,7 @@ async def test_an_abort_stops_the_answer_and_keeps_the_model(local: Local) -> No
         if len(seen) == 3:
             stop.set("user")
     end = seen[-1]
-    assert isinstance(end, Failed) and end.failure.kind == "aborted" and end.failure.message == "user"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "aborted" and end.failure.message == "user"
     assert end.message.stopReason == "aborted"
     assert end.message.text.startswith("tick ")
     assert (await whole(local, ask("hello")))[0].split()[-1] == pid
@@ -111,7 +111,7 @@ async def test_an_abort_while_waiting_for_another(local: Local) -> None:
     await asyncio.sleep(0)
     stop.set("user")
     end = (await waiting)[1]
-    assert isinstance(end, Failed) and end.failure.kind == "aborted"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "aborted"
     first.set("user")
     await running
 
@@ -137,7 +137,7 @@ async def test_a_child_that_does_not_stop_is_ended(home: Path) -> None:
 async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: Local) -> None:
     text, end = await whole(local, ask("crash"))
     assert text == "half "
-    assert isinstance(end, Failed) and end.failure.kind == "server" and end.failure.partial
+    assert isinstance(end, StreamFailed) and end.failure.kind == "server" and end.failure.partial
     assert "SIGSEGV" in end.failure.message and "something is rotten" in end.failure.message
     assert end.message.text == "half "
     assert (await whole(local, ask("hello")))[0].startswith("tiny")
@@ -145,27 +145,27 @@ async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: Loc
 
 async def test_a_file_that_cannot_be_loaded(local: Local) -> None:
     _, end = await whole(local, ask("hello", "broken"))
-    assert isinstance(end, Failed) and end.failure.kind == "server"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "server"
     assert "not a model file" in end.failure.message
 
 
 async def test_what_the_runtime_raises_is_a_failure(local: Local) -> None:
     _, end = await whole(local, ask("raise"))
-    assert isinstance(end, Failed) and "no such template" in end.failure.message
+    assert isinstance(end, StreamFailed) and "no such template" in end.failure.message
     assert (await whole(local, ask("hello")))[0].startswith("tiny")
 
 
 async def test_a_prompt_that_does_not_fit(local: Local) -> None:
     _, end = await whole(local, ask("overflow"))
-    assert isinstance(end, Failed) and end.failure.kind == "overflow"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "overflow"
 
 
 async def test_a_model_that_is_not_here_says_how_to_get_it(local: Local) -> None:
     _, end = await whole(local, ask("hello", "qwen2.5-coder-1.5b"))
-    assert isinstance(end, Failed) and end.failure.kind == "not_found"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "not_found"
     assert "`pal models pull qwen2.5-coder-1.5b`" in end.failure.message
     _, end = await whole(local, ask("hello", "../../etc/passwd"))
-    assert isinstance(end, Failed) and end.failure.kind == "not_found"
+    assert isinstance(end, StreamFailed) and end.failure.kind == "not_found"
 
 
 async def test_the_child_gets_no_keys(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,4 +207,4 @@ async def test_closing_ends_what_runs(home: Path) -> None:
     await closing.wait()
     await local.close()
     await task
-    assert isinstance(ends[-1], Failed) and ends[-1].failure.kind == "server"
+    assert isinstance(ends[-1], StreamFailed) and ends[-1].failure.kind == "server"

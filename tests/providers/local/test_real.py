@@ -12,8 +12,8 @@ import pytest
 from palinurus.abort import Abort
 from palinurus.config import paths
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Done, Failed, ModelInfo, Prompt, Request, TextDelta
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.local.ask import probe
 from palinurus.providers.local.model import Local
@@ -23,11 +23,11 @@ READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {"path":
 HERE = paths.home(os.environ)
 
 
-def need(name: str) -> ModelInfo:
+def need(name: str) -> ModelSpec:
     path = file(HERE, name)
     if importlib.util.find_spec("xllamacpp") is None or path is None or not os.path.isfile(path):
         pytest.skip(f"needs the extra `local` and `pal models pull {name}`")
-    return ModelInfo(ModelRef("local", name), "local", context_window=2048, max_tokens=64)
+    return ModelSpec(ModelRef("local", name), "local", context_window=2048, max_tokens=64)
 
 
 @pytest.mark.torture
@@ -35,17 +35,17 @@ def need(name: str) -> ModelInfo:
 async def test_it_answers_is_stopped_and_answers_again(name: str) -> None:
     info = need(name)
     local = Local(HERE)
-    request = Request(info, Prompt("Be brief."), (User("Say hello in five words"),))
+    request = ModelRequest(info, Prompt("Be brief."), (UserMessage("Say hello in five words"),))
     try:
         events = [e async for e in local.stream(request, Abort())]
-        assert isinstance(events[-1], Done) and events[-1].message.text.strip()
+        assert isinstance(events[-1], StreamDone) and events[-1].message.text.strip()
         stop = Abort()
         async for event in local.stream(request, stop):
             if isinstance(event, TextDelta):
                 stop.set("user")
-        assert isinstance(event, Failed) and event.failure.kind == "aborted"
+        assert isinstance(event, StreamFailed) and event.failure.kind == "aborted"
         events = [e async for e in local.stream(request, Abort())]
-        assert isinstance(events[-1], Done)
+        assert isinstance(events[-1], StreamDone)
     finally:
         await local.close()
 
@@ -54,10 +54,12 @@ async def test_it_answers_is_stopped_and_answers_again(name: str) -> None:
 async def test_the_large_one_calls_tools() -> None:
     info = need("qwen2.5-coder-1.5b")
     local = Local(HERE)
-    request = Request(info, Prompt("Use tools."), (User("Read the file notes.txt"),), (READ,), temperature=0.0)
+    request = ModelRequest(
+        info, Prompt("Use tools."), (UserMessage("Read the file notes.txt"),), (READ,), temperature=0.0
+    )
     try:
         events = [e async for e in local.stream(request, Abort())]
-        assert isinstance(events[-1], Done)
+        assert isinstance(events[-1], StreamDone)
         assert [(c.name, c.arguments) for c in events[-1].message.calls] == [("read", {"path": "notes.txt"})]
         assert (await probe(local, info)).calls in ("text", "structured")
     finally:
@@ -70,8 +72,8 @@ async def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "rubbish.gguf").write_bytes(b"GGUF" + os.urandom(4096))
     local = Local(str(tmp_path))
-    info = ModelInfo(ModelRef("local", "rubbish"), "local", context_window=512)
-    events = [e async for e in local.stream(Request(info, Prompt("p"), (User("hi"),)), Abort())]
-    assert isinstance(events[-1], Failed) and events[-1].failure.kind == "server"
+    info = ModelSpec(ModelRef("local", "rubbish"), "local", context_window=512)
+    events = [e async for e in local.stream(ModelRequest(info, Prompt("p"), (UserMessage("hi"),)), Abort())]
+    assert isinstance(events[-1], StreamFailed) and events[-1].failure.kind == "server"
     await local.close()
     shutil.rmtree(tmp_path / "models")

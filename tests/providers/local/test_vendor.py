@@ -9,8 +9,8 @@ import msgspec
 
 from palinurus.clock import SystemClock
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers import MODELS, VENDORS, load
 from palinurus.providers.local.model import Local
@@ -21,8 +21,8 @@ from palinurus.tools.collect import builtin
 
 
 def body(*tools: ToolSpec, **changes: object) -> dict[str, object]:
-    info = ModelInfo(ModelRef("local", "x"), "local", max_tokens=64)
-    request = msgspec.structs.replace(Request(info, Prompt("p"), (User("hi"),), tools), **changes)
+    info = ModelSpec(ModelRef("local", "x"), "local", max_tokens=64)
+    request = msgspec.structs.replace(ModelRequest(info, Prompt("p"), (UserMessage("hi"),), tools), **changes)
     return VENDOR.shape(WIRE.encode(request), request)
 
 
@@ -52,7 +52,7 @@ def test_tools_are_told_in_few_words() -> None:
 
 def test_such_models_are_told_the_rules_and_no_style() -> None:
     assert VENDOR.prompt is not None
-    told = VENDOR.prompt(ModelInfo(ModelRef("local", "x"), "local"))
+    told = VENDOR.prompt(ModelSpec(ModelRef("local", "x"), "local"))
     assert len(told.prefix) < 250
     assert told.tool_call_style == told.interaction_style == told.execution_bias == ""
 

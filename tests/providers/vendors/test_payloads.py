@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from palinurus.core.levels import resolve
-from palinurus.core.levels.resolve import Asked
+from palinurus.core.levels.resolve import LevelRequest
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import VENDORS, WIRES, load
@@ -24,14 +24,14 @@ def vendor_of(provider: str) -> Vendor:
     return load(VENDORS, provider) or custom.VENDOR
 
 
-def asking(ref: str, level: str = "off", **options: Any) -> Request:
+def asking(ref: str, level: str = "off", **options: Any) -> ModelRequest:
     provider, _, name = ref.partition("/")
     vendor = vendor_of(provider)
     facts = {"api": vendor.api, "base_url": vendor.base_url, "reasoning": True, "max_tokens": 64_000}
-    facts |= {key: options.pop(key) for key in list(options) if key in ModelInfo.__struct_fields__ and key != "tools"}
+    facts |= {key: options.pop(key) for key in list(options) if key in ModelSpec.__struct_fields__ and key != "tools"}
     limit = options.pop("limit", None)
-    model = ModelInfo(ModelRef(provider, name), **facts)
-    return Request(model, Prompt("p"), (User("hi"),), level=level, max_tokens=limit, **options)
+    model = ModelSpec(ModelRef(provider, name), **facts)
+    return ModelRequest(model, Prompt("p"), (UserMessage("hi"),), level=level, max_tokens=limit, **options)
 
 
 def shaped(ref: str, level: str = "off", body: dict[str, Any] | None = None, **options: Any) -> dict[str, Any]:
@@ -358,7 +358,7 @@ def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) ->
     bodies = {}
     for word in ("off", "max"):
         request = asking(f"{provider}/{known.id}", tools=(READ,))
-        level = resolve.level(request.model, Asked(session=word), vendor).level
+        level = resolve.resolve_thinking(request.model, LevelRequest(session=word), vendor).level
         request = asking(f"{provider}/{known.id}", level, tools=(READ,))
         wire = load(WIRES, request.model.api)
         bodies[level] = vendor.shape(wire.encode(request), request)

@@ -9,7 +9,7 @@ import pytest
 
 from palinurus.core.levels import resolve, thinking
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers import VENDORS, load
 from palinurus.providers.vendors import custom
@@ -22,10 +22,10 @@ def vendor_of(provider: str) -> Vendor:
     return load(VENDORS, provider) or custom.VENDOR
 
 
-def model_of(ref: str, *, reasoning: bool = True, api: str = "", **compat: Any) -> ModelInfo:
+def model_of(ref: str, *, reasoning: bool = True, api: str = "", **compat: Any) -> ModelSpec:
     provider, _, name = ref.partition("/")
     vendor = vendor_of(provider)
-    return ModelInfo(
+    return ModelSpec(
         ModelRef(provider, name), api or vendor.api, vendor.base_url, reasoning=reasoning, compat=dict(compat)
     )
 
@@ -119,9 +119,9 @@ ROWS = [
 @pytest.mark.parametrize(("ref", "levels", "default"), ROWS)
 def test_profile(ref: str, levels: str, default: str | None) -> None:
     model = model_of(ref)
-    profile = thinking.policy(model, vendor_of(model.ref.provider))
-    assert set(thinking.ids(profile)) == set(levels.split())
-    assert thinking.ids(profile) == thinking.ids(thinking.profile(levels.split()))
+    profile = thinking.find_thinking_profile(model, vendor_of(model.ref.provider))
+    assert set(thinking.list_level_ids(profile)) == set(levels.split())
+    assert thinking.list_level_ids(profile) == thinking.list_level_ids(thinking.make_profile(levels.split()))
     assert profile.default == default
 
 
@@ -131,7 +131,7 @@ def test_profile(ref: str, levels: str, default: str | None) -> None:
 )
 def test_binary_vendors_show_on(ref: str) -> None:
     model = model_of(ref)
-    labels = thinking.row(model, vendor_of(model.ref.provider)).thinkingOptions
+    labels = thinking.make_thinking_row(model, vendor_of(model.ref.provider)).thinkingOptions
     assert labels[-1] == "on"
     assert "low" not in labels
 
@@ -154,16 +154,16 @@ KEEPERS = {"google/gemini-3-pro-preview", "anthropic/claude-fable-5"}
 )
 def test_a_model_the_catalog_says_does_not_reason(ref: str) -> None:
     model = model_of(ref, reasoning=False)
-    profile = thinking.policy(model, vendor_of(model.ref.provider))
-    assert (thinking.ids(profile) == ("off",)) is (ref not in KEEPERS)
+    profile = thinking.find_thinking_profile(model, vendor_of(model.ref.provider))
+    assert (thinking.list_level_ids(profile) == ("off",)) is (ref not in KEEPERS)
 
 
 @pytest.mark.parametrize("ref", ["acme/x", "litellm/x", "openrouter/acme/x", "lmstudio/x"])
 def test_a_model_nobody_has_said_anything_about_offers_the_base_levels_and_starts_off(ref: str) -> None:
     model = msgspec.structs.replace(model_of(ref), reasoning=None)
-    row = thinking.row(model, vendor_of(model.ref.provider))
+    row = thinking.make_thinking_row(model, vendor_of(model.ref.provider))
     assert row.thinkingOptions == tuple(BASE.split()) and row.thinkingDefault == "off"
-    decision = resolve.level(model, resolve.Asked(), vendor_of(model.ref.provider))
+    decision = resolve.resolve_thinking(model, resolve.LevelRequest(), vendor_of(model.ref.provider))
     assert decision.reason == "nothing says whether the model reasons"
 
 
@@ -171,7 +171,7 @@ def test_a_model_nobody_has_said_anything_about_offers_the_base_levels_and_start
 @pytest.mark.parametrize("provider", ["acme", "github-copilot", "openrouter", "litellm", "lmstudio"])
 def test_compat_efforts_add_levels_at_vendors_without_an_opinion(provider: str) -> None:
     model = model_of(f"{provider}/some/model", supportedReasoningEfforts=["low", "medium", "high", "xhigh", "max"])
-    assert thinking.ids(thinking.policy(model, vendor_of(provider)))[-2:] == ("xhigh", "max")
+    assert thinking.list_level_ids(thinking.find_thinking_profile(model, vendor_of(provider)))[-2:] == ("xhigh", "max")
 
 
 @pytest.mark.seed(139)
@@ -179,13 +179,13 @@ def test_compat_efforts_add_levels_at_vendors_without_an_opinion(provider: str) 
 @pytest.mark.parametrize("provider", ["acme", "vllm", "sglang"])
 def test_a_format_that_only_knows_on_and_off_offers_no_more(provider: str, form: str) -> None:
     model = model_of(f"{provider}/qwen3", thinkingFormat=form)
-    assert thinking.labels(thinking.policy(model, vendor_of(provider))) == ("off", "on")
+    assert thinking.list_level_labels(thinking.find_thinking_profile(model, vendor_of(provider))) == ("off", "on")
 
 
 @pytest.mark.seed(137)
 def test_a_custom_provider_behind_the_messages_api_gets_claudes_levels() -> None:
     model = model_of("acme/claude-opus-4-8", api="anthropic-messages")
-    assert thinking.ids(thinking.policy(model, custom.VENDOR)) == tuple(FULL.split())
+    assert thinking.list_level_ids(thinking.find_thinking_profile(model, custom.VENDOR)) == tuple(FULL.split())
 
 
 @pytest.mark.parametrize("provider", VENDORS)
@@ -194,9 +194,9 @@ def test_every_vendor_is_complete_and_sound(provider: str) -> None:
     assert vendor.id == provider
     assert len({m.id for m in vendor.models}) == len(vendor.models)
     for known in vendor.models:
-        model = ModelInfo(ModelRef(provider, known.id), vendor.api, vendor.base_url, reasoning=known.reasoning)
-        profile = thinking.policy(model, vendor)
+        model = ModelSpec(ModelRef(provider, known.id), vendor.api, vendor.base_url, reasoning=known.reasoning)
+        profile = thinking.find_thinking_profile(model, vendor)
         assert profile.levels
-        assert thinking.default(model, profile) in thinking.ids(profile)
+        assert thinking.choose_default_level(model, profile) in thinking.list_level_ids(profile)
         if vendor.reasons is not None:
             assert vendor.reasons(known.id) is known.reasoning, known.id

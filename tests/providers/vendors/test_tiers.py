@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from palinurus.core.levels import resolve
-from palinurus.core.levels.resolve import Asked
+from palinurus.core.levels.resolve import LevelRequest
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import ModelInfo, Prompt, Request
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.providers import VENDORS, load
 from palinurus.providers.vendors import tiers
 
@@ -19,7 +19,7 @@ def sent(ref: str, fast: bool | None, body: dict[str, Any] | None = None, **fact
     provider, _, name = ref.partition("/")
     vendor = load(VENDORS, provider)
     facts = {"api": vendor.api, "base_url": vendor.base_url, **facts}
-    request = Request(ModelInfo(ModelRef(provider, name), **facts), Prompt("p"), (User("hi"),), fast=fast)
+    request = ModelRequest(ModelSpec(ModelRef(provider, name), **facts), Prompt("p"), (UserMessage("hi"),), fast=fast)
     return vendor.shape({"model": name, **(body or {})}, request)
 
 
@@ -102,8 +102,8 @@ def test_minimax(name: str, fast: bool | None, model: str) -> None:
 @pytest.mark.seed(85)
 def test_minimax_params_do_the_same() -> None:
     params = {"fastMode": True}
-    model = ModelInfo(ModelRef("minimax", "MiniMax-M2.7"), "anthropic-messages", params=params)
-    asked = resolve.fast(model, Asked()).at(0)
+    model = ModelSpec(ModelRef("minimax", "MiniMax-M2.7"), "anthropic-messages", params=params)
+    asked = resolve.resolve_fast_mode(model, LevelRequest()).at(0)
     assert sent("minimax/MiniMax-M2.7", asked, params=params)["model"] == "MiniMax-M2.7-highspeed"
     assert sent("minimax/MiniMax-M2.7", None, params=params)["model"] == "MiniMax-M2.7-highspeed"
     assert sent("minimax/MiniMax-M2.7", False, params=params)["model"] == "MiniMax-M2.7"

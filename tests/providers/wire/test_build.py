@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.types.messages import Text, Thinking, ToolCall
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, Price, TextDelta, ThinkingDelta
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import TextBlock, ThinkingBlock, ToolCall
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    TokenPrice,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import build
 from palinurus.providers.wire.build import Builder, priced
 from providers.kit import request
@@ -22,8 +30,8 @@ def test_pieces_of_one_take_are_one_event() -> None:
     assert builder.take() == []
     builder.text("d")
     last = builder.finish("stop")
-    assert last[0] == TextDelta("d") and isinstance(last[1], Done)
-    assert last[1].message.content == (Text("ab"), Thinking("t", "sig"), Text("cd"))
+    assert last[0] == TextDelta("d") and isinstance(last[1], StreamDone)
+    assert last[1].message.content == (TextBlock("ab"), ThinkingBlock("t", "sig"), TextBlock("cd"))
     assert builder.finish("stop") == [] == builder.fail("server", "x")
 
 
@@ -37,7 +45,7 @@ def test_arguments_before_the_name_wait_for_it() -> None:
     builder.grow(part, "1}")
     assert builder.take() == [CallStart(0, "id", "read"), CallDelta(0, '{"a":1}')]
     (done,) = builder.finish("stop")
-    assert isinstance(done, Done) and done.message.calls == (ToolCall("id", "read", {"a": 1}),)
+    assert isinstance(done, StreamDone) and done.message.calls == (ToolCall("id", "read", {"a": 1}),)
     assert done.message.stopReason == "toolUse"
 
 
@@ -48,9 +56,9 @@ def test_a_failure_keeps_text_and_drops_calls() -> None:
     builder.call(part, "id", "read")
     builder.grow(part, "{}")
     *_, last = builder.fail("cut", "gone")
-    assert isinstance(last, Failed) and last.message.content == (Text("half"),) and last.failure.partial
+    assert isinstance(last, StreamFailed) and last.message.content == (TextBlock("half"),) and last.failure.partial
     (only,) = Builder(request()).fail("server", "x")
-    assert isinstance(only, Failed) and not only.failure.partial
+    assert isinstance(only, StreamFailed) and not only.failure.partial
 
 
 def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,13 +66,13 @@ def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     builder = Builder(request())
     builder.text("x" * 11)
     text, last = builder.take()
-    assert text == TextDelta("x" * 11) and isinstance(last, Failed) and last.failure.kind == "malformed"
+    assert text == TextDelta("x" * 11) and isinstance(last, StreamFailed) and last.failure.kind == "malformed"
     assert builder.ended and builder.finish("stop") == []
 
 
 def test_prices() -> None:
-    usage = Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000)
-    cost = priced(usage, Price(1, 2, 3, 4)).cost
+    usage = TokenUsage(1_000_000, 1_000_000, 1_000_000, 1_000_000)
+    cost = priced(usage, TokenPrice(1, 2, 3, 4)).cost
     assert cost is not None and (cost.input, cost.output, cost.cacheRead, cost.cacheWrite, cost.total) == (
         1,
         2,

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Text, Thinking, ToolCall
-from palinurus.core.types.model import CallStart, Decoder, Done, Failed, Request, TextDelta, ThinkingDelta
+from palinurus.core.types.messages import TextBlock, ThinkingBlock, ToolCall
+from palinurus.core.types.model import (
+    CallStart,
+    ModelRequest,
+    StreamDecoder,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+)
 from palinurus.providers import WIRES, load
 from palinurus.providers.wire.bedrock.frames import frame
 from providers.kit import decoded, info, recorded, request
@@ -26,12 +34,12 @@ APIS = tuple(STREAMS)
 DECODERS = tuple(api for api in APIS if api != "openai-codex-responses")  # shares its decoder
 
 
-def asked(api: str) -> Request:
+def asked(api: str) -> ModelRequest:
     return request(model=info(api))
 
 
-def decoder(api: str) -> Decoder:
-    made: Decoder = load(WIRES, api).decoder(asked(api))
+def decoder(api: str) -> StreamDecoder:
+    made: StreamDecoder = load(WIRES, api).decoder(asked(api))
     return made
 
 
@@ -44,7 +52,7 @@ def test_thinking_text_and_two_parallel_calls(api: str) -> None:
     name, first, second = STREAMS[api]
     events = run(api, recorded(name))
     last = events[-1]
-    assert isinstance(last, Done)
+    assert isinstance(last, StreamDone)
     message = last.message
     assert "".join(e.text for e in events if isinstance(e, ThinkingDelta)) == message.thinking
     assert "".join(e.text for e in events if isinstance(e, TextDelta)) == message.text
@@ -56,8 +64,8 @@ def test_thinking_text_and_two_parallel_calls(api: str) -> None:
     assert [e.id for e in events if isinstance(e, CallStart)] == [first, second]
     assert message.stopReason == "toolUse"
     assert message.same_route(api, "p", "m")
-    kinds = [type(b) for b in message.content if not isinstance(b, Thinking)]
-    assert kinds == [Text, ToolCall, ToolCall]
+    kinds = [type(b) for b in message.content if not isinstance(b, ThinkingBlock)]
+    assert kinds == [TextBlock, ToolCall, ToolCall]
 
 
 @pytest.mark.parametrize("api", DECODERS)
@@ -79,10 +87,10 @@ def test_a_stream_cut_anywhere_ends_and_keeps_no_calls(api: str) -> None:
     data = recorded(STREAMS[api][0])
     for cut in range(0, len(data) - 1, 5):
         last = run(api, data[:cut])[-1]
-        if isinstance(last, Done):  # only the tail without meaning was missing
+        if isinstance(last, StreamDone):  # only the tail without meaning was missing
             assert len(last.message.calls) == 2
             continue
-        assert isinstance(last, Failed)
+        assert isinstance(last, StreamFailed)
         assert last.failure.kind == "cut"
         assert last.message.calls == ()
         assert last.message.stopReason == "error"
@@ -93,7 +101,7 @@ def test_after_the_end_nothing_comes(api: str) -> None:
     data = recorded(STREAMS[api][0])
     machine = decoder(api)
     events = machine.feed(data) + machine.close()
-    assert isinstance(events[-1], Done)
+    assert isinstance(events[-1], StreamDone)
     assert machine.feed(data) == []
     assert machine.close() == []
 
@@ -101,14 +109,14 @@ def test_after_the_end_nothing_comes(api: str) -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_an_empty_stream_is_a_cut_one(api: str) -> None:
     (only,) = run(api)
-    assert isinstance(only, Failed) and only.failure.kind == "cut" and not only.failure.partial
+    assert isinstance(only, StreamFailed) and only.failure.kind == "cut" and not only.failure.partial
 
 
 @pytest.mark.parametrize("api", APIS)
 @pytest.mark.parametrize("page", [b"<!doctype html><html><title>Sign in</title></html>", b"\x00\xff\xfe" * 50])
 def test_something_else_than_the_protocol(api: str, page: bytes) -> None:
     last = run(api, page)[-1]
-    assert isinstance(last, Failed) and last.failure.kind in ("malformed", "cut")
+    assert isinstance(last, StreamFailed) and last.failure.kind in ("malformed", "cut")
     assert len(last.failure.message) < 600
 
 
@@ -149,8 +157,8 @@ HOSTILE = [
 @pytest.mark.parametrize("payload", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_chunks_end_in_a_value(api: str, payload: bytes) -> None:
     events = run(api, framed(api, payload), recorded(STREAMS[api][0]))
-    assert isinstance(events[-1], Done | Failed)
-    assert not any(isinstance(e, Done | Failed) for e in events[:-1])
+    assert isinstance(events[-1], StreamDone | StreamFailed)
+    assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
     for event in events:
         if isinstance(event, TextDelta | ThinkingDelta):
             event.text.encode()
@@ -160,7 +168,7 @@ def test_hostile_chunks_end_in_a_value(api: str, payload: bytes) -> None:
 @given(junk=st.binary(max_size=200))
 @settings(max_examples=40, deadline=None)
 def test_random_bytes_never_raise(api: str, junk: bytes) -> None:
-    assert isinstance(run(api, junk, junk)[-1], Done | Failed)
+    assert isinstance(run(api, junk, junk)[-1], StreamDone | StreamFailed)
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -170,6 +178,6 @@ def test_a_flipped_byte_never_raises_and_gives_the_same_at_every_cut(api: str, w
     data = bytearray(recorded(STREAMS[api][0]))
     data[where % len(data)] = byte
     whole = run(api, bytes(data))
-    assert isinstance(whole[-1], Done | Failed)
+    assert isinstance(whole[-1], StreamDone | StreamFailed)
     at = cut % len(data)
     assert run(api, bytes(data[:at]), bytes(data[at:])) == whole

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Image, Text
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock
 from palinurus.providers.wire.replay import NO_IMAGE, Idents, exact_ids, own, safe_ids, schema, texts, tool_name
 from palinurus.providers.wire.responses.request import call_id
 from providers.kit import info
@@ -26,10 +26,10 @@ def test_ids(one: str, two: str) -> None:
 
 
 def test_texts() -> None:
-    blocks = (Text("a"), Image("x", "image/png"), Text("b"))
+    blocks = (TextBlock("a"), ImageBlock("x", "image/png"), TextBlock("b"))
     assert texts(blocks, vision=True) == "a\nb"
     assert texts(blocks, vision=False) == f"a\n{NO_IMAGE}\nb"
-    assert texts((Text("a"),), False) == "a" and texts((), False) == ""
+    assert texts((TextBlock("a"),), False) == "a" and texts((), False) == ""
 
 
 @given(st.lists(st.sampled_from(["k|fc_1", "k|fc_2", "k", "ü", "ü ", "x" * 99, "x" * 98]), max_size=9))
@@ -55,7 +55,7 @@ def test_names_stay_readable() -> None:
 
 
 def test_thoughts_of_an_answer_that_failed_go_nowhere() -> None:
-    said = Assistant((), "openai-completions", "p", "m")
+    said = AssistantMessage((), "openai-completions", "p", "m")
     assert own(said, info())
     assert not own(msgspec.structs.replace(said, stopReason="aborted"), info())
     assert not own(said, info(ref=ModelRef("p", "other")))

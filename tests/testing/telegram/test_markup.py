@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.format.render import render
+from palinurus.core.format.render import render_markdown
 from palinurus.testing.telegram.markup import Unreadable, readable
 
 
@@ -45,4 +45,4 @@ def test_what_telegram_refuses(source: str, error: str) -> None:
 
 @given(st.text(st.sampled_from("ab <>&*_`~[]()#|>-\n\\!\"'1."), max_size=60))
 def test_what_we_send_is_always_readable(text: str) -> None:
-    readable(render(text, "telegram").text)
+    readable(render_markdown(text, "telegram").text)

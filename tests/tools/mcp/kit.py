@@ -13,7 +13,7 @@ from typing import Any, cast
 from palinurus.app import mcp
 from palinurus.clock import SystemClock
 from palinurus.config.load import load
-from palinurus.core.types.tool import Output, Tool, ToolContext
+from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
 from palinurus.tools.mcp.servers import Servers
 from palinurus.tools.web.door import Door
 
@@ -36,7 +36,7 @@ def context() -> ToolContext:
     return cast(ToolContext, Asked())
 
 
-def text(output: Output) -> str:
+def text(output: ToolOutput) -> str:
     """Between the lines of the frame."""
     (block,) = [one for one in output.content if hasattr(one, "text")]
     return str(block.text).split("\n---\n", 1)[1].rsplit("\n<<<END_", 1)[0]

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 from aiohttp import web
 
-from palinurus.core.policy.address import Rules
+from palinurus.core.policy.address import OpenHosts
 from palinurus.tools.mcp.guard import Guarded
 from palinurus.tools.mcp.port import Watch
 from palinurus.tools.web.door import Door
@@ -17,7 +17,7 @@ async def nowhere(host: str, port: int) -> list[str]:
 
 
 def client(url: str, watch: Watch, *open_: str) -> httpx2.AsyncClient:
-    door, rules = Door(resolve=nowhere), Rules(frozenset(open_))
+    door, rules = Door(resolve=nowhere), OpenHosts(frozenset(open_))
     return httpx2.AsyncClient(transport=Guarded(url, lambda one: door.resolve_open(one, rules), watch), trust_env=False)
 
 

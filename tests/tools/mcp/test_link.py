@@ -19,7 +19,7 @@ import pytest
 import uvicorn
 from mcp.server.mcpserver import MCPServer
 
-from palinurus.core.types.messages import Image
+from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
 from palinurus.tools import family
 from tools.mcp.kit import SAMPLE, Asked, context, joined, text
@@ -43,7 +43,7 @@ async def test_a_program_made_with_the_official_sdk(tmp_path: Path) -> None:
         assert text(await table["sdk__echo"].run(ctx, text="hi")) == "echo: hi"
         assert text(await table["sdk__add"].run(ctx, a=2, b=3)) == "5"
         (picture,) = (await table["sdk__picture"].run(ctx)).content
-        assert isinstance(picture, Image) and picture.mimeType == "image/png"
+        assert isinstance(picture, ImageBlock) and picture.mimeType == "image/png"
         broken = await table["sdk__broken"].run(ctx)
         assert broken.is_error and broken.source == "mcp:sdk"
         assert text(await table["sdk__slow"].run(ctx)) == "done"
@@ -135,7 +135,7 @@ async def test_the_reference_server_of_the_protocol(tmp_path: Path) -> None:
         ctx = context()
         assert text(await table["every__echo"].run(ctx, message="hi")) == "Echo: hi"
         assert "3" in text(await table["every__get-sum"].run(ctx, a=1, b=2))
-        assert any(isinstance(one, Image) for one in (await table["every__get-tiny-image"].run(ctx)).content)
+        assert any(isinstance(one, ImageBlock) for one in (await table["every__get-tiny-image"].run(ctx)).content)
         assert (await table["every__get-sum"].run(ctx, a="x")).is_error
         await table["every__trigger-long-running-operation"].run(ctx, duration=1, steps=4)
         assert isinstance(ctx, Asked) and len(ctx.shown) == 4

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.tools.mcp.result import MAX_PICTURES, contents, output
 from tools.mcp.kit import text
 
@@ -43,7 +43,7 @@ def test_an_error_is_the_servers_words_too() -> None:
 
 def test_pictures_come_as_pictures() -> None:
     found = made({"type": "image", "data": PIXEL, "mimeType": "image/png"})
-    assert found.content == (Image(PIXEL, "image/png"),)
+    assert found.content == (ImageBlock(PIXEL, "image/png"),)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,14 @@ def test_structured_content_stands_in_for_missing_text_only() -> None:
 
 def test_there_are_not_more_pictures_than_are_useful() -> None:
     found = made(*[{"type": "image", "data": PIXEL, "mimeType": "image/png"}] * (MAX_PICTURES + 2))
-    assert sum(isinstance(one, Image) for one in found.content) == MAX_PICTURES and isinstance(found.content[0], Text)
+    assert sum(isinstance(one, ImageBlock) for one in found.content) == MAX_PICTURES and isinstance(
+        found.content[0], TextBlock
+    )
 
 
 def test_a_resource_that_was_read() -> None:
     found = contents("srv", [{"uri": "a://b", "text": "t"}, {"uri": "a://c", "blob": PIXEL, "mimeType": "image/png"}])
-    assert text(found) == "[resource a://b]\nt" and found.content[1] == Image(PIXEL, "image/png")
+    assert text(found) == "[resource a://b]\nt" and found.content[1] == ImageBlock(PIXEL, "image/png")
 
 
 @given(st.dictionaries(st.sampled_from(["content", "isError", "structuredContent"]), JSON))

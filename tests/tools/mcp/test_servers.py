@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palinurus.config.mcp import McpSettings, ServerSettings
-from palinurus.core.types.tool import Tool, said
+from palinurus.core.types.tool import Tool, make_output
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import Connect, Facts, Refusal
 from palinurus.tools.mcp.servers import Servers
@@ -36,7 +36,7 @@ async def test_tools_come_sorted_after_ours_and_carry_their_server() -> None:
     one, two = Other(), Other()
     one.listed, two.listed = listing("z", "a"), listing("m")
     made = servers(zoo=one, app=two)
-    table: dict[str, Tool] = {"read": Tool("read", "", {}, said)}  # type: ignore[arg-type]
+    table: dict[str, Tool] = {"read": Tool("read", "", {}, make_output)}  # type: ignore[arg-type]
     told = list[int]()
     made.attach(table, lambda: told.append(1))
     made.start()
@@ -51,7 +51,7 @@ async def test_no_tool_of_ours_is_shadowed_and_no_two_share_a_name() -> None:
     other = Other()
     other.listed = listing("get.it", "get_it", "get_it", "exec")
     made = servers(s=other)
-    ours = Tool("s__exec", "", {}, said)  # type: ignore[arg-type]
+    ours = Tool("s__exec", "", {}, make_output)  # type: ignore[arg-type]
     table = {"s__exec": ours}
     made.attach(table, lambda: None)
     made.start()

@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.agent.cell import Cells, Confined
 from palinurus.config.load import load
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.tools.environ import child_env
 from palinurus.tools.sandbox import landlock
@@ -45,7 +45,7 @@ class Room:
         self.env = child_env({"HOME": str(self.user)}, {})
         agent = loaded.settings.agents["main"]
         self.where: Confined = Cells(loaded.settings, self.env).of(agent, SessionKey("main", "main"))
-        self.cell: Cell = self.where.cell
+        self.cell: SandboxSpec = self.where.cell
         self.workspace = Path(self.where.workspace)
 
     def run(self, command: str, **changes: Any) -> Ran:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import bubblewrap
 
 
@@ -15,32 +15,32 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "program", lambda: "/usr/bin/bwrap")
 
 
-def line(cell: Cell) -> str:
+def line(cell: SandboxSpec) -> str:
     return " ".join(bubblewrap.argv(("/bin/sh", "-c", "x"), "/work", cell))
 
 
 def test_namespaces() -> None:
-    made = line(Cell("bubblewrap", ("/usr",)))
+    made = line(SandboxSpec("bubblewrap", ("/usr",)))
     for option in ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--cap-drop ALL", "--proc /proc", "--dev /dev"):
         assert option in made
     assert "--unshare-net" not in made
     assert made.endswith("--chdir /work -- /bin/sh -c x")
-    assert "--unshare-net" in line(Cell("bubblewrap", ("/usr",), connect=()))
+    assert "--unshare-net" in line(SandboxSpec("bubblewrap", ("/usr",), connect=()))
 
 
 def test_it_does_not_die_with_the_thread_that_started_it() -> None:
-    assert "--die-with-parent" not in line(Cell("bubblewrap", ("/usr",)))
+    assert "--die-with-parent" not in line(SandboxSpec("bubblewrap", ("/usr",)))
 
 
 def test_outer_folders_are_mounted_before_inner_ones(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    made = line(Cell("bubblewrap", (str(inner), "/usr"), (str(tmp_path),)))
+    made = line(SandboxSpec("bubblewrap", (str(inner), "/usr"), (str(tmp_path),)))
     assert made.index(f"--bind {tmp_path} {tmp_path}") < made.index(f"--ro-bind {inner} {inner}")
 
 
 def test_kernel_folders_are_never_those_of_the_host() -> None:
-    made = line(Cell("bubblewrap", ("/proc", "/usr"), ("/dev/null", "/dev/shm")))
+    made = line(SandboxSpec("bubblewrap", ("/proc", "/usr"), ("/dev/null", "/dev/shm")))
     assert "--ro-bind /proc" not in made and "--bind /dev" not in made
 
 
@@ -49,7 +49,7 @@ def test_etc_is_shown_as_a_whole_with_the_rest_covered(tmp_path: Path, monkeypat
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("")
     monkeypatch.setattr(bubblewrap, "_WHOLE", str(tmp_path))
-    made = line(Cell("bubblewrap", (f"{tmp_path}/passwd", f"{tmp_path}/ssl/certs")))
+    made = line(SandboxSpec("bubblewrap", (f"{tmp_path}/passwd", f"{tmp_path}/ssl/certs")))
     assert f"--ro-bind {tmp_path} {tmp_path}" in made
     assert f"--ro-bind /dev/null {tmp_path}/shadow" in made
     assert f"--tmpfs {tmp_path}/ssl/private" in made and f"--tmpfs {tmp_path}/secret" in made
@@ -59,4 +59,4 @@ def test_etc_is_shown_as_a_whole_with_the_rest_covered(tmp_path: Path, monkeypat
 def test_without_bubblewrap_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bubblewrap, "program", lambda: "")
     with pytest.raises(FileNotFoundError, match="bwrap"):
-        line(Cell("bubblewrap"))
+        line(SandboxSpec("bubblewrap"))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import Box, Cell, Mount
+from palinurus.core.types.cell import ContainerMount, ContainerSpec, SandboxSpec
 from palinurus.tools.sandbox import docker
 from palinurus.tools.sandbox.launch import start, wrapped
 
@@ -40,8 +40,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def run(box: Box, command: str) -> tuple[int, str]:
-    launch = wrapped(("/bin/sh", "-c", command), "/", {"LANG": "C"}, Cell("docker", box=box))
+def run(box: ContainerSpec, command: str) -> tuple[int, str]:
+    launch = wrapped(("/bin/sh", "-c", command), "/", {"LANG": "C"}, SandboxSpec("docker", box=box))
     env = {**launch.env, "PATH": os.defpath}
     options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
     process = start(launch._replace(env=env), **options)
@@ -53,7 +53,7 @@ def verbs(fake: Path) -> list[str]:
     return [line.split()[0] for line in (fake / "diary").read_text().splitlines()]
 
 
-BOX = Box("box", "image", mounts=(Mount("/w", "/workspace", True),))
+BOX = ContainerSpec("box", "image", mounts=(ContainerMount("/w", "/workspace", True),))
 
 
 def test_made_once_then_entered(fake: Path) -> None:
@@ -73,12 +73,12 @@ def test_a_stopped_one_is_started(fake: Path) -> None:
 
 def test_a_box_that_changed_gets_a_new_one(fake: Path) -> None:
     run(BOX, "true")
-    run(Box("box", "newer", mounts=BOX.mounts), "true")
+    run(ContainerSpec("box", "newer", mounts=BOX.mounts), "true")
     assert verbs(fake)[4:] == ["inspect", "rm", "create", "start", "exec"]
 
 
 def test_set_up_once(fake: Path) -> None:
-    box = Box("box", "image", setup="echo prepared >&2")
+    box = ContainerSpec("box", "image", setup="echo prepared >&2")
     assert run(box, "echo x") == (0, "x\n") and run(box, "echo y") == (0, "y\n")
     assert [line for line in (fake / "diary").read_text().splitlines() if "prepared" in line] == [
         "exec --interactive box sh -lc echo prepared >&2"
@@ -86,7 +86,7 @@ def test_set_up_once(fake: Path) -> None:
 
 
 def test_a_failed_set_up_leaves_no_half_made_one(fake: Path) -> None:
-    code, out = run(Box("box", "image", setup="exit 9"), "echo never")
+    code, out = run(ContainerSpec("box", "image", setup="exit 9"), "echo never")
     assert code == 125 and "setupCommand failed" in out and "never" not in out
     assert verbs(fake)[-1] == "rm" and not (fake / "state").exists()
 

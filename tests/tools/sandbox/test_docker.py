@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.core.types.cell import Box, Mount
+from palinurus.core.types.cell import ContainerMount, ContainerSpec
 from palinurus.tools.sandbox import docker
 
-BOX = Box("palinurus-x", "debian:bookworm-slim", mounts=(Mount("/host/work", "/workspace", True),))
+BOX = ContainerSpec("palinurus-x", "debian:bookworm-slim", mounts=(ContainerMount("/host/work", "/workspace", True),))
 
 
 def test_a_container_starts_with_nothing() -> None:
@@ -25,7 +25,7 @@ def test_a_container_starts_with_nothing() -> None:
 
 
 def test_what_is_configured_is_asked_for() -> None:
-    box = Box(
+    box = ContainerSpec(
         "n", "i", user="1000:1000", read_only=False, tmpfs=(), cap_drop=(), env=(("A", "b c"),), memory="1g",
         memory_swap="2g", cpus=1.5, pids=0, dns=("1.1.1.1",), hosts=("a:1.2.3.4",), ulimits=("nofile=1:2",),
         seccomp="/p.json", apparmor="prof", network="bridge",
@@ -42,7 +42,7 @@ def test_what_is_configured_is_asked_for() -> None:
 
 @pytest.mark.parametrize("path", ["/a,readonly=false", '/a"b', "/a,source=/etc", "/plain"])
 def test_a_path_is_never_another_option(path: str) -> None:
-    line = docker.create("docker", Box("n", "i", mounts=(Mount(path, "/t"),)))
+    line = docker.create("docker", ContainerSpec("n", "i", mounts=(ContainerMount(path, "/t"),)))
     (fields,) = csv.reader([line[line.index("--mount") + 1]])
     assert fields == ["type=bind", f"source={path}", "target=/t", "readonly"]
 
@@ -58,7 +58,7 @@ def test_values_of_the_environment_are_not_on_the_command_line() -> None:
 
 
 def test_folders_as_the_container_sees_them(tmp_path: Path) -> None:
-    box = Box("n", "i", mounts=(Mount("/host", "/a", True), Mount("/host/inner", "/b")))
+    box = ContainerSpec("n", "i", mounts=(ContainerMount("/host", "/a", True), ContainerMount("/host/inner", "/b")))
     assert docker.inside(box, "/host/x") == "/a/x"
     assert docker.inside(box, "/host/inner/y") == "/b/y"
     assert docker.inside(box, "/elsewhere") == "/workspace"
@@ -66,5 +66,5 @@ def test_folders_as_the_container_sees_them(tmp_path: Path) -> None:
 
 
 def test_the_fingerprint_follows_everything() -> None:
-    assert docker.fingerprint(BOX) == docker.fingerprint(Box(BOX.name, BOX.image, mounts=BOX.mounts))
-    assert docker.fingerprint(BOX) != docker.fingerprint(Box(BOX.name, "other", mounts=BOX.mounts))
+    assert docker.fingerprint(BOX) == docker.fingerprint(ContainerSpec(BOX.name, BOX.image, mounts=BOX.mounts))
+    assert docker.fingerprint(BOX) != docker.fingerprint(ContainerSpec(BOX.name, "other", mounts=BOX.mounts))

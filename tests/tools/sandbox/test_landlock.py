@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import landlock, privileges
 
 needed = pytest.mark.skipif(landlock.version() == 0, reason="this kernel has no Landlock")
 
 
-def inside(cell: Cell, act: Any) -> Any:
+def inside(cell: SandboxSpec, act: Any) -> Any:
     """What `act` returns or raises in a thread under the cell's rules."""
     found: list[Any] = []
 
@@ -42,7 +42,7 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "r" / "a").write_text("a")
     (tmp_path / "b").write_text("b")
     (tmp_path / "w" / "link").symlink_to(tmp_path / "b")
-    cell = Cell("landlock", (str(tmp_path / "r"),), (str(tmp_path / "w"),))
+    cell = SandboxSpec("landlock", (str(tmp_path / "r"),), (str(tmp_path / "w"),))
     assert inside(cell, (tmp_path / "r" / "a").read_text) == "a"
     assert inside(cell, lambda: (tmp_path / "r" / "a").write_text("x")) is PermissionError
     assert inside(cell, lambda: (tmp_path / "r" / "a").unlink()) is PermissionError
@@ -58,7 +58,7 @@ def test_files(tmp_path: Path) -> None:
 def test_a_single_file_can_be_granted(tmp_path: Path) -> None:
     (tmp_path / "one").write_text("1")
     (tmp_path / "two").write_text("2")
-    cell = Cell("landlock", (str(tmp_path / "one"), str(tmp_path / "missing")))
+    cell = SandboxSpec("landlock", (str(tmp_path / "one"), str(tmp_path / "missing")))
     assert inside(cell, (tmp_path / "one").read_text) == "1"
     assert inside(cell, (tmp_path / "two").read_text) is PermissionError
 
@@ -67,7 +67,7 @@ def test_a_single_file_can_be_granted(tmp_path: Path) -> None:
 def test_no_devices_are_made_where_one_may_write(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root could")
-    cell = Cell("landlock", (), (str(tmp_path),))
+    cell = SandboxSpec("landlock", (), (str(tmp_path),))
     assert inside(cell, lambda: os.mknod(tmp_path / "disk", 0o60600, os.makedev(1, 1))) is PermissionError
 
 
@@ -82,7 +82,7 @@ def test_older_kernels_are_asked_for_less(version: int, fields: int, monkeypatch
     monkeypatch.setattr(landlock, "version", lambda: version)
     monkeypatch.setattr(landlock.kernel, "call", call)
     monkeypatch.setattr(landlock.kernel, "repeated", lambda number: lambda *args: None)
-    os.close(landlock.ruleset(Cell("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
+    os.close(landlock.ruleset(SandboxSpec("landlock", ("/usr",), ("/tmp",), ((443, 443),))))
     rights = int.from_bytes(asked[0][1][:8], "little")
     assert len(asked[0][1]) == 8 * fields == asked[0][2]
     assert bool(rights & landlock.REFER) == (version >= 2)
@@ -95,4 +95,4 @@ def test_no_rules_at_all_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only ports on a kernel that knows no ports: silently holding nothing would be a lie."""
     monkeypatch.setattr(landlock, "version", lambda: 3)
     with pytest.raises(OSError):
-        landlock.ruleset(Cell("bubblewrap", connect=()), files=False)
+        landlock.ruleset(SandboxSpec("bubblewrap", connect=()), files=False)

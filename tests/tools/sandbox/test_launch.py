@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import Box, Cell
+from palinurus.core.types.cell import ContainerSpec, SandboxSpec
 from palinurus.tools.sandbox.launch import start, wrapped
 
 PYTHON = sys.executable
@@ -75,8 +75,10 @@ def test_limits_hold(room: Any) -> None:
     assert room.run("ulimit -n; ulimit -c").out.split() == ["4096", "0"]
 
 
-@pytest.mark.parametrize("cell", [Cell(kind="docker"), Cell(kind="docker", box=Box("x", "y"))])
-def test_a_cell_that_cannot_be_made_is_an_error_and_no_child(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cell", [SandboxSpec(kind="docker"), SandboxSpec(kind="docker", box=ContainerSpec("x", "y"))])
+def test_a_cell_that_cannot_be_made_is_an_error_and_no_child(
+    cell: SandboxSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("palinurus.tools.sandbox.docker._PLACES", "/nowhere")
     with pytest.raises(OSError, match=r"docker|container"):
         wrapped(("/bin/true",), "/", {}, cell)
@@ -86,7 +88,7 @@ def test_a_kernel_that_refuses_is_an_error_and_no_child(room_of: Callable[..., A
     room = room_of()
     proof = tmp_path / "ran"
     # a port that is none: the kernel does not take the rule
-    cell = Cell("landlock", room.cell.read, room.cell.write, ((70_000, 70_000),))
+    cell = SandboxSpec("landlock", room.cell.read, room.cell.write, ((70_000, 70_000),))
     with pytest.raises(OSError):
         start(wrapped(("/usr/bin/touch", str(proof)), "/", {}, cell))
     assert not proof.exists()
@@ -100,5 +102,5 @@ def test_a_program_that_is_not_there_says_so(room: Any) -> None:
 
 
 def test_without_a_cell_nothing_is_changed() -> None:
-    launch = wrapped(("/bin/echo", "x"), "/", {"A": "b"}, Cell())
+    launch = wrapped(("/bin/echo", "x"), "/", {"A": "b"}, SandboxSpec())
     assert (launch.argv, launch.cwd, launch.env) == (("/bin/echo", "x"), "/", {"A": "b"})

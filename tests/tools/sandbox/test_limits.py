@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 
-from palinurus.core.types.cell import Limits
+from palinurus.core.types.cell import ProcessLimits
 from palinurus.tools.sandbox.limits import limited
 
 LOOK = (
@@ -15,27 +15,27 @@ LOOK = (
 )
 
 
-def seen(limits: Limits, *before: str) -> dict[str, int]:
+def seen(limits: ProcessLimits, *before: str) -> dict[str, int]:
     line = limited((*before, sys.executable, "-I", "-S", "-c", LOOK), limits)
     found: dict[str, int] = json.loads(subprocess.run(line, capture_output=True, check=True).stdout)
     return found
 
 
 def test_each_limit() -> None:
-    limits = Limits(files=100, file_bytes=1 << 20, memory_bytes=1 << 32, processes=5000, cpu_seconds=60)
+    limits = ProcessLimits(files=100, file_bytes=1 << 20, memory_bytes=1 << 32, processes=5000, cpu_seconds=60)
     expected = {"NOFILE": 100, "FSIZE": 1 << 20, "AS": 1 << 32, "NPROC": 5000, "CPU": 60, "CORE": 0}
     assert seen(limits) == expected
     assert seen(limits, "/bin/sh", "-c", 'true; "$@"', "sh") == expected  # inherited
 
 
 def test_never_more_than_there_was() -> None:
-    inner = limited((sys.executable, "-I", "-S", "-c", LOOK), Limits(files=100))
-    assert seen(Limits(files=100))["NOFILE"] == 100
-    outer = subprocess.run(limited(inner, Limits(files=50)), capture_output=True, check=True)
+    inner = limited((sys.executable, "-I", "-S", "-c", LOOK), ProcessLimits(files=100))
+    assert seen(ProcessLimits(files=100))["NOFILE"] == 100
+    outer = subprocess.run(limited(inner, ProcessLimits(files=50)), capture_output=True, check=True)
     assert json.loads(outer.stdout)["NOFILE"] == 50
 
 
 def test_the_command_line_is_not_read_by_the_shell() -> None:
     words = ["/bin/echo", "$HOME", "`id`", "a  b", "*", "'", ""]
-    out = subprocess.run(limited(words, Limits()), capture_output=True, check=True, env={"HOME": "/x"}).stdout
+    out = subprocess.run(limited(words, ProcessLimits()), capture_output=True, check=True, env={"HOME": "/x"}).stdout
     assert out.decode() == "$HOME `id` a  b * ' \n"

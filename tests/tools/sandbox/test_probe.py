@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.types.cell import Kind
+from palinurus.core.types.cell import SandboxKind
 from palinurus.tools.sandbox.probe import Have, gaps, have
 
 
@@ -19,7 +19,7 @@ from palinurus.tools.sandbox.probe import Have, gaps, have
         (Have(landlock=7, bubblewrap=True, root=True), "landlock"),  # root's archives have other owners
     ],
 )
-def test_the_best_there_is(found: Have, best: Kind) -> None:
+def test_the_best_there_is(found: Have, best: SandboxKind) -> None:
     assert found.best() == best
 
 
@@ -33,7 +33,7 @@ def test_the_best_there_is(found: Have, best: Kind) -> None:
         (Have(landlock=7, seccomp=True), "landlock", "bubblewrap"),
     ],
 )
-def test_what_is_open_comes_with_a_way_out(found: Have, kind: Kind, says: str) -> None:
+def test_what_is_open_comes_with_a_way_out(found: Have, kind: SandboxKind, says: str) -> None:
     told = gaps(found, kind)
     assert any(says in gap.what + gap.fix for gap in told) and all(gap.fix for gap in told)
 

@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.agent.cell import Cells
 from palinurus.config.load import load
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.tools.environ import child_env
 from palinurus.tools.sandbox import landlock
@@ -94,7 +94,7 @@ def test_the_trials_can_fail(tmp_path: Path) -> None:
     (home / "palinurus.json").write_text("{}")
     (home / "gateway.token").write_text("x")
     env = {"PATH": os.defpath, "TMPDIR": str(tmp_path)}
-    results = {r.name: r.held for r in proof(Cell(), Scene(str(home), str(tmp_path), str(tmp_path), 0), env)}
+    results = {r.name: r.held for r in proof(SandboxSpec(), Scene(str(home), str(tmp_path), str(tmp_path), 0), env)}
     must = (
         "read the config", "read the gateway's token", "list the state directory", "read a file beside the workspace",
         "list the user's home", "write outside", "remove a file outside", "follow a planted link",

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import kernel
 from palinurus.tools.sandbox.seccomp import program, rules
 
@@ -35,15 +35,15 @@ def judged(code: bytes, arch: int, nr: int, args: tuple[int, ...] = ()) -> int:
     raise AssertionError("the filter does not end")
 
 
-def refusal(machine: kernel.Machine, cell: Cell, name: str, *args: int) -> int:
+def refusal(machine: kernel.Machine, cell: SandboxSpec, name: str, *args: int) -> int:
     code = program(machine, rules(cell, (GATEWAY, THREAD)))
     return judged(code, machine.audit, machine.calls[name], args)
 
 
-SOME = Cell("landlock", connect=((443, 443),))
+SOME = SandboxSpec("landlock", connect=((443, 443),))
 CASES = [
     (SOME, "socket", (1, 1, 0), errno.EACCES),  # Unix
-    (Cell("landlock", connect=(), unix=True), "socket", (1, 1, 0), 0),
+    (SandboxSpec("landlock", connect=(), unix=True), "socket", (1, 1, 0), 0),
     (SOME, "socket", (2, 1, 0), 0),  # TCP
     (SOME, "socket", (2, 1, 6), 0),
     (SOME, "socket", (10, 2, 0), 0),  # UDP, IPv6
@@ -55,9 +55,9 @@ CASES = [
     (SOME, "socket", (17, 3, 0), errno.EAFNOSUPPORT),  # raw packets
     (SOME, "socket", (40, 1, 0), errno.EAFNOSUPPORT),
     (SOME, "socket", (16, 3, 0), 0),  # netlink: how programs list addresses
-    (Cell("landlock", connect=None), "socket", (2, 1, 262), 0),
-    (Cell("landlock", connect=()), "socket", (2, 2, 0), errno.EACCES),
-    (Cell("landlock", connect=()), "socket", (10, 1, 0), errno.EACCES),
+    (SandboxSpec("landlock", connect=None), "socket", (2, 1, 262), 0),
+    (SandboxSpec("landlock", connect=()), "socket", (2, 2, 0), errno.EACCES),
+    (SandboxSpec("landlock", connect=()), "socket", (10, 1, 0), errno.EACCES),
     (SOME, "sendto", (3, 0, 1, 0x20000000, 0, 16), errno.EOPNOTSUPP),
     (SOME, "sendto", (3, 0, 1, 0x4000, 0, 16), 0),
     (SOME, "sendmsg", (3, 0, 0x20004000), errno.EOPNOTSUPP),
@@ -83,7 +83,7 @@ CASES = [
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("cell", "name", "args", "error"), CASES)
-def test_calls(machine: kernel.Machine, cell: Cell, name: str, args: tuple[int, ...], error: int) -> None:
+def test_calls(machine: kernel.Machine, cell: SandboxSpec, name: str, args: tuple[int, ...], error: int) -> None:
     assert refusal(machine, cell, name, *args) == error
 
 

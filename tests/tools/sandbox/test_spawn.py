@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import spawn
 
 
@@ -72,6 +72,6 @@ def test_old_rules_are_closed() -> None:
     """As many handles are kept as cells are remembered."""
     before = len(spawn._rules)
     for port in range(1, spawn.RULES + 8):
-        cell = Cell("landlock", ("/usr", "/bin", "/lib", "/lib64"), ("/dev/null",), ((port, port),))
+        cell = SandboxSpec("landlock", ("/usr", "/bin", "/lib", "/lib64"), ("/dev/null",), ((port, port),))
         spawn.start(cell, lambda: subprocess.Popen(["/bin/true"], env={})).wait()
     assert before <= len(spawn._rules) <= spawn.RULES + spawn.SPARES

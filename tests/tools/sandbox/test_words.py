@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox.words import refusal
 
-SOME = Cell("landlock", connect=((443, 443),))
+SOME = SandboxSpec("landlock", connect=((443, 443),))
 
 
 @pytest.mark.parametrize(
@@ -15,17 +15,17 @@ SOME = Cell("landlock", connect=((443, 443),))
     [
         (SOME, 1, "cat: x: Permission denied", "$TMPDIR"),
         (SOME, 1, "Error: EACCES: mkdir", "443"),
-        (Cell("landlock", connect=()), 1, "Operation not permitted", "no network"),
-        (Cell("docker"), 1, "Read-only file system", "container"),
+        (SandboxSpec("landlock", connect=()), 1, "Operation not permitted", "no network"),
+        (SandboxSpec("docker"), 1, "Read-only file system", "container"),
     ],
 )
-def test_said(cell: Cell, code: int, text: str, says: str) -> None:
+def test_said(cell: SandboxSpec, code: int, text: str, says: str) -> None:
     assert says in refusal(cell, code, text)
 
 
 @pytest.mark.parametrize(
     ("cell", "code", "text"),
-    [(SOME, 0, "Permission denied"), (SOME, 1, "No such file"), (Cell(), 1, "Permission denied")],
+    [(SOME, 0, "Permission denied"), (SOME, 1, "No such file"), (SandboxSpec(), 1, "Permission denied")],
 )
-def test_not_said(cell: Cell, code: int, text: str) -> None:
+def test_not_said(cell: SandboxSpec, code: int, text: str) -> None:
     assert refusal(cell, code, text) == ""

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from palinurus.core.policy.address import Rules
+from palinurus.core.policy.address import OpenHosts
 
 Handler = Callable[[web.Request], Any]
 
@@ -54,8 +54,8 @@ class Site:
         return f"http://{self.entry}{path}"
 
     @property
-    def rules(self) -> Rules:
-        return Rules(frozenset({self.entry}))
+    def rules(self) -> OpenHosts:
+        return OpenHosts(frozenset({self.entry}))
 
     async def stop(self) -> None:
         await self._server.close()

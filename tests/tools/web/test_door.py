@@ -15,7 +15,7 @@ import pytest
 from aiohttp import web
 
 import palinurus
-from palinurus.core.policy.address import Rules
+from palinurus.core.policy.address import OpenHosts
 from palinurus.tools.web.door import Ask, Door, Limits, Shut
 from tools.web.kit import Canary, Names, Site, moved
 
@@ -44,7 +44,7 @@ def test_there_are_more_than_forty_forms() -> None:
 async def test_the_canary_can_be_reached_at_all(canary: Canary) -> None:
     """Else the tests above would prove nothing."""
     with pytest.raises(Shut):
-        await Door(Rules(frozenset({f"127.0.0.1:{canary.port}"}))).get(Ask(f"http://127.1:{canary.port}/"))
+        await Door(OpenHosts(frozenset({f"127.0.0.1:{canary.port}"}))).get(Ask(f"http://127.1:{canary.port}/"))
     assert canary.hits
     canary.hits = 0
 
@@ -79,7 +79,7 @@ async def test_names_that_lead_inside_are_refused_with_all_their_addresses(canar
 async def test_rebinding_a_name_is_resolved_once_and_the_judged_address_is_used(site: Site, canary: Canary) -> None:
     """First answer: allowed (the site under an opened name). Every later one: somewhere else. It is never asked."""
     names = Names(opened_example=[["127.0.0.1"], ["127.0.0.2"]])
-    door = Door(Rules(frozenset({f"opened.example:{site.port}"})), names)
+    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     site.routes["/"] = lambda request: request.headers["Host"]
     came = await door.get(Ask(f"http://opened.example:{site.port}/"))
     assert came.data == f"opened.example:{site.port}".encode()
@@ -89,7 +89,7 @@ async def test_rebinding_a_name_is_resolved_once_and_the_judged_address_is_used(
 async def test_rebinding_between_redirects_is_judged_again(site: Site, canary: Canary) -> None:
     """The name was fine at the first hop and leads to loopback at the second: the second look sees it."""
     names = Names(evil_example=[["127.0.0.1"]], opened_example=[["127.0.0.1"]])
-    door = Door(Rules(frozenset({f"opened.example:{site.port}"})), names)
+    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     site.routes["/"] = lambda _: moved(f"http://evil.example:{canary.port}/")
     with pytest.raises(Shut, match=r"evil\.example leads to 127.0.0.1.*redirected there by opened.example"):
         await door.get(Ask(f"http://opened.example:{site.port}/"))
@@ -106,7 +106,7 @@ async def test_the_system_resolver_is_not_asked_behind_our_back(site: Site) -> N
 
     sys.addaudithook(hook)
     names = Names(opened_example=[["127.0.0.1"]])
-    door = Door(Rules(frozenset({f"opened.example:{site.port}"})), names)
+    door = Door(OpenHosts(frozenset({f"opened.example:{site.port}"})), names)
     try:
         await door.get(Ask(f"http://opened.example:{site.port}/"))
     finally:
@@ -274,7 +274,9 @@ async def test_servers_that_speak_nonsense(raw: bytes) -> None:
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     try:
-        came = await Door(Rules(frozenset({f"127.0.0.1:{port}"}))).get(Ask(f"http://127.0.0.1:{port}/"), Limits(time=5))
+        came = await Door(OpenHosts(frozenset({f"127.0.0.1:{port}"}))).get(
+            Ask(f"http://127.0.0.1:{port}/"), Limits(time=5)
+        )
         assert came.status in (200, 302, 999)
     except Shut as shut:
         assert len(str(shut)) < 300 and "\xff" not in str(shut)
@@ -295,7 +297,7 @@ async def test_a_certificate_for_another_name_is_refused(tmp_path: Any) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     port = server.sockets[0].getsockname()[1]
-    door = Door(Rules(frozenset({f"secure.example:{port}"})), Names(secure_example=[["127.0.0.1"]]))
+    door = Door(OpenHosts(frozenset({f"secure.example:{port}"})), Names(secure_example=[["127.0.0.1"]]))
     try:
         with pytest.raises(Shut, match="certificate"):
             await door.get(Ask(f"https://secure.example:{port}/"), Limits(time=5))

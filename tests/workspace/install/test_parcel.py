@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.core.skills.danger import Part
+from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.install.parcel import asks, change, digest, parcel
 
@@ -12,14 +12,18 @@ def head(name: str, metadata: str = "{}") -> bytes:
 
 
 def test_the_one_skill_wherever_it_lies() -> None:
-    parts = (Part("x/y/SKILL.md", head("y")), Part("x/y/a.md", b"1"), Part("README.md", b"2"))
+    parts = (SkillFile("x/y/SKILL.md", head("y")), SkillFile("x/y/a.md", b"1"), SkillFile("README.md", b"2"))
     found = parcel(parts, "/from")
     assert found.skill.name == "y"
     assert [part.name for part in found.parts] == ["SKILL.md", "a.md"]
 
 
 def test_several_must_be_chosen_from() -> None:
-    parts = (Part("a/SKILL.md", head("a")), Part("b/SKILL.md", head("b")), Part("b/in/SKILL.md", head("c")))
+    parts = (
+        SkillFile("a/SKILL.md", head("a")),
+        SkillFile("b/SKILL.md", head("b")),
+        SkillFile("b/in/SKILL.md", head("c")),
+    )
     with pytest.raises(BadRequest, match="2 skills in it: a, b"):
         parcel(parts, "")
     assert [part.name for part in parcel(parts, "", "b").parts] == ["SKILL.md", "in/SKILL.md"]
@@ -29,33 +33,33 @@ def test_several_must_be_chosen_from() -> None:
 
 def test_none_and_broken() -> None:
     with pytest.raises(BadRequest, match=r"no SKILL\.md"):
-        parcel((Part("a.md", b""),), "")
+        parcel((SkillFile("a.md", b""),), "")
     with pytest.raises(BadRequest, match="no description"):
-        parcel((Part("SKILL.md", b"---\nname: a\n---\n"),), "")
+        parcel((SkillFile("SKILL.md", b"---\nname: a\n---\n"),), "")
     with pytest.raises(BadRequest, match="larger"):
-        parcel((Part("SKILL.md", head("a")),), "", "", 5)
+        parcel((SkillFile("SKILL.md", head("a")),), "", "", 5)
 
 
 def test_the_hash_covers_names_contents_and_what_can_run() -> None:
-    base = (Part("a", b"1"), Part("b", b"2"))
+    base = (SkillFile("a", b"1"), SkillFile("b", b"2"))
     others = [
-        (Part("a", b"1"), Part("c", b"2")),
-        (Part("a", b"1"), Part("b", b"3")),
-        (Part("a", b"1", True), Part("b", b"2")),
-        (Part("a", b"1"),),
-        (Part("a", b"2"), Part("b", b"1")),
+        (SkillFile("a", b"1"), SkillFile("c", b"2")),
+        (SkillFile("a", b"1"), SkillFile("b", b"3")),
+        (SkillFile("a", b"1", True), SkillFile("b", b"2")),
+        (SkillFile("a", b"1"),),
+        (SkillFile("a", b"2"), SkillFile("b", b"1")),
     ]
     assert digest(base) == digest(base[::-1])
     assert len({digest(base), *map(digest, others)}) == 6
 
 
 def test_the_change_names_files_and_new_wishes() -> None:
-    old = parcel((Part("SKILL.md", head("a")), Part("gone", b""), Part("same", b"")), "")
+    old = parcel((SkillFile("SKILL.md", head("a")), SkillFile("gone", b""), SkillFile("same", b"")), "")
     new = parcel(
         (
-            Part("SKILL.md", head("a", "{openclaw: {requires: {bins: [x], env: [K]}}}")),
-            Part("same", b""),
-            Part("new", b""),
+            SkillFile("SKILL.md", head("a", "{openclaw: {requires: {bins: [x], env: [K]}}}")),
+            SkillFile("same", b""),
+            SkillFile("new", b""),
         ),
         "",
     )

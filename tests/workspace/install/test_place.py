@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.config.settings import SkillSettings
-from palinurus.core.skills.danger import Part
+from palinurus.core.skills.danger import SkillFile
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.workspace.install.parcel import Parcel, parcel
 from palinurus.workspace.install.place import LOCK, Pin, Place
@@ -17,7 +17,7 @@ from palinurus.workspace.roots import Root, look
 
 def made(text: str = "body", name: str = "demo") -> Parcel:
     head = f"---\nname: {name}\ndescription: d\n---\n{text}\n".encode()
-    return parcel((Part("SKILL.md", head), Part("bin/run", b"#!/bin/sh\n", True)), "")
+    return parcel((SkillFile("SKILL.md", head), SkillFile("bin/run", b"#!/bin/sh\n", True)), "")
 
 
 def pin(of: Parcel) -> Pin:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import tiny
 from palinurus.clock import SystemClock
-from palinurus.core.memory.values import Excerpt, Found, Options, Refused
+from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import KEPT, Author
@@ -35,7 +35,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 def make(workspace: Path, **options: Any) -> Memory:
-    return Memory(str(workspace.parent / "home"), "main", str(workspace), Options(**options), SystemClock())
+    return Memory(str(workspace.parent / "home"), "main", str(workspace), MemoryOptions(**options), SystemClock())
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def memory(workspace: Path) -> Memory:
     return make(workspace)
 
 
-def paths(found: Found) -> list[str]:
+def paths(found: MemoryFindings) -> list[str]:
     assert not found.disabled
     return [hit.path for hit in found.hits]
 
@@ -183,27 +183,27 @@ def test_bytes_that_are_no_text(memory: Memory, workspace: Path) -> None:
     (workspace / "memory" / "b.md").write_bytes(b"\xef\xbb\xbfwombat \xff\xfe\x00 end\n")
     assert paths(memory.search("wombat", DIRECT)) == ["memory/b.md"]
     got = memory.get("memory/b.md")
-    assert isinstance(got, Excerpt) and got.text.startswith("wombat")
+    assert isinstance(got, MemoryExcerpt) and got.text.startswith("wombat")
 
 
 @pytest.mark.seed(396)
 def test_get_keeps_to_the_configured_limits(workspace: Path) -> None:
     (workspace / "MEMORY.md").write_text("".join(f"line {n}\n" for n in range(1, 3001)))
     usual = make(workspace).get("MEMORY.md")
-    assert isinstance(usual, Excerpt) and usual.lines == 120 and usual.next == 121
+    assert isinstance(usual, MemoryExcerpt) and usual.lines == 120 and usual.next == 121
     many = make(workspace).get("MEMORY.md", 1, 5000)
-    assert isinstance(many, Excerpt) and 11_000 < len(many.text) <= 12_000 and many.next
+    assert isinstance(many, MemoryExcerpt) and 11_000 < len(many.text) <= 12_000 and many.next
     small = make(workspace, get_lines=7, get_chars=20).get("MEMORY.md", 3)
-    assert isinstance(small, Excerpt) and small.text == "line 3\nline 4" and small.next == 5
+    assert isinstance(small, MemoryExcerpt) and small.text == "line 3\nline 4" and small.next == 5
 
 
 def test_get_of_what_is_missing_or_no_memory(memory: Memory, workspace: Path) -> None:
     missing = memory.get("memory/never.md")
-    assert isinstance(missing, Excerpt) and missing.missing and missing.text == ""
+    assert isinstance(missing, MemoryExcerpt) and missing.missing and missing.text == ""
     (workspace.parent / "secret.md").write_text("secret")
     (workspace / "memory" / "out.md").symlink_to(workspace.parent / "secret.md")
     for path in ("memory/out.md", "../secret.md", "AGENTS.md"):
-        assert isinstance(memory.get(path), Refused)
+        assert isinstance(memory.get(path), MemoryRefusal)
 
 
 # --- who wrote what ---------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ def meaning(workspace: Path) -> Iterator[tuple[Memory, Embedder]]:
     (workspace / "MEMORY.md").write_text("green tea tea tea\n")
     (workspace / "memory" / "2026-01-31.md").write_text("the cat cat cat\n")
     embedder = Embedder(str(home))
-    memory = Memory(str(home), "main", str(workspace), Options(), SystemClock(), embedder)
+    memory = Memory(str(home), "main", str(workspace), MemoryOptions(), SystemClock(), embedder)
     yield memory, embedder
     embedder.close()
     memory.close()

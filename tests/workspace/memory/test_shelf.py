@@ -9,7 +9,7 @@ import pytest
 import tiny
 from palinurus.clock import SystemClock
 from palinurus.config.settings import AgentSettings
-from palinurus.core.memory.values import Excerpt, Options, Refused
+from palinurus.core.memory.values import MemoryExcerpt, MemoryOptions, MemoryRefusal
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.memory.memory import Memory
 from palinurus.workspace.memory.shelf import Shelf
@@ -32,9 +32,9 @@ async def test_each_agent_has_its_own(tmp_path: Path) -> None:
         (hit,) = (await shelf.search(name, SESSION, "belong")).hits
         assert name in hit.snippet
     got = await shelf.get("other", "MEMORY.md")
-    assert isinstance(got, Excerpt) and got.text == "I belong to other"
+    assert isinstance(got, MemoryExcerpt) and got.text == "I belong to other"
     assert (await shelf.search("nobody", SESSION, "belong")).disabled
-    assert isinstance(await shelf.get("nobody", "MEMORY.md"), Refused)
+    assert isinstance(await shelf.get("nobody", "MEMORY.md"), MemoryRefusal)
     await shelf.close()
 
 
@@ -55,7 +55,7 @@ async def test_hooks_tell_who_wrote(tmp_path: Path) -> None:
     hooks.observe("after_tool_call", {**payload, "toolName": "exec", "params": {"command": "x"}, "error": "exit 1"})
     await hooks.drain()
     await shelf.close()
-    memory = Memory(str(tmp_path / "home"), "main", str(tmp_path / "main"), Options(), SystemClock())
+    memory = Memory(str(tmp_path / "home"), "main", str(tmp_path / "main"), MemoryOptions(), SystemClock())
     last = memory.versions("MEMORY.md")[-1]
     assert (last.kind, *last.author) == ("written", "write", SESSION, "r", "c")
     assert memory.versions("memory/a.md")[-1].kind == "during"

@@ -16,9 +16,9 @@ from palinurus.agent.runtimes.items import part
 from palinurus.agent.runtimes.kit import Kit, Words, first, words
 from palinurus.agent.runtimes.lines import Lines
 from palinurus.agent.runtimes.rpc import Peer, Refused
-from palinurus.core.types.events import Event
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Failure
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import ModelFailure
 
 VERSION = 1
 STARTUP = 60.0  # seconds; some are fetched when they are first started
@@ -32,9 +32,9 @@ KINDS = {
 _ENDS: dict[str, Over] = {
     "end_turn": Over(),
     "max_tokens": Over("length"),
-    "max_turn_requests": Over("max_turns", Failure("refused", "it stopped after too many model calls")),
-    "refusal": Over("error", Failure("refused", "it refused to answer")),
-    "cancelled": Over("aborted", Failure("aborted", "it was cancelled")),
+    "max_turn_requests": Over("max_turns", ModelFailure("refused", "it stopped after too many model calls")),
+    "refusal": Over("error", ModelFailure("refused", "it refused to answer")),
+    "cancelled": Over("aborted", ModelFailure("aborted", "it was cancelled")),
 }
 
 
@@ -106,11 +106,11 @@ class AcpTalk:
         except Gone:
             pass  # its end is posted by who reads
 
-    async def steer(self, message: User) -> bool:
+    async def steer(self, message: UserMessage) -> bool:
         """The protocol has no way to; the message gets a turn of its own."""
         return False
 
-    async def again(self, messages: Sequence[User]) -> None:
+    async def again(self, messages: Sequence[UserMessage]) -> None:
         self._prompt(words(messages))
 
     async def interrupt(self) -> None:
@@ -129,7 +129,7 @@ class AcpTalk:
 
     # hearing
 
-    def hear(self, message: dict[str, Any]) -> list[Event]:
+    def hear(self, message: dict[str, Any]) -> list[RunEvent]:
         method, params = str(message.get("method")), part(message, "params")
         if "id" in message:
             self._talking.answer(message, self._asked(method, params))
@@ -143,27 +143,27 @@ class AcpTalk:
             return handler(self, update) if handler is not None else []
         return []
 
-    def _ended(self, params: dict[str, Any]) -> list[Event]:
+    def _ended(self, params: dict[str, Any]) -> list[RunEvent]:
         if "error" in params:
-            self.over = Over("error", Failure("server", str(params["error"])[:500]))
+            self.over = Over("error", ModelFailure("server", str(params["error"])[:500]))
         else:
             self.over = _ENDS.get(str(params.get("why")), Over())
         return self._s.mirror.cut()
 
-    def _chunk(self, update: dict[str, Any]) -> list[Event]:
+    def _chunk(self, update: dict[str, Any]) -> list[RunEvent]:
         return self._s.mirror.delta(str(part(update, "content").get("text") or ""))
 
-    def _thinking(self, update: dict[str, Any]) -> list[Event]:
+    def _thinking(self, update: dict[str, Any]) -> list[RunEvent]:
         return self._s.mirror.thinking(str(part(update, "content").get("text") or ""))
 
-    def _called(self, update: dict[str, Any]) -> list[Event]:
+    def _called(self, update: dict[str, Any]) -> list[RunEvent]:
         ident = str(update.get("toolCallId") or "")
         made = self._s.mirror.cut()
         self._calls[ident] = _name(update), _args(update)
         made += self._s.mirror.start_tool(ident, *self._calls[ident])
         return [*made, *self._updated(update)]
 
-    def _updated(self, update: dict[str, Any]) -> list[Event]:
+    def _updated(self, update: dict[str, Any]) -> list[RunEvent]:
         status = update.get("status")
         if status not in ("completed", "failed"):
             return []
@@ -187,7 +187,7 @@ class AcpTalk:
         return {"outcome": {"outcome": "cancelled"}}
 
 
-_UPDATES: dict[str, Callable[[AcpTalk, dict[str, Any]], list[Event]]] = {
+_UPDATES: dict[str, Callable[[AcpTalk, dict[str, Any]], list[RunEvent]]] = {
     "agent_message_chunk": AcpTalk._chunk,
     "agent_thought_chunk": AcpTalk._thinking,
     "tool_call": AcpTalk._called,

@@ -13,8 +13,8 @@ import msgspec
 
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
-from palinurus.core.types.approval import Ask
-from palinurus.core.types.events import Event, ToolUpdate
+from palinurus.core.types.approval import ApprovalRequest
+from palinurus.core.types.events import RunEvent, ToolUpdate
 
 # What stands for a tool of ours is allowed only if one of these is.
 _WRITES = frozenset({"write", "edit", "apply_patch"})
@@ -28,7 +28,7 @@ SHOWN = 4_000  # characters of a question's text
 class Bridge:
     """One per run. `post` shows an event."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, post: Callable[[Event], None], host: str) -> None:
+    def __init__(self, plan: RunPlan, ports: Ports, post: Callable[[RunEvent], None], host: str) -> None:
         self._plan = plan
         self._ports = ports
         self._post = post
@@ -48,7 +48,7 @@ class Bridge:
             return "nobody can be asked here"
         shown = msgspec.json.format(msgspec.json.encode(args, enc_hook=str), indent=1).decode()
         command = str(args.get("command") or "")
-        ask = Ask(
+        ask = ApprovalRequest(
             "exec" if command else "tool",
             plan.route.agent,
             str(plan.route.key),

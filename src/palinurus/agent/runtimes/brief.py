@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
-from palinurus.core.prompt.bootstrap import HEARTBEAT
-from palinurus.core.prompt.context import base
+from palinurus.core.prompt.bootstrap import HEARTBEAT_FILE
+from palinurus.core.prompt.context import get_base_name
 from palinurus.core.prompt.facts import FileFact
-from palinurus.core.types.messages import Assistant, Message, User
+from palinurus.core.types.messages import AssistantMessage, Message, UserMessage
 
 Place: TypeAlias = Literal["instructions", "context", "pointer"]
 PLACES: dict[str, Place] = {
@@ -30,7 +30,7 @@ GO_ON = (
     "You were interrupted while you worked on the last message. Go on where you were. Before you repeat a step that "
     "changes something, look whether it was done already."
 )
-BEAT = f"{HEARTBEAT} in the workspace has content: read it and do what it says is due."
+BEAT = f"{HEARTBEAT_FILE} in the workspace has content: read it and do what it says is due."
 
 
 class Brief(NamedTuple):
@@ -45,7 +45,7 @@ def brief(files: Iterable[FileFact], found: frozenset[str], who: Sequence[str], 
     a heartbeat turn."""
     told: dict[Place, list[str]] = {"instructions": ["\n".join(who)], "context": [], "pointer": []}
     for file in files:
-        name = base(file.name)
+        name = get_base_name(file.name)
         if file.missing or name in found:
             continue
         place = PLACES.get(name, "context")
@@ -57,7 +57,7 @@ def brief(files: Iterable[FileFact], found: frozenset[str], who: Sequence[str], 
 
 def earlier(history: Sequence[Message]) -> str:
     """The conversation so far as text, its end if it is long; "" if there is none."""
-    names = {User: "User", Assistant: "You"}
+    names = {UserMessage: "User", AssistantMessage: "You"}
     said = [f"{names[type(m)]}: {m.text}" for m in history if type(m) in names and m.text.strip()]
     text = "\n\n".join(said)
     if not text:

@@ -13,7 +13,7 @@ from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.config.settings import Settings
 from palinurus.core.prompt.facts import FileFact
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.keys import SessionKey
 from palinurus.store.port import Store
 
@@ -23,7 +23,7 @@ Files = Callable[[str, SessionKey], tuple[FileFact, ...]]
 class Runtime(Protocol):
     """A run done by another program."""
 
-    def __call__(self, plan: RunPlan, ports: Ports) -> AsyncIterator[Event]: ...
+    def __call__(self, plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]: ...
 
 
 class Runtimes:

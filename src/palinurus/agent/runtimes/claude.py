@@ -18,10 +18,10 @@ from palinurus.agent.runtimes.items import part
 from palinurus.agent.runtimes.kit import Kit, Words, first, words
 from palinurus.agent.runtimes.lines import Lines
 from palinurus.config.runtimes import Program
-from palinurus.core.types.events import Event
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Failure, FailureKind
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.events import RunEvent
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import FailureKind, ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.vendors import claude_cli
 
 HOST = "claude-cli"
@@ -60,7 +60,7 @@ class ClaudeTalk:
         self._session = ""
         self._fresh = True
         self._names: dict[str, str] = {}  # of calls by id
-        self._last = Usage()  # of the last model call
+        self._last = TokenUsage()  # of the last model call
         self.over: Over | None = None
 
     # speaking
@@ -90,11 +90,11 @@ class ClaudeTalk:
             {"type": "user", "message": message, "parent_tool_use_id": None, "session_id": self._session}
         )
 
-    async def steer(self, message: User) -> bool:
+    async def steer(self, message: UserMessage) -> bool:
         """It takes messages between two of its model calls only when it chooses to; ours get a turn of their own."""
         return False
 
-    async def again(self, messages: Sequence[User]) -> None:
+    async def again(self, messages: Sequence[UserMessage]) -> None:
         self._say(words(messages))
 
     async def interrupt(self) -> None:
@@ -124,20 +124,20 @@ class ClaudeTalk:
 
     # hearing
 
-    def hear(self, message: dict[str, Any]) -> list[Event]:
+    def hear(self, message: dict[str, Any]) -> list[RunEvent]:
         handler = _HEARD.get(str(message.get("type")))
         if handler is None or message.get("parent_tool_use_id"):  # what its own sub-agents say is not the answer
             return []
         return handler(self, message)
 
-    def _streamed(self, message: dict[str, Any]) -> list[Event]:
+    def _streamed(self, message: dict[str, Any]) -> list[RunEvent]:
         delta = part(part(message, "event"), "delta")
         if delta.get("type") == "thinking_delta":
             return self._s.mirror.thinking(str(delta.get("thinking") or ""))
         return self._s.mirror.delta(str(delta.get("text") or "")) if delta.get("type") == "text_delta" else []
 
-    def _said(self, message: dict[str, Any]) -> list[Event]:
-        mirror, made = self._s.mirror, list[Event]()
+    def _said(self, message: dict[str, Any]) -> list[RunEvent]:
+        mirror, made = self._s.mirror, list[RunEvent]()
         body = part(message, "message")
         if body.get("model") == "<synthetic>":  # its own words for an error; the result has it as one
             return made
@@ -153,8 +153,8 @@ class ClaudeTalk:
                 made += mirror.start_tool(ident, _OURS.get(name, name), part(block, "input"))
         return made
 
-    def _resulted(self, message: dict[str, Any]) -> list[Event]:
-        made: list[Event] = []
+    def _resulted(self, message: dict[str, Any]) -> list[RunEvent]:
+        made: list[RunEvent] = []
         for block in _blocks(part(message, "message")):
             if block.get("type") == "tool_result":
                 ident = str(block.get("tool_use_id") or "")
@@ -164,7 +164,7 @@ class ClaudeTalk:
                 made += self._s.mirror.end_tool(ident, _text(block.get("content")), error=error, source=source)
         return made
 
-    def _finished(self, message: dict[str, Any]) -> list[Event]:
+    def _finished(self, message: dict[str, Any]) -> list[RunEvent]:
         for used in _split(usage(message), self._last):
             self._s.mirror.add_usage(used)
         if message.get("subtype") == "success" and not message.get("is_error"):
@@ -173,10 +173,10 @@ class ClaudeTalk:
         status = message.get("api_error_status")
         kind = _STATUS.get(status, "server") if isinstance(status, int) else "server"
         text = str(message.get("result") or _text(message.get("errors")) or message.get("subtype") or "failed")
-        self.over = Over("error", Failure(kind, f"claude: {text}"[:500]))
+        self.over = Over("error", ModelFailure(kind, f"claude: {text}"[:500]))
         return []
 
-    def _asked(self, message: dict[str, Any]) -> list[Event]:
+    def _asked(self, message: dict[str, Any]) -> list[RunEvent]:
         task = asyncio.ensure_future(self._answered(str(message.get("request_id")), part(message, "request")))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -194,7 +194,7 @@ class ClaudeTalk:
         self._talking.send({"type": "control_response", "response": body})
 
 
-_HEARD: dict[str, Callable[[ClaudeTalk, dict[str, Any]], list[Event]]] = {
+_HEARD: dict[str, Callable[[ClaudeTalk, dict[str, Any]], list[RunEvent]]] = {
     "stream_event": ClaudeTalk._streamed,
     "assistant": ClaudeTalk._said,
     "user": ClaudeTalk._resulted,
@@ -233,22 +233,24 @@ class _Tokens(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int = 0
 
 
-def usage(result: dict[str, Any]) -> Usage:
+def usage(result: dict[str, Any]) -> TokenUsage:
     """What a model call or, from a result message, a whole turn used."""
     try:
         told = msgspec.convert(part(result, "usage"), _Tokens)
     except msgspec.ValidationError:
-        return Usage()
+        return TokenUsage()
     read, made = told.cache_read_input_tokens, told.cache_creation_input_tokens
     total = told.input_tokens + told.output_tokens + read + made
-    return Usage(told.input_tokens, told.output_tokens, read, made, total)
+    return TokenUsage(told.input_tokens, told.output_tokens, read, made, total)
 
 
-def _split(total: Usage, last: Usage) -> tuple[Usage, ...]:
+def _split(total: TokenUsage, last: TokenUsage) -> tuple[TokenUsage, ...]:
     """A turn's usage with that of its last call apart: the last call tells how full the context is."""
     read, made = total.cacheRead - last.cacheRead, total.cacheWrite - last.cacheWrite
-    rest = Usage(total.input - last.input, total.output - last.output, read, made, total.totalTokens - last.totalTokens)
-    return (rest, last) if min(rest.input, rest.output, read, made) >= 0 and rest != Usage() else (total,)
+    rest = TokenUsage(
+        total.input - last.input, total.output - last.output, read, made, total.totalTokens - last.totalTokens
+    )
+    return (rest, last) if min(rest.input, rest.output, read, made) >= 0 and rest != TokenUsage() else (total,)
 
 
 def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:

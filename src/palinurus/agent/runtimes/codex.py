@@ -16,9 +16,9 @@ from palinurus.agent.runtimes.kit import Kit, Words, first, words
 from palinurus.agent.runtimes.lines import Lines
 from palinurus.agent.runtimes.rpc import Peer, Refused
 from palinurus.config.runtimes import Program
-from palinurus.core.types.events import CompactionEnd, CompactionStart, Event
-from palinurus.core.types.messages import User
-from palinurus.core.types.model import Failure, FailureKind
+from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
+from palinurus.core.types.messages import UserMessage
+from palinurus.core.types.model import FailureKind, ModelFailure
 from palinurus.providers.vendors import efforts
 
 HOST = "codex"
@@ -100,7 +100,7 @@ class CodexTalk:
         made = await self._talking.request("turn/start", asked)
         self._turn = str(items.part(made, "turn").get("id") or "")
 
-    async def steer(self, message: User) -> bool:
+    async def steer(self, message: UserMessage) -> bool:
         asked = {"threadId": self._thread, "expectedTurnId": self._turn, "input": _input(words((message,)))}
         try:
             await self._talking.request("turn/steer", asked, STEER)
@@ -108,7 +108,7 @@ class CodexTalk:
             return False
         return True
 
-    async def again(self, messages: Sequence[User]) -> None:
+    async def again(self, messages: Sequence[UserMessage]) -> None:
         try:
             await self._start(words(messages))
         except Refused as exc:
@@ -135,7 +135,7 @@ class CodexTalk:
 
     # hearing
 
-    def hear(self, message: dict[str, Any]) -> list[Event]:
+    def hear(self, message: dict[str, Any]) -> list[RunEvent]:
         method, params = str(message.get("method")), message.get("params")
         params = params if isinstance(params, dict) else {}
         if "id" in message:
@@ -146,13 +146,13 @@ class CodexTalk:
         ours = params.get("threadId") == self._thread and params.get("turnId", self._turn) == self._turn
         return handler(self, params) if handler is not None and ours else []
 
-    def _delta(self, params: dict[str, Any]) -> list[Event]:
+    def _delta(self, params: dict[str, Any]) -> list[RunEvent]:
         return self._s.mirror.delta(str(params.get("delta") or ""))
 
-    def _thinking(self, params: dict[str, Any]) -> list[Event]:
+    def _thinking(self, params: dict[str, Any]) -> list[RunEvent]:
         return self._s.mirror.thinking(str(params.get("delta") or ""))
 
-    def _started(self, params: dict[str, Any]) -> list[Event]:
+    def _started(self, params: dict[str, Any]) -> list[RunEvent]:
         item = items.part(params, "item")
         self._items[str(item.get("id"))] = item
         if item.get("type") == "contextCompaction":
@@ -160,7 +160,7 @@ class CodexTalk:
         sort = items.TOOLS.get(str(item.get("type")))
         return self._s.mirror.start_tool(str(item.get("id")), sort.name(item), sort.args(item)) if sort else []
 
-    def _completed(self, params: dict[str, Any]) -> list[Event]:
+    def _completed(self, params: dict[str, Any]) -> list[RunEvent]:
         item, mirror = items.part(params, "item"), self._s.mirror
         ident, kind = str(item.get("id")), item.get("type")
         if kind == "agentMessage":
@@ -178,11 +178,11 @@ class CodexTalk:
         ended = mirror.end_tool(ident, sort.text(item), error=items.failed(item), source=sort.source(item))
         return [*begun, *ended]
 
-    def _used(self, params: dict[str, Any]) -> list[Event]:
+    def _used(self, params: dict[str, Any]) -> list[RunEvent]:
         self._s.mirror.add_usage(items.usage(items.part(items.part(params, "tokenUsage"), "last")))
         return []
 
-    def _finished(self, params: dict[str, Any]) -> list[Event]:
+    def _finished(self, params: dict[str, Any]) -> list[RunEvent]:
         turn = items.part(params, "turn")
         if turn.get("id") != self._turn:
             return []
@@ -191,7 +191,7 @@ class CodexTalk:
             self.over = Over()
         else:
             text = str(error.get("message") or f"the turn was {status}")
-            self.over = Over("error", Failure(_kind(error.get("codexErrorInfo")), f"codex: {text}"[:500]))
+            self.over = Over("error", ModelFailure(_kind(error.get("codexErrorInfo")), f"codex: {text}"[:500]))
         return []
 
     # being asked
@@ -219,7 +219,7 @@ class CodexTalk:
         return _DECLINED.get(method)
 
 
-_HEARD: dict[str, Callable[[CodexTalk, dict[str, Any]], list[Event]]] = {
+_HEARD: dict[str, Callable[[CodexTalk, dict[str, Any]], list[RunEvent]]] = {
     "item/agentMessage/delta": CodexTalk._delta,
     "item/reasoning/summaryTextDelta": CodexTalk._thinking,
     "item/reasoning/textDelta": CodexTalk._thinking,

@@ -16,9 +16,9 @@ from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
 from palinurus.agent.runtimes.bridge import Bridge
 from palinurus.agent.runtimes.mirror import Mirror
-from palinurus.core.types.events import AgentEnd, End, Event
-from palinurus.core.types.messages import Assistant, User
-from palinurus.core.types.model import Failure, FailureKind, Prompt, Request
+from palinurus.core.types.events import AgentEnd, RunEndReason, RunEvent
+from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest, Prompt
 
 STARTS = 2  # of the program in one run
 TICK = 0.2  # seconds between two looks for messages to steer in
@@ -38,8 +38,8 @@ class Gone(Exception):
 class Over(NamedTuple):
     """A turn of the program has ended."""
 
-    end: End = "stop"
-    failure: Failure | None = None
+    end: RunEndReason = "stop"
+    failure: ModelFailure | None = None
 
 
 class Heard(NamedTuple):
@@ -54,7 +54,7 @@ class Mark(NamedTuple):
     what: str
 
 
-Item: TypeAlias = Heard | Mark | Gone | Event
+Item: TypeAlias = Heard | Mark | Gone | RunEvent
 Post: TypeAlias = Callable[[Item], None]
 
 
@@ -68,13 +68,13 @@ class Talk(Protocol):
         """Raises Gone. `goes_on`: it has seen this run's message already."""
         ...
 
-    def hear(self, message: dict[str, Any]) -> list[Event]: ...
+    def hear(self, message: dict[str, Any]) -> list[RunEvent]: ...
 
-    async def steer(self, message: User) -> bool:
+    async def steer(self, message: UserMessage) -> bool:
         """A message into the turn that is going. False: too late, it needs a turn of its own."""
         ...
 
-    async def again(self, messages: Sequence[User]) -> None:
+    async def again(self, messages: Sequence[UserMessage]) -> None:
         """Another turn with these. Raises Gone."""
         ...
 
@@ -96,7 +96,7 @@ class Setting(NamedTuple):
 Make: TypeAlias = Callable[[Setting], Talk]  # raises Gone
 
 
-async def drive(plan: RunPlan, ports: Ports, host: str, make: Make) -> AsyncIterator[Event]:
+async def drive(plan: RunPlan, ports: Ports, host: str, make: Make) -> AsyncIterator[RunEvent]:
     """The events of one run, as `agent/loop.loop` has them. Raises failures of the store only."""
     run = _Drive(plan, ports, host, make)
     for event in run.mirror.begin():
@@ -124,23 +124,23 @@ class _Drive:
         self._host = host
         self._make = make
         self._items: asyncio.Queue[Item] = asyncio.Queue()
-        self._late: list[User] = []  # steered messages that came when the turn was over
+        self._late: list[UserMessage] = []  # steered messages that came when the turn was over
         self._over: Over | None = None
         self.mirror = Mirror(plan, ports, f"{host}-runtime")
         self.died: Gone | None = None
-        told = tuple(m for m in plan.opening if isinstance(m, User))
-        self.request = Request(plan.model, Prompt(""), told, level=plan.choices[0].level.level)
+        told = tuple(m for m in plan.opening if isinstance(m, UserMessage))
+        self.request = ModelRequest(plan.model, Prompt(""), told, level=plan.choices[0].level.level)
 
     def post(self, item: Item) -> None:
         self._items.put_nowait(item)
 
-    async def once(self, *, again: bool) -> AsyncIterator[Event]:
+    async def once(self, *, again: bool) -> AsyncIterator[RunEvent]:
         """One life of the program."""
         self.died, self._items = None, asyncio.Queue()
         bridge = Bridge(self._plan, self._ports, self.post, self._host)
         talk: Talk | None = None
         # The opening message is this run's news; without one the program had it before we were interrupted.
-        seen = not any(isinstance(m, User) for m in self._plan.opening) or (again and self.mirror.acted)
+        seen = not any(isinstance(m, UserMessage) for m in self._plan.opening) or (again and self.mirror.acted)
         try:
             talk = self._make(Setting(self._plan, self._ports, self.mirror, bridge, self.post))
             await self._ports.abort.wait(talk.open(seen))
@@ -155,7 +155,7 @@ class _Drive:
             if talk is not None:
                 await talk.close()
 
-    async def _turns(self, talk: Talk) -> AsyncIterator[Event]:
+    async def _turns(self, talk: Talk) -> AsyncIterator[RunEvent]:
         while True:
             async for event in self._turn(talk):
                 yield event
@@ -173,7 +173,7 @@ class _Drive:
             talk.over, late, self._late = None, self._late, []
             await talk.again(late)
 
-    async def _turn(self, talk: Talk) -> AsyncIterator[Event]:
+    async def _turn(self, talk: Talk) -> AsyncIterator[RunEvent]:
         """Until the program's turn is over. Raises Gone."""
         while talk.over is None:
             item = await self._next()
@@ -209,18 +209,20 @@ class _Drive:
         await self._ports.record.flush()
         self.mirror.dirty = False
 
-    def ended(self) -> list[Event]:
+    def ended(self) -> list[RunEvent]:
         end, failure = self._verdict()
         made = self.mirror.finish(end, failure)
-        said = [m for m in made[-1].messages if isinstance(m, Assistant)] if isinstance(made[-1], AgentEnd) else []
-        hooked.heard(self._ports.hooks, self._plan, self.request, said[-1] if said else Assistant(()), failure)
+        said = (
+            [m for m in made[-1].messages if isinstance(m, AssistantMessage)] if isinstance(made[-1], AgentEnd) else []
+        )
+        hooked.heard(self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure)
         return made
 
-    def _verdict(self) -> tuple[End, Failure | None]:
+    def _verdict(self) -> tuple[RunEndReason, ModelFailure | None]:
         reason = self._ports.abort.reason
         if reason is not None:
-            return ("timeout" if reason == "timeout" else "aborted"), Failure("aborted", reason)
+            return ("timeout" if reason == "timeout" else "aborted"), ModelFailure("aborted", reason)
         if self.died is not None:
-            return "error", Failure(self.died.kind, f"{self._host}: {self.died}")
-        over = self._over or Over("error", Failure("server", f"{self._host} ended without an answer"))
+            return "error", ModelFailure(self.died.kind, f"{self._host}: {self.died}")
+        over = self._over or Over("error", ModelFailure("server", f"{self._host} ended without an answer"))
         return over.end, over.failure

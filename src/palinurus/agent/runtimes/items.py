@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 
 BAD = frozenset({"failed", "declined"})
 
@@ -98,14 +98,14 @@ def failed(item: dict[str, Any]) -> bool:
     return str(item.get("status")) in BAD or bool(item.get("exitCode")) or item.get("success") is False
 
 
-def usage(last: dict[str, Any]) -> Usage:
+def usage(last: dict[str, Any]) -> TokenUsage:
     """From a TokenUsageBreakdown, whose inputTokens count what came from the cache too."""
     try:
         told = msgspec.convert(last, _Breakdown)
     except msgspec.ValidationError:
-        return Usage()
+        return TokenUsage()
     fresh = max(0, told.inputTokens - told.cachedInputTokens - told.cacheWriteInputTokens)
-    return Usage(
+    return TokenUsage(
         fresh,
         told.outputTokens,
         told.cachedInputTokens,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.runtimes.brief import GO_ON, Brief, earlier
 from palinurus.config.runtimes import Program
-from palinurus.core.types.messages import Image, User
+from palinurus.core.types.messages import ImageBlock, UserMessage
 
 
 class Kit(NamedTuple):
@@ -24,20 +24,20 @@ class Words(NamedTuple):
     """What is said to the program at once."""
 
     texts: tuple[str, ...]
-    images: tuple[Image, ...] = ()
+    images: tuple[ImageBlock, ...] = ()
 
 
 def first(plan: RunPlan, told: Brief, *, known: bool, seen: bool) -> Words:
     """The first words of a run. `known`: the program has its conversation; `seen`: and this message in it."""
     if known and seen:
         return Words((GO_ON,))
-    asked = next((m for m in (*plan.opening[::-1], *plan.history[::-1]) if isinstance(m, User)), User(""))
+    asked = next((m for m in (*plan.opening[::-1], *plan.history[::-1]) if isinstance(m, UserMessage)), UserMessage(""))
     before = "" if known else earlier(tuple(m for m in plan.history if m is not asked))
     said = words((asked,))
     return said._replace(texts=tuple(text for text in (before, told.context, *said.texts) if text))
 
 
-def words(messages: Sequence[User]) -> Words:
+def words(messages: Sequence[UserMessage]) -> Words:
     """Messages as they stand."""
-    images = tuple(block for m in messages for block in m.blocks if isinstance(block, Image))
+    images = tuple(block for m in messages for block in m.blocks if isinstance(block, ImageBlock))
     return Words(tuple(m.text for m in messages if m.text), images)

@@ -14,30 +14,30 @@ from palinurus.agent import hooked
 from palinurus.agent.act import STOPPED
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.ports import Ports
-from palinurus.core.history.truncate import shorten
+from palinurus.core.history.truncate import shorten_result
 from palinurus.core.types.events import (
     AgentEnd,
     AgentStart,
-    End,
-    Event,
     MessageEnd,
     MessageStart,
     MessageUpdate,
+    RunEndReason,
+    RunEvent,
     ToolEnd,
     ToolStart,
 )
 from palinurus.core.types.messages import (
-    Assistant,
+    AssistantMessage,
     Message,
     StopReason,
-    Text,
-    Thinking,
+    TextBlock,
+    ThinkingBlock,
     ToolCall,
     ToolResult,
-    User,
+    UserMessage,
 )
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 from palinurus.tools.paths import brief
 
 BETWEEN = "\n\n"  # two texts of one message
@@ -56,40 +56,40 @@ class Mirror:
         self._plan = plan
         self._ports = ports
         self._api = api
-        self._blocks: list[Text | Thinking] = []
+        self._blocks: list[TextBlock | ThinkingBlock] = []
         self._open = False  # MessageStart was shown
         self._streamed = ""  # shown of the text that is not complete yet
         self._going: dict[str, _Going] = {}
         self._new: list[Message] = list(plan.earlier)
-        self._spent: list[Usage] = []  # on no message yet
-        self._total = Usage()
+        self._spent: list[TokenUsage] = []  # on no message yet
+        self._total = TokenUsage()
         self.dirty = False  # something waits to be flushed
         self.acted = False  # the program has said or done something
 
-    def begin(self) -> list[Event]:
+    def begin(self) -> list[RunEvent]:
         plan = self._plan
         start = AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
-        made: list[Event] = [start]
+        made: list[RunEvent] = [start]
         for message in plan.opening:
             self._add(message)
-            made += [MessageStart(message)] if isinstance(message, User) else []
+            made += [MessageStart(message)] if isinstance(message, UserMessage) else []
             made.append(MessageEnd(message))
         return made
 
-    def add_steered(self, message: User, item: str) -> list[Event]:
+    def add_steered(self, message: UserMessage, item: str) -> list[RunEvent]:
         """A person's message that the program is to see now."""
         self._add(message, absorb=(item,))
         return [MessageStart(message), MessageEnd(message)]
 
-    def delta(self, text: str) -> list[Event]:
+    def delta(self, text: str) -> list[RunEvent]:
         """An increment of a text whose end is to come with `said`."""
         if not text:
             return []
-        first = not self._streamed and any(isinstance(block, Text) for block in self._blocks)
+        first = not self._streamed and any(isinstance(block, TextBlock) for block in self._blocks)
         self._streamed += text
         return [*self._started(), *([MessageUpdate(BETWEEN)] if first else []), MessageUpdate(text)]
 
-    def complete_text(self, text: str) -> list[Event]:
+    def complete_text(self, text: str) -> list[RunEvent]:
         """A text is complete."""
         shown, rest = self._streamed, text
         if shown and text.startswith(shown):
@@ -99,19 +99,19 @@ class Mirror:
         made = self.delta(rest)
         self._streamed = ""
         if text:
-            gap = BETWEEN if any(isinstance(block, Text) for block in self._blocks) else ""
-            self._blocks.append(Text(gap + text))
+            gap = BETWEEN if any(isinstance(block, TextBlock) for block in self._blocks) else ""
+            self._blocks.append(TextBlock(gap + text))
         return made
 
-    def thinking(self, text: str) -> list[Event]:
+    def thinking(self, text: str) -> list[RunEvent]:
         return [*self._started(), MessageUpdate(text, "thinking")] if text else []
 
     def complete_thought(self, text: str) -> None:
         """A thought is complete."""
         if text.strip():
-            self._blocks.append(Thinking(text))
+            self._blocks.append(ThinkingBlock(text))
 
-    def start_tool(self, ident: str, name: str, args: dict[str, Any]) -> list[Event]:
+    def start_tool(self, ident: str, name: str, args: dict[str, Any]) -> list[RunEvent]:
         """The program has started a tool of its own. Told twice, it counts once."""
         if ident in self._going:
             return []
@@ -122,15 +122,15 @@ class Mirror:
         made = self._started()
         return [*made, self._message("toolUse", (call,)), ToolStart(ident, name, args, summary)]
 
-    def end_tool(self, ident: str, text: str, *, error: bool, source: str = "") -> list[Event]:
+    def end_tool(self, ident: str, text: str, *, error: bool, source: str = "") -> list[RunEvent]:
         """A tool of its own has ended."""
         going = self._going.pop(ident, None)
         if going is None:
             return []
         plan, hooks = self._plan, self._ports.hooks
-        cut = shorten(text, plan.settings.result_chars) if text else "(no output)"
+        cut = shorten_result(text, plan.settings.result_chars) if text else "(no output)"
         name, now = going.call.name, self._ports.clock.now()
-        result = ToolResult(ident, name, (Text(cut),), error, timestamp=now, source=source)
+        result = ToolResult(ident, name, (TextBlock(cut),), error, timestamp=now, source=source)
         (result,) = hooked.persisted(hooks, plan, [result])
         took = int((self._ports.clock.monotonic() - going.since) * 1000)
         self._ports.record.step("result", f"{name} {'error' if error else 'ok'} {took} ms")
@@ -142,19 +142,19 @@ class Mirror:
         self._add(result)
         return [ToolEnd(ident, name, result, error, took), MessageEnd(result)]
 
-    def add_usage(self, usage: Usage) -> None:
+    def add_usage(self, usage: TokenUsage) -> None:
         """What one model call of the program used."""
         self._spent.append(usage)
         self._total = self._total + usage
 
-    def cut(self) -> list[Event]:
+    def cut(self) -> list[RunEvent]:
         """A text ends as it was shown: the program does not say when, or has died."""
         return self.complete_text(self._streamed) if self._streamed else []
 
-    def finish(self, end: End, failure: Failure | None, notices: tuple[str, ...] = ()) -> list[Event]:
+    def finish(self, end: RunEndReason, failure: ModelFailure | None, notices: tuple[str, ...] = ()) -> list[RunEvent]:
         """The last events. Calls without a result get one that says so."""
         self.cut()
-        made: list[Event] = []
+        made: list[RunEvent] = []
         why = self._ports.abort.reason or (failure.kind if failure else "ended")
         for ident in tuple(self._going):
             made += self.end_tool(ident, STOPPED.format(reason=why), error=True)
@@ -166,30 +166,30 @@ class Mirror:
 
     def _counted(self) -> tuple[Message, ...]:
         """The new messages. Usage is reported late: what no message has yet goes to the first that can take it."""
-        rest = sum(self._spent, Usage())
-        if rest == Usage():
+        rest = sum(self._spent, TokenUsage())
+        if rest == TokenUsage():
             return tuple(self._new)
         for at, message in enumerate(self._new[len(self._plan.earlier) :], len(self._plan.earlier)):
-            if isinstance(message, Assistant):
+            if isinstance(message, AssistantMessage):
                 paid = msgspec.structs.replace(message, usage=message.usage + rest)
                 return (*self._new[:at], paid, *self._new[at + 1 :])
         return tuple(self._new)
 
-    def _started(self) -> list[Event]:
+    def _started(self) -> list[RunEvent]:
         self.acted = True
         if self._open:
             return []
         self._open = True
         return [MessageStart()]
 
-    def _message(self, stop: StopReason, calls: tuple[ToolCall, ...]) -> Event:
+    def _message(self, stop: StopReason, calls: tuple[ToolCall, ...]) -> RunEvent:
         ref = self._plan.model.ref
-        message = Assistant(
+        message = AssistantMessage(
             (*self._blocks, *calls),
             api=self._api,
             provider=ref.provider,
             model=ref.model,
-            usage=self._spent.pop() if self._spent else Usage(),
+            usage=self._spent.pop() if self._spent else TokenUsage(),
             stopReason=stop,
             timestamp=self._ports.clock.now(),
         )

@@ -26,7 +26,7 @@ from palinurus.agent.runtimes.kit import Kit
 from palinurus.agent.trigger import TRIGGER, triggered
 from palinurus.config.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.sessions.record import Record
 from palinurus.store.port import SessionRow, Store
 from palinurus.tools.environ import child_env
@@ -59,7 +59,7 @@ class Programs:
         self._store = store
         self._files = files
 
-    def run(self, name: str, plan: RunPlan, ports: Ports) -> AsyncIterator[Event]:
+    def run(self, name: str, plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
         """The run, done by the program of that name in the config."""
         return drive(plan, ports, name, lambda setting: self._talk(name, setting))
 

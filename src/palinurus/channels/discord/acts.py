@@ -12,38 +12,48 @@ from discord.http import Route
 
 from palinurus.channels.discord import inbound, outbound
 from palinurus.channels.discord.wire import Rest
-from palinurus.core.types.channel import Delete, Edit, Pin, Poll, React, Read, Sent, Thread, Typing
+from palinurus.core.types.channel import (
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    ReadAction,
+    SendReceipt,
+    ThreadAction,
+    TypingAction,
+)
 
 OPEN: Final = 1440  # minutes without a message after which a thread is put away
 PUBLIC: Final = 11  # the kind of thread that everybody in its channel sees
 PAGE = 100  # messages that can be read at once
 
 
-async def _typing(rest: Rest, chat: str, act: Typing) -> Sent:
+async def _typing(rest: Rest, chat: str, act: TypingAction) -> SendReceipt:
     await rest.send_typing(chat)
-    return Sent("")
+    return SendReceipt("")
 
 
-async def _edit(rest: Rest, chat: str, act: Edit) -> Sent:
+async def _edit(rest: Rest, chat: str, act: EditAction) -> SendReceipt:
     path = "/channels/{channel_id}/messages/{message_id}"
     body = outbound.content(outbound.written(act.text, act.plain), act.buttons)
     await rest.request(Route("PATCH", path, channel_id=chat, message_id=act.message_id), json=body)
-    return Sent(act.message_id)
+    return SendReceipt(act.message_id)
 
 
-async def _delete(rest: Rest, chat: str, act: Delete) -> Sent:
+async def _delete(rest: Rest, chat: str, act: DeleteAction) -> SendReceipt:
     await rest.delete_message(chat, act.message_id)
-    return Sent(act.message_id)
+    return SendReceipt(act.message_id)
 
 
-async def _react(rest: Rest, chat: str, act: React) -> Sent:
+async def _react(rest: Rest, chat: str, act: ReactAction) -> SendReceipt:
     emoji = act.emoji.removeprefix("<").removesuffix(">").lstrip(":")
     if not act.remove:
         await rest.add_reaction(chat, act.message_id, emoji)
-        return Sent(act.message_id)
+        return SendReceipt(act.message_id)
     for one in [emoji] if emoji else await _ours(rest, chat, act.message_id):
         await rest.remove_own_reaction(chat, act.message_id, one)
-    return Sent(act.message_id)
+    return SendReceipt(act.message_id)
 
 
 async def _ours(rest: Rest, chat: str, message: str) -> list[str]:
@@ -53,37 +63,37 @@ async def _ours(rest: Rest, chat: str, message: str) -> list[str]:
     return [f"{one['name']}:{one['id']}" if one.get("id") else str(one["name"]) for one in found]
 
 
-async def _pin(rest: Rest, chat: str, act: Pin) -> Sent:
+async def _pin(rest: Rest, chat: str, act: PinAction) -> SendReceipt:
     await (rest.unpin_message if act.remove else rest.pin_message)(chat, act.message_id)
-    return Sent(act.message_id)
+    return SendReceipt(act.message_id)
 
 
-async def _poll(rest: Rest, chat: str, act: Poll) -> Sent:
+async def _poll(rest: Rest, chat: str, act: PollAction) -> SendReceipt:
     route = Route("POST", "/channels/{channel_id}/messages", channel_id=chat)
-    return Sent(str((await rest.request(route, json=outbound.poll(act)))["id"]))
+    return SendReceipt(str((await rest.request(route, json=outbound.poll(act)))["id"]))
 
 
-async def _thread(rest: Rest, chat: str, act: Thread) -> Sent:
+async def _thread(rest: Rest, chat: str, act: ThreadAction) -> SendReceipt:
     name = act.name[:100] or "thread"
     if act.message_id:
         raw = await rest.start_thread_with_message(chat, act.message_id, name=name, auto_archive_duration=OPEN)
     else:
         raw = await rest.start_thread_without_message(chat, name=name, auto_archive_duration=OPEN, type=PUBLIC)
-    return Sent(str(raw["id"]))
+    return SendReceipt(str(raw["id"]))
 
 
-async def _read(rest: Rest, chat: str, act: Read) -> Sent:
+async def _read(rest: Rest, chat: str, act: ReadAction) -> SendReceipt:
     rows = await rest.logs_from(chat, min(max(act.limit, 1), PAGE))
-    return Sent("", inbound.shown(cast("list[dict[str, Any]]", rows)))
+    return SendReceipt("", inbound.shown(cast("list[dict[str, Any]]", rows)))
 
 
-ACTS: dict[type, Callable[[Rest, str, Any], Awaitable[Sent]]] = {
-    Typing: _typing,
-    Edit: _edit,
-    Delete: _delete,
-    React: _react,
-    Pin: _pin,
-    Poll: _poll,
-    Thread: _thread,
-    Read: _read,
+ACTS: dict[type, Callable[[Rest, str, Any], Awaitable[SendReceipt]]] = {
+    TypingAction: _typing,
+    EditAction: _edit,
+    DeleteAction: _delete,
+    ReactAction: _react,
+    PinAction: _pin,
+    PollAction: _poll,
+    ThreadAction: _thread,
+    ReadAction: _read,
 }

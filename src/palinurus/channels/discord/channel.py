@@ -28,7 +28,14 @@ from palinurus.channels.discord.reader import Reader
 from palinurus.channels.discord.wire import API, LEAVING, Gateway, Limited, Rest
 from palinurus.channels.kit import File, Kit
 from palinurus.channels.order import Order
-from palinurus.core.types.channel import Abilities, Act, NotSent, Sent, Submit, Thread
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+    ThreadAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -66,7 +73,7 @@ class Discord(Basic):
 
     name = "discord"
     dedupes = True
-    abilities = Abilities(
+    abilities = ChannelAbilities(
         markup="discord",
         limit=outbound.LIMIT,
         acts=frozenset(("typing", "edit", "delete", "react", "pin", "poll", "thread", "read")),
@@ -93,7 +100,7 @@ class Discord(Basic):
 
     # --- the connection
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         self._stopped = False
         self.set_status("starting")
         rest = self._opened()
@@ -197,13 +204,13 @@ class Discord(Basic):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         return await self._tried(lambda rest: self._send(rest, reply))
 
-    async def _send(self, rest: Rest, reply: Reply) -> Sent | NotSent:
+    async def _send(self, rest: Rest, reply: Reply) -> SendReceipt | SendFailure:
         files = await self._loaded(reply)
         if isinstance(files, str):
-            return NotSent(files, "media")
+            return SendFailure(files, "media")
         chat = await self._chat(rest, reply.target)
         text = outbound.written(reply.text, reply.plain)
         await self._remember(chat, reply, text)
@@ -214,7 +221,7 @@ class Discord(Basic):
         self._said[chat] = int(raw["id"])
         if len(self._said) > CHATS:
             del self._said[next(iter(self._said))]
-        return Sent(str(raw["id"]))
+        return SendReceipt(str(raw["id"]))
 
     async def _loaded(self, reply: Reply) -> list[File] | str:
         if len(reply.media) > outbound.FILES:
@@ -247,12 +254,12 @@ class Discord(Basic):
         kept = await self._kit.memo.get(f"going/{chat}")
         return msgspec.json.decode(kept, type=list[Going]) if kept is not None else []
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         """By its nonce, which Discord forgets after a while; then by what was noted before it was sent."""
         found = await self._tried(lambda rest: self._found(rest, reply))
-        return found if isinstance(found, Sent) else None
+        return found if isinstance(found, SendReceipt) else None
 
-    async def _found(self, rest: Rest, reply: Reply) -> Sent | NotSent:
+    async def _found(self, rest: Rest, reply: Reply) -> SendReceipt | SendFailure:
         chat = await self._chat(rest, reply.target)
         me, nonce = await self._know(rest), outbound.nonce(reply.client_id)
         noted = next((one for one in await self._going(chat) if one.id == reply.client_id), None)
@@ -262,26 +269,26 @@ class Discord(Basic):
             says = _digest(raw["content"], len(raw["attachments"]))
             same = noted is not None and int(raw["id"]) > noted.since and says == noted.text
             if same or str(raw.get("nonce", "")) == nonce:
-                return Sent(str(raw["id"]))
-        return NotSent("it is not there", "refused")
+                return SendReceipt(str(raw["id"]))
+        return SendFailure("it is not there", "refused")
 
     # --- what we do besides
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         # a thread begins in the channel, also when it is asked for inside of one
-        place = Target(target.channel, target.to, target.account) if isinstance(act, Thread) else target
+        place = Target(target.channel, target.to, target.account) if isinstance(act, ThreadAction) else target
 
-        async def do(rest: Rest) -> Sent | NotSent:
+        async def do(rest: Rest) -> SendReceipt | SendFailure:
             return await ACTS[type(act)](rest, await self._chat(rest, place), act)
 
         return await self._tried(do)
 
     # --- for all of them
 
-    async def _tried(self, call: Callable[[Rest], Awaitable[Sent | NotSent]]) -> Sent | NotSent:
+    async def _tried(self, call: Callable[[Rest], Awaitable[SendReceipt | SendFailure]]) -> SendReceipt | SendFailure:
         if self._stopped:
             out = self.status().state == "signed_out"
-            return NotSent(SIGNED_OUT, "signed_out") if out else NotSent("the channel is stopped")
+            return SendFailure(SIGNED_OUT, "signed_out") if out else SendFailure("the channel is stopped")
         try:
             return await call(self._opened())
         except Exception as exc:  # border: the port promises that nothing is raised

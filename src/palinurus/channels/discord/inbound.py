@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.core.types.inbound import Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 EPOCH = 1_420_070_400_000  # Discord's ids count milliseconds from here, above 22 bits
 TYPES = (0, 19)  # a message, and one that answers another; the rest is the platform talking
@@ -192,5 +192,5 @@ def _name(user: Mapping[str, Any], member: Mapping[str, Any]) -> str:
     return str(member.get("nick") or user.get("global_name") or user.get("username") or "")
 
 
-def _quote(raw: Mapping[str, Any]) -> Quote:
-    return Quote(str(raw["id"]), _name(raw["author"], {}), str(raw.get("content") or "")[:2000])
+def _quote(raw: Mapping[str, Any]) -> MessageQuote:
+    return MessageQuote(str(raw["id"]), _name(raw["author"], {}), str(raw.get("content") or "")[:2000])

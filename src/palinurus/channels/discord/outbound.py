@@ -14,8 +14,8 @@ from discord.errors import HTTPException
 
 from palinurus.channels.discord.wire import Limited
 from palinurus.channels.kit import File
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import NotSent, Poll, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import PollAction, SendFailure, SendTrouble
 from palinurus.core.types.outbound import Button
 
 LIMIT = 2000  # characters of one message
@@ -33,7 +33,7 @@ _STYLES = {"": 2, "good": 3, "bad": 4}
 _MENTIONS = {"parse": ["users"], "replied_user": False}
 
 # Discord's own numbers first; a status decides where there is none.
-CODES: dict[int, tuple[Trouble, str]] = {
+CODES: dict[int, tuple[SendTrouble, str]] = {
     10003: ("gone", "there is no such channel"),
     10004: ("gone", "there is no such server"),
     10008: ("refused", "there is no such message"),
@@ -55,7 +55,7 @@ CODES: dict[int, tuple[Trouble, str]] = {
     200001: ("refused", "a rule of the server holds the message back"),
     240000: ("refused", "Discord takes a link in it for harmful"),
 }
-STATUSES: dict[int, tuple[Trouble, str]] = {
+STATUSES: dict[int, tuple[SendTrouble, str]] = {
     401: ("signed_out", "the bot token is not taken any more"),
     403: ("refused", "Discord forbids it"),
     404: ("gone", "Discord does not find it"),
@@ -75,7 +75,7 @@ def nonce(client_id: str) -> str:
 def written(text: str, plain: bool) -> str:
     """The content of a message. Discord always reads marks, so a plain text has them escaped where that fits."""
     if not plain:
-        return render(text, "discord").text.strip()
+        return render_markdown(text, "discord").text.strip()
     text = text.encode("utf-8", "replace").decode()  # half a character would spoil the whole request
     escaped = _MARKS.sub(lambda match: match[1] or match[2][:-1] + "\\" + match[2][-1], text).strip()
     return escaped if len(escaped) <= LIMIT else text.strip()
@@ -94,7 +94,7 @@ def new(text: str, buttons: Sequence[Button], client_id: str, reply_to: str) -> 
     return body
 
 
-def poll(act: Poll) -> dict[str, Any]:
+def poll(act: PollAction) -> dict[str, Any]:
     """The body of a poll; it is open for a day."""
     answers = [{"poll_media": {"text": option[:55]}} for option in act.options[:10]]
     question = {"text": act.question[:300]}
@@ -125,29 +125,29 @@ def behind(text: str, number: int) -> str:
     return own if len(own) <= CUSTOM else f"{number}{KEYED}{key(text)}"
 
 
-def failed(exc: Exception) -> NotSent:
+def failed(exc: Exception) -> SendFailure:
     """What an exception of `Rest.request` means. Says nothing that is in the request."""
     if isinstance(exc, Limited):
-        return NotSent("Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere)
+        return SendFailure("Discord wants fewer requests for a moment", "limited", exc.retry_after, exc.everywhere)
     if isinstance(exc, HTTPException):
         return _answered(exc)
     unsent = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.InvalidURL)
     if isinstance(exc, unsent):
-        return NotSent("Discord cannot be reached")
+        return SendFailure("Discord cannot be reached")
     if isinstance(exc, (aiohttp.ClientError, asyncio.TimeoutError, OSError)):
-        return NotSent("the connection to Discord broke", "cut")
-    return NotSent(f"unexpected: {type(exc).__name__}", "refused")
+        return SendFailure("the connection to Discord broke", "cut")
+    return SendFailure(f"unexpected: {type(exc).__name__}", "refused")
 
 
-def _answered(exc: HTTPException) -> NotSent:
+def _answered(exc: HTTPException) -> SendFailure:
     if exc.code == _INVALID and _LONG in json.dumps(getattr(exc, "_errors", None) or {}):
-        return NotSent("the message is too long for Discord", "long")
+        return SendFailure("the message is too long for Discord", "long")
     found = CODES.get(exc.code) or STATUSES.get(exc.status)
     if found is not None:
-        return NotSent(found[1], found[0])
+        return SendFailure(found[1], found[0])
     if exc.status >= 500:
-        return NotSent(f"Discord answered {exc.status}", "cut")
-    return NotSent(f"Discord refused it ({exc.status}, {exc.code}): {exc.text[:200]}", "refused")
+        return SendFailure(f"Discord answered {exc.status}", "cut")
+    return SendFailure(f"Discord refused it ({exc.status}, {exc.code}): {exc.text[:200]}", "refused")
 
 
 def _rows(buttons: Sequence[Button]) -> list[dict[str, Any]]:

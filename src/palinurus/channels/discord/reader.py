@@ -27,7 +27,7 @@ from palinurus.channels.discord.wire import Limited, Parsers, Rest
 from palinurus.channels.files import brought
 from palinurus.channels.kit import Kit
 from palinurus.channels.patience import handed
-from palinurus.core.types.channel import Submit
+from palinurus.core.types.channel import SubmitInbound
 from palinurus.core.types.inbound import Attachment
 from palinurus.errors import BadRequest, PalinurusError
 
@@ -60,7 +60,7 @@ class Read(msgspec.Struct, frozen=True):
 class Reader:
     """For one run of the channel. `up` is called when Discord has begun or taken up a session."""
 
-    def __init__(self, kit: Kit, rest: Rest, me: Me, submit: Submit, up: Callable[[], None]) -> None:
+    def __init__(self, kit: Kit, rest: Rest, me: Me, submit: SubmitInbound, up: Callable[[], None]) -> None:
         self._kit = kit
         self._rest = rest
         self._me = me

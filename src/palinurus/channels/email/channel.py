@@ -25,10 +25,10 @@ from palinurus.channels.files import brought
 from palinurus.channels.kit import File, Kit
 from palinurus.channels.patience import Hands, handed
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.errors import ConfigError, PalinurusError, Problem
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Email(Basic):
     """Implements `Channel`."""
 
     name = "email"
-    abilities = Abilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
+    abilities = ChannelAbilities("matrix", limit=100_000, replies=True, threads=True, media=MEDIA)
 
     def __init__(self, kit: Kit, address: str, imap: Server, smtp: Server) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class Email(Basic):
 
     # receiving
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         backoff, hands = Backoff(), Hands(partial(self._take, submit), self._full, AHEAD + 1)
         try:
             while True:
@@ -207,7 +207,7 @@ class Email(Basic):
             log.warning("email %s: mail %d cannot be read", self._kit.account, number, exc_info=True)
             return "it cannot be read"
 
-    async def _take(self, submit: Submit, mail: Mail) -> None:
+    async def _take(self, submit: SubmitInbound, mail: Mail) -> None:
         heard = mail.heard
         inbound = await brought(self._kit, heard.inbound, heard.files, self._kept)
         if mail.cut:
@@ -248,32 +248,32 @@ class Email(Basic):
 
     # sending
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         if not ADDRESS.fullmatch(reply.target.to):
-            return NotSent(f"{label(reply.target.to, 80)!r} is no address", "gone")
+            return SendFailure(f"{clean_label(reply.target.to, 80)!r} is no address", "gone")
         files: list[File] = []
         room = MEDIA
         for source in reply.media:
             file = await self._kit.media.load(source, room)
             if isinstance(file, str):
-                return NotSent(file, "media")
+                return SendFailure(file, "media")
             files.append(file)
             room -= len(file.data)
         made = outbound.mail(reply, files, await self._envelope(reply))
         to = [reply.target.to, *([self._address] if self._kit.own.get("copyToSelf") is True else [])]
         loop = asyncio.get_running_loop()
         answer = await loop.run_in_executor(self._sending, outbound.send, made, self._smtp, to)
-        if isinstance(answer, Sent):
+        if isinstance(answer, SendReceipt):
             await self._remembered(reply, answer.message_id)
             if self._kit.own.get("saveSent") is not False:  # the receipt does not wait for it
                 loop.run_in_executor(self._sending, self._filed, answer.message_id, made.as_bytes())
         return answer
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         ident = outbound.message_id(reply.client_id, self._address)
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._sending, self._looked, ident)
-        return Sent(ident) if found else None
+        return SendReceipt(ident) if found else None
 
     async def _envelope(self, reply: Reply) -> outbound.Envelope:
         kept = await self._kit.memo.get(_thread(reply.target.to, reply.target.thread)) if reply.target.thread else None

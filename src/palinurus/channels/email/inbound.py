@@ -19,7 +19,7 @@ from typing import NamedTuple
 from palinurus.channels.email.proof import verified
 from palinurus.channels.email.text import readable, said
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 
 UNVERIFIED = "unverified:"
 TEXT = 200_000  # characters of a mail's own text
@@ -77,7 +77,7 @@ def read(raw: bytes, me: Me, now: int, where: str) -> Heard | str:
     known = verified([str(one) for one in mail.get_all("authentication-results", [])], me.server, _domain(address))
     words, files = _contents(mail)
     if subject and not before and not _REPLY.match(subject) and not words.startswith("/"):
-        words = f"Subject: {label(subject, 300)}\n\n{words}".strip()
+        words = f"Subject: {clean_label(subject, 300)}\n\n{words}".strip()
     inbound = Inbound(
         Target("email", address, me.account, before[0] if before else ident),
         Sender(address if known else f"{UNVERIFIED}{address}", name),
@@ -129,7 +129,7 @@ def _sender(mail: EmailMessage) -> tuple[str, str]:
     if len(fields) != 1 or len(people) != 1:
         return "", ""
     address = str(people[0].addr_spec).lower()
-    return (address, label(str(people[0].display_name), 80)) if ADDRESS.fullmatch(address) else ("", "")
+    return (address, clean_label(str(people[0].display_name), 80)) if ADDRESS.fullmatch(address) else ("", "")
 
 
 def _domain(address: str) -> str:

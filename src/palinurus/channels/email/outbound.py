@@ -18,14 +18,14 @@ from typing import NamedTuple
 from palinurus.channels.email.inbound import ID
 from palinurus.channels.email.wire import Server, trusted
 from palinurus.channels.kit import File
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import NotSent, Sent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
 
 TIMEOUT = 30.0  # seconds for one answer of the server
 LATER = 60.0  # seconds until the next try, when a server only says "not now"
 # Enhanced status codes (RFC 3463), first match wins; a 5.x.x is for good, a 4.x.x for now.
-_CODES: tuple[tuple[str, Trouble], ...] = (
+_CODES: tuple[tuple[str, SendTrouble], ...] = (
     (r"5\.1\.[0-36]|5\.2\.1", "gone"),
     (r"5\.3\.4|5\.2\.3", "long"),
     (r"5\.7\.8|5\.7\.9|5\.7\.0 auth", "signed_out"),
@@ -33,7 +33,7 @@ _CODES: tuple[tuple[str, Trouble], ...] = (
     (r"4\.7\.\d+|4\.2\.1|4\.5\.3|4\.3\.2", "limited"),
     (r"4\.\d\.\d+", "down"),
 )
-_NUMBERS: dict[int, Trouble] = {
+_NUMBERS: dict[int, SendTrouble] = {
     421: "down", 450: "limited", 451: "down", 452: "limited", 530: "signed_out", 534: "signed_out", 535: "signed_out",
     550: "gone", 551: "gone", 552: "long", 553: "gone", 554: "refused",
 }  # fmt: skip
@@ -68,7 +68,7 @@ def mail(reply: Reply, files: Sequence[File], envelope: Envelope) -> EmailMessag
         made["References"] = " ".join(dict.fromkeys((*envelope.references, answered)))
     made["Auto-Submitted"] = "auto-replied"  # so that no other program answers it
     made["X-Auto-Response-Suppress"] = "All"
-    shown = None if reply.plain else render(reply.text, "matrix")
+    shown = None if reply.plain else render_markdown(reply.text, "matrix")
     made.set_content(reply.text if shown is None else shown.text, cte="base64")
     if shown is not None and shown.html:
         made.add_alternative(f"<html><body>{shown.html}</body></html>", subtype="html", cte="base64")
@@ -84,7 +84,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())[:250]
 
 
-def send(made: EmailMessage, server: Server, to: Sequence[str]) -> Sent | NotSent:
+def send(made: EmailMessage, server: Server, to: Sequence[str]) -> SendReceipt | SendFailure:
     """Hand the mail over. Raises nothing."""
     ident, sender = str(made["Message-ID"]), str(made["From"].addresses[0].addr_spec)
     smtp: smtplib.SMTP | None = None
@@ -96,15 +96,15 @@ def send(made: EmailMessage, server: Server, to: Sequence[str]) -> Sent | NotSen
             _agreed(*smtp.rcpt(one))
         handing = True
         _agreed(*smtp.data(made.as_bytes()))
-        return Sent(ident)
+        return SendReceipt(ident)
     except smtplib.SMTPResponseException as exc:
         return refused(int(exc.smtp_code), exc.smtp_error, len(list(made.iter_attachments())) > 0)
     except smtplib.SMTPNotSupportedError as exc:
-        return NotSent(f"the mail server cannot do that: {exc}", "refused")
+        return SendFailure(f"the mail server cannot do that: {exc}", "refused")
     except (smtplib.SMTPException, OSError) as exc:
-        return NotSent(f"the mail server: {_reason(exc)}", "cut" if handing else "down")
+        return SendFailure(f"the mail server: {_reason(exc)}", "cut" if handing else "down")
     except ValueError as exc:  # an address or a password that the protocol cannot carry; its words may hold them
-        return NotSent(f"the mail cannot be sent ({type(exc).__name__})", "refused")
+        return SendFailure(f"the mail cannot be sent ({type(exc).__name__})", "refused")
     finally:
         if smtp is not None:
             with contextlib.suppress(smtplib.SMTPException, OSError):
@@ -140,14 +140,14 @@ def _agreed(code: int, said: bytes) -> None:
         raise smtplib.SMTPResponseException(code, said)
 
 
-def refused(code: int, said: bytes | str, files: bool = False) -> NotSent:
+def refused(code: int, said: bytes | str, files: bool = False) -> SendFailure:
     """What a refusal means."""
     text = " ".join((said.decode("utf-8", "replace") if isinstance(said, bytes) else said).split())[:300]
     found = next((word for pattern, word in _CODES if re.match(pattern, text)), None)
     word = found or _NUMBERS.get(code) or ("down" if 400 <= code < 500 else "refused")
     if word == "long" and files:
         word = "media"
-    return NotSent(f"the mail server: {code} {text}", word, LATER if word == "limited" else None)
+    return SendFailure(f"the mail server: {code} {text}", word, LATER if word == "limited" else None)
 
 
 def _reason(exc: Exception) -> str:

@@ -21,7 +21,7 @@ from palinurus.channels.irc.wire import Broken, Where, Wire, connect
 from palinurus.channels.kit import Kit
 from palinurus.channels.patience import NOTICE, Hands, handed
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import Abilities, NotSent, Sent, Submit
+from palinurus.core.types.channel import ChannelAbilities, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
@@ -83,7 +83,7 @@ class _Waiting:
         self.target = target
         self.token = f"sent-{secrets.token_hex(6)}"
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.failed: NotSent | None = None
+        self.failed: SendFailure | None = None
         self.ids: list[str] = []
 
 
@@ -91,7 +91,7 @@ class Irc(Basic):
     """Implements `Channel`."""
 
     name = "irc"
-    abilities = Abilities("irc", outbound.LIMIT, "bytes")
+    abilities = ChannelAbilities("irc", outbound.LIMIT, "bytes")
 
     def __init__(self, kit: Kit, plan: Plan, where: Where) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ class Irc(Basic):
         self._seen = self._newest = ""  # how far all is on disk, and the newest that is
         self._open = 0  # messages that are not on disk yet
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         self._seen = (await self._kit.memo.get("seen") or b"").decode()
         self._open = 0
         hands: Hands[tuple[Inbound, str]] = Hands(lambda found: self._take(*found, submit), self._overrun)
@@ -188,7 +188,7 @@ class Irc(Basic):
             wire.send_now(self._history("AFTER", got.get(1)))
         return heard(got, session.here, f"{self._began}-{next(self._count)}", self._kit.clock.now())
 
-    async def _take(self, found: Inbound, at: str, submit: Submit) -> None:
+    async def _take(self, found: Inbound, at: str, submit: SubmitInbound) -> None:
         try:
             await handed(submit, found, self._kit.clock)
         finally:
@@ -225,16 +225,16 @@ class Irc(Basic):
 
     # --- out
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         async with self._turn:
             wire, session = self._wire, self._session
             if wire is None:
-                return NotSent("IRC is not connected")
+                return SendFailure("IRC is not connected")
             to, taken = self._whither(reply.target.to, session)
             if taken:
-                return NotSent(f"the nick {to} is held by somebody else now", "gone")
+                return SendFailure(f"the nick {to} is held by somebody else now", "gone")
             if [one for one in reply.media if not one.startswith(("http://", "https://"))]:
-                return NotSent("IRC takes no files", "media")
+                return SendFailure("IRC takes no files", "media")
             rows = outbound.texts(reply, outbound.prefix(session.mask, session.nick, to))
             waits = self._waiting = _Waiting(session.fold(to))
             try:
@@ -250,7 +250,9 @@ class Irc(Basic):
         seen = session.masks.get(session.fold(nick), "")
         return re.sub(r"[\s,:]", "", nick), bool(seen) and seen.partition("!")[2] != home
 
-    async def _shown(self, wire: Wire, to: str, rows: list[str], waits: _Waiting, client: str) -> Sent | NotSent:
+    async def _shown(
+        self, wire: Wire, to: str, rows: list[str], waits: _Waiting, client: str
+    ) -> SendReceipt | SendFailure:
         begun = False
         try:
             for row in rows:
@@ -260,8 +262,8 @@ class Irc(Basic):
             async with asyncio.timeout(ANSWER):
                 await waits.done
         except (Broken, TimeoutError) as exc:
-            return NotSent(str(exc) or "the server did not answer", "cut" if begun else "down")
-        return waits.failed or Sent(waits.ids[-1] if waits.ids else client)
+            return SendFailure(str(exc) or "the server did not answer", "cut" if begun else "down")
+        return waits.failed or SendReceipt(waits.ids[-1] if waits.ids else client)
 
     def _fate(self, got: Line, waits: _Waiting, session: Session) -> None:
         """What a line says about the message we wait for."""

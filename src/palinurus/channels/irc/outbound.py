@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from palinurus.channels.irc.line import LONGEST, Line, pieces
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Reply
 
 LIMIT = 350  # bytes of one message: what is left of 512 with long names on both sides
@@ -12,7 +12,7 @@ WAIT = 10.0  # seconds, when the server only says "later"
 _HOST = 75  # bytes of user and host, while we do not know ours
 
 # Numbers that answer a message. The parameter after our nick names whom it was for.
-TROUBLES: dict[str, Trouble] = {
+TROUBLES: dict[str, SendTrouble] = {
     "263": "limited",  # try again
     "401": "gone",  # no such nick
     "403": "gone",  # no such channel
@@ -32,7 +32,7 @@ TROUBLES: dict[str, Trouble] = {
 
 def texts(reply: Reply, prefix: int) -> list[str]:
     """The messages of a reply. `prefix` is the length of what the server puts before each."""
-    text = reply.text if reply.plain else render(reply.text, "irc").text
+    text = reply.text if reply.plain else render_markdown(reply.text, "irc").text
     addresses = [one for one in reply.media if one.startswith(("http://", "https://"))]
     return pieces("\n".join([text, *addresses]), max(LONGEST - prefix, 100))
 
@@ -43,12 +43,12 @@ def prefix(mask: str, nick: str, to: str) -> int:
     return own + len(f":  PRIVMSG {to} :".encode())
 
 
-def refused(line: Line) -> NotSent | None:
+def refused(line: Line) -> SendFailure | None:
     """What a line says went wrong with a message; None if it says nothing of the kind."""
     if line.command == "FAIL" and line.get(0) in ("PRIVMSG", "*"):
-        return NotSent(f"IRC: {line.params[-1][:200]}", "refused")
+        return SendFailure(f"IRC: {line.params[-1][:200]}", "refused")
     word = TROUBLES.get(line.command)
     if word is None:
         return None
     reason = f"IRC: {line.params[-1][:200] if line.params else line.command}"
-    return NotSent(reason, word, WAIT, True) if word == "limited" else NotSent(reason, word)
+    return SendFailure(reason, word, WAIT, True) if word == "limited" else SendFailure(reason, word)

@@ -25,9 +25,9 @@ from palinurus.channels.matrix.posts import MEDIA, TYPING, Posts
 from palinurus.channels.matrix.rooms import Rooms
 from palinurus.channels.order import Order
 from palinurus.channels.patience import handed
-from palinurus.core.policy.gate import ALL, entries
-from palinurus.core.types.channel import Abilities, Act, NotSent, Sent, Submit
-from palinurus.core.types.inbound import Inbound, Quote, Target
+from palinurus.core.policy.gate import EVERYBODY, parse_allowlist
+from palinurus.core.types.channel import ChannelAbilities, ChannelAction, SendFailure, SendReceipt, SubmitInbound
+from palinurus.core.types.inbound import Inbound, MessageQuote, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import ConfigError, Problem
 
@@ -64,7 +64,7 @@ class Matrix(Basic):
 
     name = "matrix"
     dedupes = True
-    abilities = Abilities(
+    abilities = ChannelAbilities(
         markup="matrix",
         limit=4000,  # an event is at most 64 KiB, and an edit holds the text four times
         acts=frozenset(("typing", "edit", "delete", "react", "pin", "thread", "read")),
@@ -97,7 +97,7 @@ class Matrix(Basic):
 
     # --- the stream
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when the homeserver does not take our token any more."""
         going: set[asyncio.Task[None]] = set()
         self._since, self._kept, self._ahead = "", None, 0  # from where all is on disk
@@ -118,7 +118,7 @@ class Matrix(Basic):
                 task.cancel()
             await asyncio.gather(*going, return_exceptions=True)
 
-    async def _streamed(self, submit: Submit, going: set[asyncio.Task[None]]) -> NotSent:
+    async def _streamed(self, submit: SubmitInbound, going: set[asyncio.Task[None]]) -> SendFailure:
         """Follow the stream until something goes wrong."""
         trouble = await self._introduced()
         if trouble is not None:
@@ -132,11 +132,11 @@ class Matrix(Basic):
             if since:
                 query["since"] = since
             told = await self._calls.call("GET", path("sync"), query=query, seconds=POLL + 20)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 return told
             following = str(told.get("next_batch") or "")
             if not following:
-                return NotSent("the homeserver answered without a place in its stream")
+                return SendFailure("the homeserver answered without a place in its stream")
             self._backoff.reset()
             self.set_status("ready", _SECRET if self._unread else "", self._rooms.me)
             await self._batch(told, since, following, submit, going)
@@ -144,19 +144,19 @@ class Matrix(Basic):
             if self._kept is not None and self._kept.done():
                 self._kept.result()  # raises what kept a batch from the disk: all begins anew from the last that is
 
-    async def _introduced(self) -> NotSent | None:
+    async def _introduced(self) -> SendFailure | None:
         trouble = await self._login.ensure_token(self._calls)
         if trouble is not None or self._rooms.me:
             return trouble
         told = await self._calls.call("GET", path("account", "whoami"))
-        if isinstance(told, NotSent):
+        if isinstance(told, SendFailure):
             return told
         self._rooms.me = str(told.get("user_id") or "")
         await self._rooms.read_direct()
         return None
 
     async def _batch(
-        self, told: Mapping[str, Any], since: str, following: str, submit: Submit, going: set[asyncio.Task[None]]
+        self, told: Mapping[str, Any], since: str, following: str, submit: SubmitInbound, going: set[asyncio.Task[None]]
     ) -> None:
         """Take one batch. Rooms go side by side, so one that must wait holds up no other; the place in the stream
         moves on when all of it, and all before it, is on disk."""
@@ -200,7 +200,7 @@ class Matrix(Basic):
             return
         self._rooms.forget_room(room)
         backoff = Backoff()
-        while isinstance(done := await self._calls.call("POST", path("rooms", room, "join"), {}), NotSent):
+        while isinstance(done := await self._calls.call("POST", path("rooms", room, "join"), {}), SendFailure):
             log.warning("matrix: cannot join %s: %s", room, done.reason)
             if done.trouble not in ("down", "cut", "limited"):
                 return
@@ -210,11 +210,11 @@ class Matrix(Basic):
         settings, rule = self._kit.settings, self._kit.text("autoJoin", "allowlist")
         if rule != "allowlist":
             return rule == "always"
-        if {ALL, who} & entries((*settings.allow_from, *settings.group_allow_from), self.name):
+        if {EVERYBODY, who} & parse_allowlist((*settings.allow_from, *settings.group_allow_from), self.name):
             return True
         return direct and settings.dm in ("pairing", "open")  # there a stranger is to be answered
 
-    async def _told(self, room: str, held: Mapping[str, Any], since: str, submit: Submit) -> None:
+    async def _told(self, room: str, held: Mapping[str, Any], since: str, submit: SubmitInbound) -> None:
         """What happened in a room, in order."""
         timeline = held.get("timeline") or {}
         events = [e for e in timeline.get("events") or () if isinstance(e, Mapping)]
@@ -240,7 +240,7 @@ class Matrix(Basic):
         for _ in range(pages):
             query = {"dir": "b", "limit": str(limit), "from": start, "to": since}
             told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 log.warning("matrix: what was said in %s meanwhile cannot be read: %s", room, told.reason)
                 break
             page = [e for e in told.get("chunk") or () if isinstance(e, Mapping)]
@@ -267,7 +267,7 @@ class Matrix(Basic):
     async def _around(self, room: str, event: Mapping[str, Any]) -> words.Around:
         known, me = await self._rooms.get(room), self._rooms.me
         names = known.names if known else {}
-        quote: Quote | None = None
+        quote: MessageQuote | None = None
         if target := words.answered(event) or words.thread(event):
             quote = words.quote(await self._rooms.event(room, target))
         kind = self._rooms.kind(room, known)
@@ -283,13 +283,13 @@ class Matrix(Basic):
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         return await self._posts.send(reply)
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         return await self._posts.find(reply)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         return await self._posts.act(target, act)
 
 

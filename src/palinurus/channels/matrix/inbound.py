@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.core.types.inbound import ChatKind, Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 FILES = ("m.image", "m.file", "m.audio", "m.video")
 TEXTS = ("m.text", "m.emote", "m.notice", "m.location")
@@ -27,7 +27,7 @@ class Around(NamedTuple):
     title: str = ""
     name: str = ""  # of who wrote
     called: str = ""  # our own name in this room
-    quote: Quote | None = None
+    quote: MessageQuote | None = None
     commands: Collection[str] = ()
 
 
@@ -165,10 +165,10 @@ def commanded(text: str, commands: Collection[str]) -> str:
     return f"/{text[1:]}" if word.startswith("!") and word[1:].lower() in commands else text
 
 
-def quote(event: Mapping[str, Any]) -> Quote:
+def quote(event: Mapping[str, Any]) -> MessageQuote:
     """A message as the one that is answered."""
     body = str(content(event).get("body") or "")
-    return Quote(str(event.get("event_id") or ""), str(event.get("sender") or ""), unquoted(body)[:2000])
+    return MessageQuote(str(event.get("event_id") or ""), str(event.get("sender") or ""), unquoted(body)[:2000])
 
 
 def since_joined(timeline: list[Mapping[str, Any]], me: str) -> tuple[list[Mapping[str, Any]], bool]:

@@ -11,7 +11,7 @@ from typing import Any
 from palinurus.channels.kit import Kit
 from palinurus.channels.matrix.outbound import Calls, path
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 
 KEY = "login"
 
@@ -29,7 +29,7 @@ class Login:
         else:
             self.token = kit.secret("accessToken")
 
-    async def ensure_token(self, calls: Calls) -> NotSent | None:
+    async def ensure_token(self, calls: Calls) -> SendFailure | None:
         """Have `calls` use a token. With a password one is asked for the first time, and after `refused`."""
         if self.password is None or calls.has_token:
             return None
@@ -46,9 +46,9 @@ class Login:
         if kept.get("device"):
             wanted["device_id"] = kept["device"]
         told = await calls.call("POST", path("login"), wanted)
-        if isinstance(told, NotSent):
+        if isinstance(told, SendFailure):
             # Here "forbidden" is a wrong password.
-            return NotSent(told.reason, "signed_out") if told.trouble == "gone" else told
+            return SendFailure(told.reason, "signed_out") if told.trouble == "gone" else told
         token = str(told.get("access_token") or "")
         await self._keep({"token": token, "device": told.get("device_id")})
         calls.set_token(Secret(token))

@@ -11,15 +11,15 @@ from urllib.parse import quote
 import aiohttp
 
 from palinurus.config.secrets import Secret
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import SendFailure, SendTrouble
 
 CLIENT = "/_matrix/client/v3"
 MARK = "palinurus.client_id"  # in the content of our events: `find` reads it back
 _WHEN = 10.0  # seconds to wait when the server limits without saying how long
 _LARGE = 64 * 1024 * 1024  # bytes of an answer that are read
 
-TROUBLES: dict[str, Trouble] = {
+TROUBLES: dict[str, SendTrouble] = {
     "M_LIMIT_EXCEEDED": "limited",
     "M_UNKNOWN_TOKEN": "signed_out",
     "M_MISSING_TOKEN": "signed_out",
@@ -62,7 +62,7 @@ class Calls:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
         seconds: float = 30.0,
-    ) -> dict[str, Any] | NotSent:
+    ) -> dict[str, Any] | SendFailure:
         """The answer, or what went wrong. `given` is the body: JSON, or bytes as they are."""
         data = given if isinstance(given, bytes) else None if given is None else json.dumps(given).encode()
         try:
@@ -73,9 +73,9 @@ class Calls:
                 told = _object(text)
                 return told if answer.status < 300 else failed(answer.status, told, answer.headers)
         except aiohttp.ClientConnectorError:
-            return NotSent("the homeserver cannot be reached")
+            return SendFailure("the homeserver cannot be reached")
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            return NotSent(f"the connection to the homeserver broke ({type(exc).__name__})", "cut")
+            return SendFailure(f"the connection to the homeserver broke ({type(exc).__name__})", "cut")
 
     @asynccontextmanager
     async def open(
@@ -111,16 +111,16 @@ class Calls:
                 await http.close()
 
 
-def failed(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> NotSent:
+def failed(status: int, told: Mapping[str, Any], headers: Mapping[str, str]) -> SendFailure:
     """What an answer that is not ok means."""
     code = str(told.get("errcode") or "")
     trouble = TROUBLES.get(code) or _by_status(status)
     words = str(told.get("error") or "")[:200]
     reason = f"the homeserver says {code}: {words}" if code else f"the homeserver answered {status}"
-    return NotSent(reason, trouble, _seconds(told, headers) if trouble == "limited" else None)
+    return SendFailure(reason, trouble, _seconds(told, headers) if trouble == "limited" else None)
 
 
-def _by_status(status: int) -> Trouble:
+def _by_status(status: int) -> SendTrouble:
     if status == 429:
         return "limited"
     if status == 413:
@@ -155,7 +155,7 @@ def text(words: str, *, plain: bool, notice: bool = False) -> dict[str, Any]:
     """The content of a message. The empty m.mentions: whatever the text says, nobody is called by it."""
     made: dict[str, Any] = {"msgtype": "m.notice" if notice else "m.text", "body": words, "m.mentions": {}}
     if not plain:
-        shown = render(words, "matrix")
+        shown = render_markdown(words, "matrix")
         made["body"] = shown.text
         if shown.html:
             made |= {"format": "org.matrix.custom.html", "formatted_body": shown.html}

@@ -13,7 +13,18 @@ from palinurus.channels.matrix import outbound
 from palinurus.channels.matrix.inbound import content, relation
 from palinurus.channels.matrix.outbound import MARK, Calls, path
 from palinurus.channels.matrix.rooms import Rooms
-from palinurus.core.types.channel import Act, Delete, Edit, NotSent, Pin, React, Read, Sent, Thread, Typing
+from palinurus.core.types.channel import (
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.store.ids import new_id
@@ -32,11 +43,11 @@ class Posts:
         self._rooms = rooms
         self._typing: set[str] = set()
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """The text, then its files, each an event with its own transaction id. Uploads come first: when one fails,
         nothing was said yet."""
         room = await self._rooms.resolve_room(reply.target.to)
-        if isinstance(room, NotSent):
+        if isinstance(room, SendFailure):
             return room
         pieces: list[tuple[str, dict[str, Any]]] = []
         if reply.text.strip() or not reply.media:
@@ -44,32 +55,32 @@ class Posts:
             pieces.append((reply.client_id, outbound.text(reply.text, plain=reply.plain, notice=notice)))
         for number, source in enumerate(reply.media):
             uploaded = await self._uploaded(source, voice=reply.voice)
-            if isinstance(uploaded, NotSent):
+            if isinstance(uploaded, SendFailure):
                 return uploaded
             pieces.append((_piece(reply, number), uploaded))
-        first: Sent | None = None
+        first: SendReceipt | None = None
         for ident, made in pieces:
             sent = await self._event(room, reply, made, ident)
-            if isinstance(sent, NotSent):
+            if isinstance(sent, SendFailure):
                 return sent
             first = first or sent
         if room in self._typing:
             self._typing.discard(room)
             await self._type(room, on=False)
-        return first or NotSent("there is nothing to send", "refused")
+        return first or SendFailure("there is nothing to send", "refused")
 
-    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> Sent | NotSent:
+    async def _event(self, room: str, reply: Reply, made: dict[str, Any], ident: str) -> SendReceipt | SendFailure:
         made = outbound.placed({**made, MARK: ident}, reply.target.thread, reply.reply_to)
         return await self._put(room, "m.room.message", made, ident)
 
-    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> Sent | NotSent:
+    async def _put(self, room: str, kind: str, made: Mapping[str, Any], ident: str) -> SendReceipt | SendFailure:
         told = await self._calls.call("PUT", path("rooms", room, "send", kind, ident), made)
-        return told if isinstance(told, NotSent) else Sent(str(told.get("event_id") or ""))
+        return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
 
-    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | NotSent:
+    async def _uploaded(self, source: str, *, voice: bool) -> dict[str, Any] | SendFailure:
         loaded = await self._kit.media.load(source, MEDIA)
         if isinstance(loaded, str):
-            return NotSent(loaded, "media")
+            return SendFailure(loaded, "media")
         told = await self._calls.call(
             "POST",
             f"/_matrix/media/v3/upload?filename={quote(loaded.name, safe='')}",
@@ -77,16 +88,16 @@ class Posts:
             headers={"Content-Type": loaded.mime},
             seconds=300.0,
         )
-        if isinstance(told, NotSent):
+        if isinstance(told, SendFailure):
             passing = told.trouble in ("down", "cut", "limited", "signed_out")
-            return told if passing else NotSent(told.reason, "media")
+            return told if passing else SendFailure(told.reason, "media")
         address = str(told.get("content_uri") or "")
         return outbound.file(loaded.name, loaded.mime, len(loaded.data), address, voice=voice)
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         """Read the room back. Found when all of its events are there; else sending again adds what is missing."""
         room = await self._rooms.resolve_room(reply.target.to)
-        if isinstance(room, NotSent):
+        if isinstance(room, SendFailure):
             return None
         wanted = [_piece(reply, number) for number in range(len(reply.media))]
         if reply.text.strip() or not reply.media:
@@ -97,15 +108,15 @@ class Posts:
             if event.get("sender") == self._rooms.me and mark in wanted:
                 met[str(mark)] = str(event.get("event_id"))
                 if len(met) == len(wanted):
-                    return Sent(met[wanted[0]])
+                    return SendReceipt(met[wanted[0]])
         return None
 
-    async def _back(self, room: str, troubles: list[NotSent]) -> AsyncIterator[Mapping[str, Any]]:
+    async def _back(self, room: str, troubles: list[SendFailure]) -> AsyncIterator[Mapping[str, Any]]:
         """The events of a room, newest first. What ends it early is told."""
         query = {"dir": "b", "limit": str(PAGE)}
         for _ in range(PAGES):
             told = await self._calls.call("GET", path("rooms", room, "messages"), query=query)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 troubles.append(told)
                 return
             for event in told.get("chunk") or ():
@@ -116,80 +127,80 @@ class Posts:
 
     # --- acts
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         room = await self._rooms.resolve_room(target.to)
-        if isinstance(room, NotSent):
+        if isinstance(room, SendFailure):
             return room
         match act:
-            case Typing():
+            case TypingAction():
                 self._typing.add(room)
                 return await self._type(room, on=True)
-            case Edit():
+            case EditAction():
                 made = outbound.edited(outbound.text(act.text, plain=act.plain), act.message_id)
                 sent = await self._put(room, "m.room.message", made, self._new())
-                return sent if isinstance(sent, NotSent) else Sent(act.message_id)
-            case Delete():
+                return sent if isinstance(sent, SendFailure) else SendReceipt(act.message_id)
+            case DeleteAction():
                 return await self._redact(room, act.message_id)
-            case React():
+            case ReactAction():
                 return await self._react(room, act)
-            case Pin():
+            case PinAction():
                 return await self._pin(room, act)
-            case Thread():
+            case ThreadAction():
                 return await self._thread(room, act)
-            case Read():
+            case ReadAction():
                 return await self._read(room, act.limit)
-        return NotSent("Matrix cannot do that", "refused")
+        return SendFailure("Matrix cannot do that", "refused")
 
     def _new(self) -> str:
         """A transaction id for what is done once."""
         return new_id(self._kit.clock.now())
 
-    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> Sent | NotSent:
+    async def _done(self, method: str, address: str, given: Mapping[str, Any]) -> SendReceipt | SendFailure:
         told = await self._calls.call(method, address, given)
-        return told if isinstance(told, NotSent) else Sent(str(told.get("event_id") or ""))
+        return told if isinstance(told, SendFailure) else SendReceipt(str(told.get("event_id") or ""))
 
-    async def _type(self, room: str, *, on: bool) -> Sent | NotSent:
+    async def _type(self, room: str, *, on: bool) -> SendReceipt | SendFailure:
         given = {"typing": True, "timeout": int(TYPING * 1000)} if on else {"typing": False}
         return await self._done("PUT", path("rooms", room, "typing", self._rooms.me), given)
 
-    async def _redact(self, room: str, event: str) -> Sent | NotSent:
+    async def _redact(self, room: str, event: str) -> SendReceipt | SendFailure:
         return await self._done("PUT", path("rooms", room, "redact", event, self._new()), {})
 
-    async def _react(self, room: str, act: React) -> Sent | NotSent:
+    async def _react(self, room: str, act: ReactAction) -> SendReceipt | SendFailure:
         if not act.remove:
             about = {"rel_type": "m.annotation", "event_id": act.message_id, "key": act.emoji}
             return await self._put(room, "m.reaction", {"m.relates_to": about}, self._new())
         base = "/_matrix/client/v1"
         where = path("rooms", room, "relations", act.message_id, "m.annotation", "m.reaction", base=base)
         told = await self._calls.call("GET", where)
-        if isinstance(told, NotSent):
+        if isinstance(told, SendFailure):
             return told
         for event in told.get("chunk") or ():
             key = (content(event).get("m.relates_to") or {}).get("key")
             if event.get("sender") == self._rooms.me and act.emoji in ("", key):
                 await self._redact(room, str(event.get("event_id")))
-        return Sent(act.message_id)
+        return SendReceipt(act.message_id)
 
-    async def _pin(self, room: str, act: Pin) -> Sent | NotSent:
+    async def _pin(self, room: str, act: PinAction) -> SendReceipt | SendFailure:
         where = path("rooms", room, "state", "m.room.pinned_events", "")
         told = await self._calls.call("GET", where)
-        if isinstance(told, NotSent) and told.trouble != "gone":
+        if isinstance(told, SendFailure) and told.trouble != "gone":
             return told
-        now = [] if isinstance(told, NotSent) else list(told.get("pinned") or ())
+        now = [] if isinstance(told, SendFailure) else list(told.get("pinned") or ())
         pinned = [one for one in now if one != act.message_id]
         return await self._done("PUT", where, {"pinned": pinned if act.remove else [*pinned, act.message_id]})
 
-    async def _thread(self, room: str, act: Thread) -> Sent | NotSent:
+    async def _thread(self, room: str, act: ThreadAction) -> SendReceipt | SendFailure:
         """A thread is an event that others are below."""
         if act.message_id:
-            return Sent(act.message_id)
+            return SendReceipt(act.message_id)
         return await self._put(room, "m.room.message", outbound.text(act.name, plain=True), self._new())
 
-    async def _read(self, room: str, limit: int) -> Sent | NotSent:
+    async def _read(self, room: str, limit: int) -> SendReceipt | SendFailure:
         """What people see: edits in their place, what was taken back left out."""
         lines: list[dict[str, Any]] = []
         newest: dict[str, Mapping[str, Any]] = {}
-        troubles: list[NotSent] = []
+        troubles: list[SendFailure] = []
         async for event in self._back(room, troubles):
             held, about = content(event), relation(event)
             if event.get("type") != "m.room.message" or not held.get("body"):
@@ -202,7 +213,7 @@ class Posts:
             lines.append({"id": ident, "from": event.get("sender"), "text": words, "at": event.get("origin_server_ts")})
             if len(lines) >= max(1, min(limit, PAGE)):
                 break
-        return troubles[0] if troubles and not lines else Sent("", lines[::-1])
+        return troubles[0] if troubles and not lines else SendReceipt("", lines[::-1])
 
 
 def _piece(reply: Reply, number: int) -> str:

@@ -15,7 +15,7 @@ from palinurus.channels.backoff import Backoff
 from palinurus.channels.kit import Kit
 from palinurus.channels.matrix.inbound import Found
 from palinurus.channels.matrix.outbound import Calls, path
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Attachment, ChatKind
 
 MOST = 1000  # rooms remembered
@@ -60,7 +60,7 @@ class Rooms:
         """What the server says; None for never. While it cannot be asked we wait: a guess could take a person's
         message for something that was only overheard."""
         backoff = Backoff()
-        while isinstance(told := await self._calls.call("GET", address), NotSent):
+        while isinstance(told := await self._calls.call("GET", address), SendFailure):
             if told.trouble not in PASSING:
                 return None
             await self._kit.clock.sleep(told.retry_after or backoff.next_delay())
@@ -79,24 +79,24 @@ class Rooms:
 
     async def read_direct(self) -> None:
         told = await self._calls.call("GET", path("user", self.me, "account_data", "m.direct"))
-        if not isinstance(told, NotSent):
+        if not isinstance(told, SendFailure):
             self.set_direct_rooms(told)
 
     def set_direct_rooms(self, told: Mapping[str, Any]) -> None:
         """The account's m.direct."""
         self.direct = {who: [str(r) for r in rooms] for who, rooms in told.items() if isinstance(rooms, list)}
 
-    async def resolve_room(self, to: str) -> str | NotSent:
+    async def resolve_room(self, to: str) -> str | SendFailure:
         """The id of a room: of one with a person (@…; made if there is none), of one with an alias (#…)."""
         if to.startswith("#"):
             told = await self._calls.call("GET", path("directory", "room", to))
-            return told if isinstance(told, NotSent) else str(told.get("room_id") or "")
+            return told if isinstance(told, SendFailure) else str(told.get("room_id") or "")
         if not to.startswith("@"):
             return to
         if to not in self.direct or not self.direct[to]:
             wanted = {"is_direct": True, "invite": [to], "preset": "trusted_private_chat"}
             told = await self._calls.call("POST", path("createRoom"), wanted)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 return told
             self.direct[to] = [str(told.get("room_id") or "")]
             await self._calls.call("PUT", path("user", self.me, "account_data", "m.direct"), dict(self.direct))

@@ -25,7 +25,16 @@ from palinurus.channels.patience import NOTICE, Hands, handed
 from palinurus.channels.signal import outbound
 from palinurus.channels.signal.inbound import Found, Heard, Me, heard
 from palinurus.channels.signal.link import Broken, RpcError, Unknown, link
-from palinurus.core.types.channel import Abilities, Act, Delete, NotSent, React, Sent, Submit, Typing
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 
@@ -54,7 +63,7 @@ class Signal(Basic):
     """Implements `Channel`."""
 
     name = "signal"
-    abilities = Abilities(
+    abilities = ChannelAbilities(
         "signal",
         LIMIT,
         acts=frozenset(("typing", "delete", "react")),  # not edit: Signal lets a message be changed ten times only
@@ -73,7 +82,7 @@ class Signal(Basic):
         self._said: OrderedDict[str, str] = OrderedDict()
         self._receipts = kit.own.get("sendReadReceipts") is True
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         hands: Hands[Heard] = Hands(lambda found: self._take(found, submit), self._overrun)
         backoff = Backoff()
         try:
@@ -137,11 +146,11 @@ class Signal(Basic):
             self._me = Me(number, kept.decode())
             return True
         told = await self._called("getUserStatus", {"recipient": [number]})
-        rows = told.data if isinstance(told, Sent) else None
+        rows = told.data if isinstance(told, SendReceipt) else None
         uuid = rows[0].get("uuid") if isinstance(rows, list) and rows and isinstance(rows[0], dict) else None
         if not isinstance(uuid, str):
             log.info("signal: our own uuid is not known (set accountUuid): %s", told)
-            return not (isinstance(told, NotSent) and told.trouble == "signed_out")
+            return not (isinstance(told, SendFailure) and told.trouble == "signed_out")
         self._me = Me(number, uuid)
         await self._kit.memo.put(f"uuid/{number}", uuid.encode())
         return True
@@ -166,7 +175,7 @@ class Signal(Basic):
         self._notices.add(task)
         task.add_done_callback(self._notices.discard)
 
-    async def _take(self, found: Heard, submit: Submit) -> None:
+    async def _take(self, found: Heard, submit: SubmitInbound) -> None:
         inbound = found.inbound
         if inbound.event in self._said:
             return  # told again; the first one is on disk
@@ -198,28 +207,28 @@ class Signal(Basic):
 
     # --- out
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         loaded = [await self._kit.media.load(source, MEDIA) for source in reply.media]
         for one in loaded:
             if isinstance(one, str):
-                return NotSent(one, "media")
+                return SendFailure(one, "media")
         files = tuple(one for one in loaded if isinstance(one, File))
         params = outbound.message(reply, files, self._me.number, self._said)
         done = await self._called("send", params)
-        return done if isinstance(done, NotSent) else outbound.shown(done.data)
+        return done if isinstance(done, SendFailure) else outbound.shown(done.data)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
-        if isinstance(act, Typing):
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
+        if isinstance(act, TypingAction):
             return await self._called("sendTyping", outbound.whither(target))
-        if isinstance(act, React):
+        if isinstance(act, ReactAction):
             params, method = outbound.reaction(target, act, self._me.number), "sendReaction"
-        elif isinstance(act, Delete):
+        elif isinstance(act, DeleteAction):
             params, method = outbound.deletion(target, act), "remoteDelete"
         else:
             return await super().act(target, act)
-        return await self._called(method, params) if params else NotSent("there is no such message", "refused")
+        return await self._called(method, params) if params else SendFailure("there is no such message", "refused")
 
-    async def _called(self, method: str, params: Mapping[str, object]) -> Sent | NotSent:
+    async def _called(self, method: str, params: Mapping[str, object]) -> SendReceipt | SendFailure:
         try:
             result = await self._link.call(method, {**self._for(), **params})
         except (RpcError, Broken) as exc:
@@ -227,4 +236,4 @@ class Signal(Basic):
             if failed.trouble == "signed_out":
                 self._signed_out()
             return failed
-        return Sent("", result)
+        return SendReceipt("", result)

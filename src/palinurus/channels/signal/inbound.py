@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from palinurus.core.types.inbound import Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 HOLE = "\ufffc"  # stands in the text where a mention is
 
@@ -97,13 +97,13 @@ def _mentions(text: str, mentions: list[dict[str, Any]], me: Me) -> tuple[str, b
     return units.decode("utf-16-le", "replace").strip(), ours
 
 
-def _quote(quote: dict[str, Any], me: Me) -> tuple[Quote | None, bool]:
+def _quote(quote: dict[str, Any], me: Me) -> tuple[MessageQuote | None, bool]:
     if not isinstance(quote.get("id"), int):
         return None, False
     author = _text(quote.get("authorUuid")) or _text(quote.get("authorNumber"))
     mine = me.matches(quote.get("authorNumber"), quote.get("authorUuid"))
     ident = str(quote["id"]) if mine else f"{author}:{quote['id']}"
-    return Quote(ident, "" if mine else author, _text(quote.get("text"))), mine
+    return MessageQuote(ident, "" if mine else author, _text(quote.get("text"))), mine
 
 
 def _file(one: dict[str, Any], stamp: int) -> Found:

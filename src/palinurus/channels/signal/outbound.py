@@ -9,8 +9,8 @@ from typing import Any
 
 from palinurus.channels.kit import File
 from palinurus.channels.signal.link import Broken, RpcError
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import Delete, NotSent, React, Sent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import DeleteAction, ReactAction, SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
@@ -19,7 +19,7 @@ _UNSAFE = re.compile(r"[^\w.-]+")
 IO, UNTRUSTED, LIMITED, PARAMS = -3, -4, -5, -32602
 
 # By words in the message of an error, in this order; the codes say too little.
-_WORDS: tuple[tuple[str, Trouble], ...] = (
+_WORDS: tuple[tuple[str, SendTrouble], ...] = (
     ("account does not exist", "signed_out"),
     ("valid account parameter", "signed_out"),
     ("authorization failed", "signed_out"),
@@ -34,8 +34,8 @@ _WORDS: tuple[tuple[str, Trouble], ...] = (
     ("unregistered", "gone"),
     ("rate limit", "limited"),
 )
-_CODES: dict[int, Trouble] = {IO: "down", UNTRUSTED: "refused", LIMITED: "limited", -32603: "down"}
-_TYPES: dict[str, Trouble] = {
+_CODES: dict[int, SendTrouble] = {IO: "down", UNTRUSTED: "refused", LIMITED: "limited", -32603: "down"}
+_TYPES: dict[str, SendTrouble] = {
     "NETWORK_FAILURE": "down",
     "RATE_LIMIT_FAILURE": "limited",
     "UNREGISTERED_FAILURE": "gone",
@@ -61,7 +61,7 @@ def message(reply: Reply, files: tuple[File, ...], me: str, said: Mapping[str, s
     if reply.plain:
         params["message"] = reply.text
     else:
-        made = render(reply.text, "signal")
+        made = render_markdown(reply.text, "signal")
         params["message"] = made.text
         if made.spans:
             params["textStyle"] = [f"{one.start}:{one.length}:{one.style}" for one in made.spans]
@@ -91,7 +91,7 @@ def author(message_id: str) -> str:
     return message_id.rpartition(":")[0]
 
 
-def reaction(target: Target, act: React, me: str) -> dict[str, Any] | None:
+def reaction(target: Target, act: ReactAction, me: str) -> dict[str, Any] | None:
     """`sendReaction`; None if there is no such message."""
     at = stamp(act.message_id)
     if at is None:
@@ -100,25 +100,25 @@ def reaction(target: Target, act: React, me: str) -> dict[str, Any] | None:
     return {**whither(target), **named, "remove": act.remove}
 
 
-def deletion(target: Target, act: Delete) -> dict[str, Any] | None:
+def deletion(target: Target, act: DeleteAction) -> dict[str, Any] | None:
     """`remoteDelete`; None if there is no such message."""
     at = stamp(act.message_id)
     return {**whither(target), "targetTimestamp": at} if at is not None else None
 
 
-def shown(result: Any) -> Sent | NotSent:
+def shown(result: Any) -> SendReceipt | SendFailure:
     """What `send` gave. In a group it is shown when anybody has it."""
     found = result if isinstance(result, dict) else {}
     types = _types(found)
     if types and "SUCCESS" not in types:
         return _by_types(types, found)
-    return Sent(str(found.get("timestamp") or ""))
+    return SendReceipt(str(found.get("timestamp") or ""))
 
 
-def trouble(exc: RpcError | Broken) -> NotSent:
+def trouble(exc: RpcError | Broken) -> SendFailure:
     """What went wrong."""
     if isinstance(exc, Broken):
-        return NotSent(str(exc), "cut" if exc.sent else "down")
+        return SendFailure(str(exc), "cut" if exc.sent else "down")
     response = exc.data.get("response") if isinstance(exc.data, dict) else None
     found = response if isinstance(response, dict) else {}
     if types := _types(found):
@@ -126,7 +126,7 @@ def trouble(exc: RpcError | Broken) -> NotSent:
     low = exc.message.lower()
     word = next((word for text, word in _WORDS if text in low), None) or _CODES.get(exc.code, "refused")
     reason = _TRUST if exc.code == UNTRUSTED else exc.message[:300]
-    return NotSent(f"signal-cli: {reason}", word, everywhere=word == "limited")
+    return SendFailure(f"signal-cli: {reason}", word, everywhere=word == "limited")
 
 
 def _types(found: dict[str, Any]) -> list[str]:
@@ -134,10 +134,10 @@ def _types(found: dict[str, Any]) -> list[str]:
     return [str(one.get("type")) for one in results if isinstance(one, dict)] if isinstance(results, list) else []
 
 
-def _by_types(types: list[str], found: dict[str, Any]) -> NotSent:
+def _by_types(types: list[str], found: dict[str, Any]) -> SendFailure:
     first = types[0]
     waits = [one.get("retryAfterSeconds") for one in found["results"] if isinstance(one, dict)]
     after = max((float(w) for w in waits if isinstance(w, int | float)), default=None)
     words = _TRUST if first == "IDENTITY_FAILURE" else first.lower().replace("_", " ")
     word = _TYPES.get(first, "refused")
-    return NotSent(f"Signal: {words}", word, after if word == "limited" else None, everywhere=word == "limited")
+    return SendFailure(f"Signal: {words}", word, after if word == "limited" else None, everywhere=word == "limited")

@@ -27,8 +27,16 @@ from palinurus.channels.slack.gap import Gap
 from palinurus.channels.slack.lookup import Lookup
 from palinurus.channels.slack.outbound import Calls
 from palinurus.channels.slack.posts import MEDIA, Posts
-from palinurus.core.hooks.sign import verify
-from palinurus.core.types.channel import Abilities, Act, Answer, Hook, NotSent, Sent, Submit
+from palinurus.core.hooks.sign import verify_signature
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest
@@ -54,7 +62,7 @@ class Slack(Basic):
     """Implements `Channel`. Slack takes no client ids, but what was posted can be read back."""
 
     name = "slack"
-    abilities = Abilities(
+    abilities = ChannelAbilities(
         markup="slack",
         limit=4000,
         acts=frozenset(("edit", "delete", "react", "pin", "thread", "read")),
@@ -85,7 +93,7 @@ class Slack(Basic):
 
     # --- the connection
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when Slack does not take our tokens any more."""
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
             self._calls.use(http)
@@ -100,7 +108,7 @@ class Slack(Basic):
                 log.info("slack, account %s: %s", self._kit.account, trouble.reason)
                 await self._kit.clock.sleep(trouble.retry_after or self._backoff.next_delay())
 
-    async def _connected(self, http: aiohttp.ClientSession, submit: Submit) -> NotSent:
+    async def _connected(self, http: aiohttp.ClientSession, submit: SubmitInbound) -> SendFailure:
         """One connection, to its end, and why it ended."""
         trouble = await self._introduced()
         if trouble is not None:
@@ -110,26 +118,26 @@ class Slack(Basic):
             await self._catch_up(submit)
             await asyncio.get_running_loop().create_future()
         opened = await self._calls.call("apps.connections.open", token=self._app)
-        if isinstance(opened, NotSent):
+        if isinstance(opened, SendFailure):
             return opened
         try:
             async with http.ws_connect(str(opened.get("url")), heartbeat=HEARTBEAT) as socket:
                 return await self._received(socket, submit)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
-            return NotSent(f"the socket broke ({type(exc).__name__})")
+            return SendFailure(f"the socket broke ({type(exc).__name__})")
 
-    async def _introduced(self) -> NotSent | None:
+    async def _introduced(self) -> SendFailure | None:
         """Find out who we are, once."""
         if self._posts.me.user:
             return None
         told = await self._calls.call("auth.test")
-        if isinstance(told, NotSent):
+        if isinstance(told, SendFailure):
             return told
         fields = (str(told.get(key) or "") for key in ("user_id", "bot_id", "team_id", "user"))
         self._posts.me = words.Me(*fields)
         return None
 
-    async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: Submit) -> NotSent:
+    async def _received(self, socket: aiohttp.ClientWebSocketResponse, submit: SubmitInbound) -> SendFailure:
         going: set[asyncio.Task[None]] = set()
         begun = self._kit.clock.monotonic()
         try:
@@ -144,7 +152,7 @@ class Slack(Basic):
                 elif told.get("type") == "disconnect":
                     if going:
                         await asyncio.wait(going, timeout=REST)
-                    return NotSent(_PARTED.get(str(told.get("reason")), "Slack asked for a new connection"))
+                    return SendFailure(_PARTED.get(str(told.get("reason")), "Slack asked for a new connection"))
                 elif told.get("envelope_id"):
                     self._begun(self._envelope(socket, told, submit), going)
         finally:
@@ -154,14 +162,14 @@ class Slack(Basic):
             for task in going:
                 task.cancel()
             await asyncio.gather(*going, return_exceptions=True)
-        return NotSent("Slack closed the socket")
+        return SendFailure("Slack closed the socket")
 
     def _begun(self, work: Coroutine[Any, Any, None], going: set[asyncio.Task[None]]) -> None:
         task = asyncio.ensure_future(work)
         going.add(task)
         task.add_done_callback(going.discard)
 
-    async def _catch_up(self, submit: Submit) -> None:
+    async def _catch_up(self, submit: SubmitInbound) -> None:
         """Take what was said while we were away for long."""
         try:
             for channel in await self._gap.chats():
@@ -171,7 +179,7 @@ class Slack(Basic):
         except Exception:  # task boundary: what Slack tells from now on is heard all the same
             log.exception("slack, account %s: what was said meanwhile could not be read", self._kit.account)
 
-    async def _taken(self, heard: Inbound | None, submit: Submit) -> None:
+    async def _taken(self, heard: Inbound | None, submit: SubmitInbound) -> None:
         """Returns when the message is on disk, or never can be."""
         if heard is None:
             return
@@ -180,7 +188,9 @@ class Slack(Basic):
         if channel == heard.target.to:  # a message; not a button or a command
             await self._gap.mark_taken(channel, ts)
 
-    async def _envelope(self, socket: aiohttp.ClientWebSocketResponse, told: dict[str, Any], submit: Submit) -> None:
+    async def _envelope(
+        self, socket: aiohttp.ClientWebSocketResponse, told: dict[str, Any], submit: SubmitInbound
+    ) -> None:
         """Acknowledged when the message is on disk, or never can be. What is not acknowledged Slack tells again."""
         payload = told.get("payload")
         try:
@@ -232,18 +242,18 @@ class Slack(Basic):
         joined = bool(thread) and await self._posts.has_spoken(channel, thread)
         return words.Around(self._posts.me, self._kit.account, kind, title, name, joined, self._threads)
 
-    async def hook(self, request: Hook, submit: Submit) -> Answer:
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """Slack's request: signed, at most five minutes old. Answered when the message is on disk."""
         if self._signing is None:
-            return Answer(404, b"this account uses socket mode\n")
-        if not verify("slack", self._signing.reveal(), request.headers, request.body, self._kit.clock.now()):
-            return Answer(401, b"the signature does not fit\n")
+            return ChannelHttpResponse(404, b"this account uses socket mode\n")
+        if not verify_signature("slack", self._signing.reveal(), request.headers, request.body, self._kit.clock.now()):
+            return ChannelHttpResponse(401, b"the signature does not fit\n")
         payload = _request(request)
         if payload.get("type") == "url_verification":
-            return Answer(200, str(payload.get("challenge") or "").encode())
+            return ChannelHttpResponse(200, str(payload.get("challenge") or "").encode())
         trouble = await self._introduced()
         if trouble is not None:
-            return Answer(503, b"not ready\n")
+            return ChannelHttpResponse(503, b"not ready\n")
         async with self._order.turn(_chat(payload)):
             heard = await self._heard(payload)
             if heard is not None:
@@ -251,17 +261,17 @@ class Slack(Basic):
                     await once(submit, heard)
                 except BadRequest as exc:
                     log.warning("slack: a message of %s is not taken: %s", heard.sender.id, exc.message)
-        return Answer(200)
+        return ChannelHttpResponse(200)
 
     # --- what we say
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         return await self._posts.send(reply)
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         return await self._posts.find(reply)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         return await self._posts.act(target, act)
 
 
@@ -281,7 +291,7 @@ def _object(text: str | bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _request(request: Hook) -> dict[str, Any]:
+def _request(request: ChannelHttpRequest) -> dict[str, Any]:
     """A request's payload: JSON for events, a form for commands, JSON in a form for buttons."""
     if "x-www-form-urlencoded" not in request.headers.get("content-type", ""):
         return _object(request.body)

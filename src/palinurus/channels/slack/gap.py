@@ -10,7 +10,7 @@ from typing import Any
 from palinurus.channels.kit import Kit
 from palinurus.channels.slack.outbound import Calls
 from palinurus.channels.slack.record import Record
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 
 MOST = 40  # chats, the last used ones
 PAGE, PAGES = 100, 3
@@ -44,7 +44,7 @@ class Gap:
             told = await self._calls.call(
                 "conversations.history", channel=channel, oldest=oldest, limit=PAGE, cursor=cursor
             )
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 break
             found += [one for one in told.get("messages") or () if isinstance(one, Mapping)]
             cursor = (told.get("response_metadata") or {}).get("next_cursor") or None

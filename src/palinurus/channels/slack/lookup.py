@@ -15,7 +15,7 @@ from palinurus.channels.kit import Kit
 from palinurus.channels.slack.inbound import Found, chat_kind
 from palinurus.channels.slack.outbound import Calls
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Attachment, ChatKind
 
 MOST = 2000  # names remembered
@@ -41,7 +41,7 @@ class Lookup:
         """A person's name for display; "" while Slack does not tell."""
         if user not in self._names:
             told = await self._calls.call("users.info", user=user)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 return ""
             known = told.get("user") or {}
             profile = known.get("profile") or {}
@@ -55,7 +55,7 @@ class Lookup:
             return "direct", ""
         if channel not in self._chats:
             told = await self._calls.call("conversations.info", channel=channel)
-            if isinstance(told, NotSent):
+            if isinstance(told, SendFailure):
                 return chat_kind(channel, hint), ""
             known = told.get("channel") or {}
             kind: ChatKind = "group" if known.get("is_mpim") else chat_kind(channel, hint)

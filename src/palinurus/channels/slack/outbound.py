@@ -16,8 +16,8 @@ from slack_sdk.errors import SlackClientError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from palinurus.config.secrets import Secret
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import NotSent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import SendFailure, SendTrouble
 from palinurus.core.types.outbound import Button
 
 SECTION = 3000  # characters of one text block
@@ -25,7 +25,7 @@ VALUE = 2000  # characters behind a button
 EVENT = "palinurus_reply"  # the type of the metadata that carries our client id
 _WHEN = 30.0  # seconds to wait when Slack limits without saying how long
 
-TROUBLES: dict[str, Trouble] = {
+TROUBLES: dict[str, SendTrouble] = {
     "ratelimited": "limited",
     "rate_limited": "limited",
     "message_limit_exceeded": "limited",
@@ -75,7 +75,7 @@ class Calls:
     def use(self, session: aiohttp.ClientSession | None) -> None:
         self._web.session = session
 
-    async def call(self, method: str, token: Secret | None = None, **given: Any) -> dict[str, Any] | NotSent:
+    async def call(self, method: str, token: Secret | None = None, **given: Any) -> dict[str, Any] | SendFailure:
         """The answer, or what went wrong. Values that are no text go as JSON, None not at all."""
         form = {key: _field(value) for key, value in given.items() if value is not None}
         headers = {"Authorization": f"Bearer {token.reveal()}"} if token else {}
@@ -84,14 +84,14 @@ class Calls:
         except SlackClientError as exc:
             return failed(getattr(exc, "response", None))
         except aiohttp.ClientConnectorError:
-            return NotSent("Slack cannot be reached")
+            return SendFailure("Slack cannot be reached")
         # AttributeError: what the library makes of an answer that is plain text, as a captive portal's.
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError, AttributeError) as exc:
-            return NotSent(f"the connection to Slack broke ({type(exc).__name__})", "cut")
+            return SendFailure(f"the connection to Slack broke ({type(exc).__name__})", "cut")
         return answer.data if isinstance(answer.data, dict) else {}
 
 
-def failed(response: Any) -> NotSent:
+def failed(response: Any) -> SendFailure:
     """What an answer that is not ok means. `response`: the library's, or aiohttp's when it was no JSON."""
     status = getattr(response, "status_code", None) or getattr(response, "status", 0)
     data = getattr(response, "data", None)
@@ -102,10 +102,10 @@ def failed(response: Any) -> NotSent:
     needed = data.get("needed") if isinstance(data, dict) else None
     if needed:
         words += f": {needed}"
-    return NotSent(words, trouble, _seconds(headers.get("Retry-After")) if trouble == "limited" else None)
+    return SendFailure(words, trouble, _seconds(headers.get("Retry-After")) if trouble == "limited" else None)
 
 
-def _by_status(status: int) -> Trouble:
+def _by_status(status: int) -> SendTrouble:
     if status == 429:
         return "limited"
     if status == 503:
@@ -129,7 +129,7 @@ def _field(value: Any) -> str:
 def body(text: str, buttons: Sequence[Button], keys: Sequence[str], *, plain: bool) -> dict[str, Any]:
     """The fields of a message that hold its text. `keys` are the values behind the buttons. Also plain text is
     escaped: to Slack `<!channel>` calls everybody."""
-    shown = escaped(text) if plain else render(text, "slack").text
+    shown = escaped(text) if plain else render_markdown(text, "slack").text
     made: dict[str, Any] = {"text": shown, "mrkdwn": not plain, "blocks": []}
     if buttons:
         kind = "plain_text" if plain else "mrkdwn"

@@ -17,7 +17,17 @@ from palinurus.channels.slack import emoji
 from palinurus.channels.slack.inbound import Me, millis, readable
 from palinurus.channels.slack.outbound import VALUE, Calls, body, carries, has_files, metadata
 from palinurus.channels.slack.record import Record
-from palinurus.core.types.channel import Act, Delete, Edit, NotSent, Pin, React, Read, Sent, Thread
+from palinurus.core.types.channel import (
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    ReactAction,
+    ReadAction,
+    SendFailure,
+    SendReceipt,
+    ThreadAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 
@@ -45,22 +55,22 @@ class Posts:
 
     # --- messages
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """Post one message; files go with the text, or before it when it has buttons. One that may be there already
         is looked up first, and not posted while that is not possible."""
         chat = await self.chat(reply.target.to)
-        if isinstance(chat, NotSent):
+        if isinstance(chat, SendFailure):
             return chat
         if reply.client_id in self._unsure:
             found = await self._sought(chat, reply)
-            if found is not None and not (isinstance(found, NotSent) and found.trouble not in PASSING):
+            if found is not None and not (isinstance(found, SendFailure) and found.trouble not in PASSING):
                 return found
         answer = await self._posted(chat, reply)
-        if isinstance(answer, NotSent) and answer.trouble == "cut":
+        if isinstance(answer, SendFailure) and answer.trouble == "cut":
             self._doubt(reply)
         else:
             self._unsure.pop(reply.client_id, None)
-        if isinstance(answer, Sent) and not await self.has_spoken(chat, reply.target.thread):
+        if isinstance(answer, SendReceipt) and not await self.has_spoken(chat, reply.target.thread):
             await self._threads.put(f"{chat}:{reply.target.thread}", 1)
         return answer
 
@@ -68,11 +78,11 @@ class Posts:
         """Have we spoken in this thread? Outside of threads there is nothing to remember."""
         return not thread or f"{chat}:{thread}" in await self._threads.rows()
 
-    async def _posted(self, chat: str, reply: Reply) -> Sent | NotSent:
+    async def _posted(self, chat: str, reply: Reply) -> SendReceipt | SendFailure:
         if reply.media:
             text = "" if reply.buttons else reply.text
             shared = await self._share(chat, reply, text)
-            if isinstance(shared, NotSent) or not reply.buttons:
+            if isinstance(shared, SendFailure) or not reply.buttons:
                 return shared
         fields = body(reply.text, reply.buttons, await self._keys(reply.buttons), plain=reply.plain)
         answer = await self._calls.call(
@@ -85,13 +95,13 @@ class Posts:
             unfurl_media=self._unfurl,
             **fields,
         )
-        return answer if isinstance(answer, NotSent) else Sent(str(answer.get("ts") or ""))
+        return answer if isinstance(answer, SendFailure) else SendReceipt(str(answer.get("ts") or ""))
 
-    async def find(self, reply: Reply) -> Sent | None:
+    async def find(self, reply: Reply) -> SendReceipt | None:
         """Was it posted? While Slack cannot be asked, `send` asks again before it posts."""
         chat = await self.chat(reply.target.to)
-        found = chat if isinstance(chat, NotSent) else await self._sought(chat, reply)
-        if isinstance(found, NotSent):
+        found = chat if isinstance(chat, SendFailure) else await self._sought(chat, reply)
+        if isinstance(found, SendFailure):
             self._doubt(reply)
             return None
         return found
@@ -101,27 +111,27 @@ class Posts:
             self._unsure.pop(next(iter(self._unsure)))
         self._unsure[reply.client_id] = None
 
-    async def _sought(self, chat: str, reply: Reply) -> Sent | NotSent | None:
+    async def _sought(self, chat: str, reply: Reply) -> SendReceipt | SendFailure | None:
         """Read the chat back until our client id, or one of our files, is met. None: it is not there."""
         files = await self._files(reply) if reply.media and not reply.buttons else ()
-        troubles: list[NotSent] = []
+        troubles: list[SendFailure] = []
         async for message in self._back(chat, reply.target.thread, troubles):
             if carries(message, reply.client_id) or has_files(message, files):
-                return Sent(str(message.get("ts") or ""))
+                return SendReceipt(str(message.get("ts") or ""))
         return troubles[0] if troubles else None
 
-    async def chat(self, to: str) -> str | NotSent:
+    async def chat(self, to: str) -> str | SendFailure:
         """The chat's id; with a person (U…) one is opened."""
         if not to.startswith(("U", "W")):
             return to
         if to not in self._direct:
             answer = await self._calls.call("conversations.open", users=to)
-            if isinstance(answer, NotSent):
+            if isinstance(answer, SendFailure):
                 return answer
             self._direct[to] = str((answer.get("channel") or {}).get("id") or to)
         return self._direct[to]
 
-    async def _back(self, chat: str, thread: str, troubles: list[NotSent]) -> AsyncIterator[Mapping[str, Any]]:
+    async def _back(self, chat: str, thread: str, troubles: list[SendFailure]) -> AsyncIterator[Mapping[str, Any]]:
         """The messages of a chat, newest first; those of a thread as Slack gives them. What ends it early is told."""
         method = "conversations.replies" if thread else "conversations.history"
         cursor: str | None = None
@@ -129,7 +139,7 @@ class Posts:
             answer = await self._calls.call(
                 method, channel=chat, ts=thread or None, limit=PAGE, include_all_metadata=True, cursor=cursor
             )
-            if isinstance(answer, NotSent):
+            if isinstance(answer, SendFailure):
                 troubles.append(answer)
                 return
             for message in answer.get("messages") or ():
@@ -160,22 +170,22 @@ class Posts:
 
     # --- files
 
-    async def _share(self, chat: str, reply: Reply, text: str) -> Sent | NotSent:
+    async def _share(self, chat: str, reply: Reply, text: str) -> SendReceipt | SendFailure:
         before = await self._files(reply)
         if before:  # posted with buttons that did not follow, or not posted at all
-            troubles: list[NotSent] = []
+            troubles: list[SendFailure] = []
             async for message in self._back(chat, reply.target.thread, troubles):
                 if has_files(message, before):
-                    return Sent(str(message.get("ts") or ""))
+                    return SendReceipt(str(message.get("ts") or ""))
             if troubles and troubles[0].trouble in PASSING:
                 return troubles[0]
         uploads: list[dict[str, str]] = []
         for source in reply.media:
             file = await self._kit.media.load(source, MEDIA)
             if isinstance(file, str):
-                return NotSent(file, "media")
+                return SendFailure(file, "media")
             ident = await self._upload(file)
-            if isinstance(ident, NotSent):
+            if isinstance(ident, SendFailure):
                 return ident
             uploads.append({"id": ident, "title": file.name})
         await self._shown.put(reply.client_id, [one["id"] for one in uploads])
@@ -187,28 +197,28 @@ class Posts:
             thread_ts=reply.target.thread or None,
             initial_comment=comment,
         )
-        if isinstance(answer, NotSent):
+        if isinstance(answer, SendFailure):
             return _of_media(answer)
-        return Sent(await self._shared(uploads[0]["id"], chat))
+        return SendReceipt(await self._shared(uploads[0]["id"], chat))
 
-    async def _upload(self, file: File) -> str | NotSent:
+    async def _upload(self, file: File) -> str | SendFailure:
         """The id of the file, which nobody sees yet."""
         place = await self._calls.call("files.getUploadURLExternal", filename=file.name, length=len(file.data))
-        if isinstance(place, NotSent):
+        if isinstance(place, SendFailure):
             return _of_media(place)
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as http:
                 async with http.post(str(place["upload_url"]), data=file.data) as answer:
                     if answer.status != 200:
-                        return NotSent(f"Slack did not take {file.name} ({answer.status})", "media")
+                        return SendFailure(f"Slack did not take {file.name} ({answer.status})", "media")
         except (aiohttp.ClientError, TimeoutError, OSError, KeyError, ValueError) as exc:
-            return NotSent(f"{file.name} could not be uploaded ({type(exc).__name__})")
+            return SendFailure(f"{file.name} could not be uploaded ({type(exc).__name__})")
         return str(place.get("file_id") or "")
 
     async def _shared(self, file: str, chat: str) -> str:
         """The time stamp of the message that shows the file; "" while Slack does not know."""
         answer = await self._calls.call("files.info", file=file)
-        shares = {} if isinstance(answer, NotSent) else (answer.get("file") or {}).get("shares") or {}
+        shares = {} if isinstance(answer, SendFailure) else (answer.get("file") or {}).get("shares") or {}
         for where in shares.values():
             for share in where.get(chat) or ():
                 return str(share.get("ts") or "")
@@ -219,64 +229,64 @@ class Posts:
 
     # --- acts
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         chat = await self.chat(target.to)
-        if isinstance(chat, NotSent):
+        if isinstance(chat, SendFailure):
             return chat
         match act:
-            case Edit():
+            case EditAction():
                 fields = body(act.text, act.buttons, await self._keys(act.buttons), plain=act.plain)
                 return await self._done("chat.update", channel=chat, ts=stamp(act.message_id), **fields)
-            case Delete():
+            case DeleteAction():
                 return await self._done("chat.delete", channel=chat, ts=stamp(act.message_id))
-            case React():
+            case ReactAction():
                 return await self._react(chat, act)
-            case Pin():
+            case PinAction():
                 method = "pins.remove" if act.remove else "pins.add"
                 return await self._done(method, channel=chat, timestamp=stamp(act.message_id))
-            case Thread():
+            case ThreadAction():
                 return await self._thread(chat, act)
-            case Read():
+            case ReadAction():
                 return await self._read(chat, target.thread, act.limit)
-        return NotSent("Slack cannot do that", "refused")
+        return SendFailure("Slack cannot do that", "refused")
 
-    async def _done(self, method: str, **given: Any) -> Sent | NotSent:
+    async def _done(self, method: str, **given: Any) -> SendReceipt | SendFailure:
         answer = await self._calls.call(method, **given)
-        if isinstance(answer, NotSent):
+        if isinstance(answer, SendFailure):
             return answer
-        return Sent(str(answer.get("ts") or given.get("ts") or given.get("timestamp") or ""))
+        return SendReceipt(str(answer.get("ts") or given.get("ts") or given.get("timestamp") or ""))
 
-    async def _react(self, chat: str, act: React) -> Sent | NotSent:
+    async def _react(self, chat: str, act: ReactAction) -> SendReceipt | SendFailure:
         ts = stamp(act.message_id)
         if act.remove and not act.emoji:
             return await self._bare(chat, ts)
         name = emoji.name(act.emoji)
         if not name:
-            return NotSent(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
+            return SendFailure(f"Slack's name of {act.emoji!r} is not known; write it as :name:", "refused")
         method = "reactions.remove" if act.remove else "reactions.add"
         answer = await self._done(method, channel=chat, timestamp=ts, name=name)
-        already = isinstance(answer, NotSent) and answer.reason.endswith(("already_reacted", "no_reaction"))
-        return Sent(ts) if already else answer
+        already = isinstance(answer, SendFailure) and answer.reason.endswith(("already_reacted", "no_reaction"))
+        return SendReceipt(ts) if already else answer
 
-    async def _bare(self, chat: str, ts: str) -> Sent | NotSent:
+    async def _bare(self, chat: str, ts: str) -> SendReceipt | SendFailure:
         answer = await self._calls.call("reactions.get", channel=chat, timestamp=ts, full=True)
-        if isinstance(answer, NotSent):
+        if isinstance(answer, SendFailure):
             return answer
         for one in (answer.get("message") or {}).get("reactions") or ():
             if self.me.user in (one.get("users") or ()):
                 await self._done("reactions.remove", channel=chat, timestamp=ts, name=one.get("name"))
-        return Sent(ts)
+        return SendReceipt(ts)
 
-    async def _thread(self, chat: str, act: Thread) -> Sent | NotSent:
+    async def _thread(self, chat: str, act: ThreadAction) -> SendReceipt | SendFailure:
         """A thread is a message that others are below."""
         if act.message_id:
-            return Sent(stamp(act.message_id))
+            return SendReceipt(stamp(act.message_id))
         return await self._done("chat.postMessage", channel=chat, **body(act.name, (), (), plain=True))
 
-    async def _read(self, chat: str, thread: str, limit: int) -> Sent | NotSent:
+    async def _read(self, chat: str, thread: str, limit: int) -> SendReceipt | SendFailure:
         method = "conversations.replies" if thread else "conversations.history"
         answer = await self._calls.call(method, channel=chat, ts=thread or None, limit=max(1, min(limit, PAGE)))
-        if isinstance(answer, NotSent):
+        if isinstance(answer, SendFailure):
             return answer
         found = sorted(answer.get("messages") or (), key=lambda one: str(one.get("ts")))
         told = [
@@ -288,7 +298,7 @@ class Posts:
             }
             for one in found
         ]
-        return Sent("", told)
+        return SendReceipt("", told)
 
 
 def stamp(message_id: str) -> str:
@@ -296,6 +306,6 @@ def stamp(message_id: str) -> str:
     return message_id.rpartition(":")[2]
 
 
-def _of_media(trouble: NotSent) -> NotSent:
+def _of_media(trouble: SendFailure) -> SendFailure:
     """What Slack refuses about a file is the file's trouble; the text can go without it."""
-    return NotSent(trouble.reason, "media") if trouble.trouble == "refused" else trouble
+    return SendFailure(trouble.reason, "media") if trouble.trouble == "refused" else trouble

@@ -34,7 +34,14 @@ from palinurus.channels.patience import once
 from palinurus.channels.telegram.inbound import STRANGE, WANTED, Heard, Me, Wanted, albums, chat, joined, moved, read
 from palinurus.channels.telegram.outbound import ABILITIES, Outbound, unsent
 from palinurus.config.secrets import Secret
-from palinurus.core.types.channel import Act, Answer, Hook, NotSent, Sent, Submit
+from palinurus.core.types.channel import (
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Attachment, Inbound, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem, QueueFull
@@ -116,16 +123,16 @@ class Telegram(Basic):
         self._albums: set[str] = set()  # albums whose rest is waited for
         self._taken: set[int] = set()  # updates taken that are not acknowledged, because one before them is not taken
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         async with self._connected():
             if await self._signed_in():
                 await (self._answering() if self._url else self._polling(submit))
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         async with self._connected():
             return await self._out.send(reply)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         async with self._connected():
             return await self._out.act(target, act)
 
@@ -141,22 +148,22 @@ class Telegram(Basic):
             if not self._users:
                 await self._request.shutdown()
 
-    async def hook(self, request: Hook, submit: Submit) -> Answer:
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         if self._secret is None:
-            return Answer(404, b"this account polls\n")
+            return ChannelHttpResponse(404, b"this account polls\n")
         given = request.headers.get("x-telegram-bot-api-secret-token", "")
         if not hmac.compare_digest(given.encode(), self._secret.reveal().encode()):
-            return Answer(401, b"wrong secret\n")
+            return ChannelHttpResponse(401, b"wrong secret\n")
         try:
             update = json.loads(request.body)
         except ValueError:
-            return Answer(400, b"no JSON\n")
+            return ChannelHttpResponse(400, b"no JSON\n")
         if not isinstance(update, dict):
-            return Answer(400, b"no update\n")
+            return ChannelHttpResponse(400, b"no update\n")
         if self._me is None:
-            return Answer(503, b"not yet\n")
+            return ChannelHttpResponse(503, b"not yet\n")
         await self._take([update], submit)  # what it raises becomes an answer that has Telegram ask again
-        return Answer()
+        return ChannelHttpResponse()
 
     # connecting
 
@@ -224,7 +231,7 @@ class Telegram(Basic):
             self.set_status("ready", f"Telegram cannot reach {self._url}: {late}" if late else self._hint)
             await self._kit.clock.sleep(WATCH)
 
-    async def _polling(self, submit: Submit) -> None:
+    async def _polling(self, submit: SubmitInbound) -> None:
         offset, wait = 0, FIRST
         batch: list[dict[str, Any]] | None = None if await self._tried(self._bot.delete_webhook) is None else []
         while batch is not None:
@@ -250,7 +257,7 @@ class Telegram(Basic):
 
     # receiving
 
-    async def _all(self, batch: list[dict[str, Any]], submit: Submit, *, refuse: bool) -> list[int]:
+    async def _all(self, batch: list[dict[str, Any]], submit: SubmitInbound, *, refuse: bool) -> list[int]:
         """Take updates in, chats side by side, each in order. Returns the updates that have to come again."""
         chats: dict[str, list[dict[str, Any]]] = {}
         for update in batch:
@@ -259,7 +266,7 @@ class Telegram(Basic):
         left = await asyncio.gather(*(self._some(one, submit, refuse) for one in chats.values()))
         return sorted(one for some in left for one in some)
 
-    async def _some(self, updates: list[dict[str, Any]], submit: Submit, refuse: bool) -> list[int]:
+    async def _some(self, updates: list[dict[str, Any]], submit: SubmitInbound, refuse: bool) -> list[int]:
         left = [one["update_id"] for one in updates]
         for album, parts in albums(updates):
             if album and len(parts) == len(left) and album not in self._albums:
@@ -279,7 +286,7 @@ class Telegram(Basic):
             del left[: len(parts)]
         return []
 
-    async def _take(self, parts: list[dict[str, Any]], submit: Submit) -> None:
+    async def _take(self, parts: list[dict[str, Any]], submit: SubmitInbound) -> None:
         """Put what an update (of an album: what all of them) says on our disk. Raises PalinurusError if it has to
         come again."""
         heards = [heard for one in parts if (heard := await self._read(one)) is not None]

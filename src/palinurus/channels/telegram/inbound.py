@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from telegram import CallbackQuery, Chat, Message, MessageEntity, MessageOrigin, Update, User
 
-from palinurus.core.types.inbound import ChatKind, Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 WANTED = ("message", "channel_post", "callback_query")  # the kinds of updates we ask Telegram for
 QUOTED = 1000  # characters of a quoted message
@@ -258,13 +258,13 @@ def _described(message: Message, files: tuple[Wanted, ...]) -> str:
     return ""
 
 
-def _quote(message: Message, answered: Message | None) -> Quote | None:
+def _quote(message: Message, answered: Message | None) -> MessageQuote | None:
     if answered is None:
         return None
     chosen = message.quote.text if message.quote is not None else answered.text or answered.caption
     who = _sender(answered)
     text = (chosen or _described(answered, _files(answered)))[:QUOTED]
-    return Quote(str(answered.message_id), who.name if who is not None else "", text)
+    return MessageQuote(str(answered.message_id), who.name if who is not None else "", text)
 
 
 def _origin(origin: MessageOrigin) -> str:

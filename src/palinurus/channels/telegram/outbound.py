@@ -25,25 +25,25 @@ from telegram import error as errors
 
 from palinurus.channels.kit import File, Kit
 from palinurus.channels.telegram.inbound import number
-from palinurus.core.format.render import length, render
+from palinurus.core.format.render import measure_markdown, render_markdown
 from palinurus.core.types.channel import (
-    Abilities,
-    Act,
-    Delete,
-    Edit,
-    NotSent,
-    Pin,
-    Poll,
-    React,
-    Sent,
-    Thread,
-    Trouble,
-    Typing,
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    PinAction,
+    PollAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    SendTrouble,
+    ThreadAction,
+    TypingAction,
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Button, Reply
 
-ABILITIES = Abilities(
+ABILITIES = ChannelAbilities(
     markup="telegram",
     limit=4096,
     unit="utf16",
@@ -65,7 +65,7 @@ STYLES = {"good": "success", "bad": "danger"}
 GENERAL = "1"  # the topic that Telegram does not want to be named
 
 # What Telegram says (lower case), for 400 and 403: the first that occurs counts.
-WORDS: tuple[tuple[str, Trouble], ...] = (
+WORDS: tuple[tuple[str, SendTrouble], ...] = (
     ("can't parse entities", "markup"),
     ("unsupported parse_mode", "markup"),
     ("too long", "long"),
@@ -118,35 +118,35 @@ VOICES = ("audio/ogg", "audio/opus", "audio/mpeg", "audio/mp4", "audio/x-m4a")
 DOCUMENT, VOICE = Upload("send_document", "document"), Upload("send_voice", "voice")
 
 
-def unsent(exc: errors.TelegramError) -> NotSent:
+def unsent(exc: errors.TelegramError) -> SendFailure:
     """Why a call failed, in our words. Never shows the token."""
     if isinstance(exc, errors.RetryAfter):
         wait = exc.retry_after
         seconds = wait.total_seconds() if isinstance(wait, timedelta) else float(wait)
-        return NotSent(f"Telegram wants {seconds:g} seconds of rest", "limited", seconds)
+        return SendFailure(f"Telegram wants {seconds:g} seconds of rest", "limited", seconds)
     if isinstance(exc, (errors.InvalidToken, errors.EndPointNotFound)):
-        return NotSent("Telegram does not take the bot's token any more", "signed_out")
+        return SendFailure("Telegram does not take the bot's token any more", "signed_out")
     if isinstance(exc, (errors.BadRequest, errors.Forbidden)):
         said = exc.message.lower()
-        found: Trouble = next((trouble for words, trouble in WORDS if words in said), "refused")
-        return NotSent(f"Telegram: {exc.message[:200]}", found)
+        found: SendTrouble = next((trouble for words, trouble in WORDS if words in said), "refused")
+        return SendFailure(f"Telegram: {exc.message[:200]}", found)
     if isinstance(exc, errors.NetworkError):
         return _broken(exc)
-    return NotSent(f"Telegram: {exc.message[:200]}", "down")
+    return SendFailure(f"Telegram: {exc.message[:200]}", "down")
 
 
-def _broken(exc: errors.NetworkError) -> NotSent:
+def _broken(exc: errors.NetworkError) -> SendFailure:
     """No proper answer: was the message on its way already?"""
     cause = exc.__cause__
     if isinstance(cause, UNSENT):
-        return NotSent("Telegram cannot be reached", "down")
+        return SendFailure("Telegram cannot be reached", "down")
     if isinstance(cause, httpx.HTTPError):
-        return NotSent("the connection broke before Telegram answered", "cut")
+        return SendFailure("the connection broke before Telegram answered", "cut")
     if "too large" in exc.message.lower():
-        return NotSent("Telegram: the file is too large", "media")
+        return SendFailure("Telegram: the file is too large", "media")
     if "timeout" in exc.message.lower():  # 504: a server behind Telegram's door may have it
-        return NotSent("Telegram did not answer in time", "cut")
-    return NotSent("Telegram has trouble of its own", "down")
+        return SendFailure("Telegram did not answer in time", "cut")
+    return SendFailure("Telegram has trouble of its own", "down")
 
 
 def behind(text: str) -> str:
@@ -183,41 +183,43 @@ class Outbound:
         self._preview = LinkPreviewOptions(is_disabled=True) if kit.own.get("linkPreview") is False else None
         self._partly: dict[str, list[str]] = {}  # client id -> ids of the messages shown so far
         self._acts: dict[type[Any], Callable[[dict[str, Any], Any], Awaitable[str]]] = {
-            Typing: self._typing,
-            Edit: self._edit,
-            Delete: self._delete,
-            React: self._react,
-            Pin: self._pin,
-            Poll: self._poll,
-            Thread: self._thread,
+            TypingAction: self._typing,
+            EditAction: self._edit,
+            DeleteAction: self._delete,
+            ReactAction: self._react,
+            PinAction: self._pin,
+            PollAction: self._poll,
+            ThreadAction: self._thread,
         }
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """Show it. Raises nothing of Telegram's."""
         if _where(self._chat(reply.target.to)) is None:
-            return NotSent(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
+            return SendFailure(f"{reply.target.to[:40]!r} is no id of a Telegram chat", "gone")
         files: list[File] = []
         for source in reply.media:
             file = await self._kit.media.load(source, ABILITIES.media)
             if isinstance(file, str):
-                return NotSent(file, "media")
+                return SendFailure(file, "media")
             files.append(file)
         try:
             return await self._tried(reply.target, lambda: self._show(reply, files))
         except errors.TelegramError as exc:
             return unsent(exc)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """Do it. Raises nothing of Telegram's."""
         does = self._acts.get(type(act))
         if does is None:
-            return NotSent("Telegram has no such thing", "refused")
+            return SendFailure("Telegram has no such thing", "refused")
         try:
             return await self._tried(target, lambda: self._done(target, act, does))
         except errors.TelegramError as exc:
             return unsent(exc)
 
-    async def _tried(self, target: Target, call: Callable[[], Awaitable[Sent | NotSent]]) -> Sent | NotSent:
+    async def _tried(
+        self, target: Target, call: Callable[[], Awaitable[SendReceipt | SendFailure]]
+    ) -> SendReceipt | SendFailure:
         """Once more where a group has got a new id."""
         try:
             return await call()
@@ -237,7 +239,7 @@ class Outbound:
                 await self._kit.memo.put(f"button/{data}", button.text.encode())
         return InlineKeyboardMarkup(rows(buttons)) if buttons else None
 
-    async def _show(self, reply: Reply, files: list[File]) -> Sent | NotSent:
+    async def _show(self, reply: Reply, files: list[File]) -> SendReceipt | SendFailure:
         steps = await self._steps(reply, files)
         shown = self._partly.setdefault(reply.client_id, [])
         while len(self._partly) > PARTLY:
@@ -254,7 +256,7 @@ class Outbound:
                 message = await self._bot.send_message(text=notice, **self._place(reply.target))
             shown.append(str(message.message_id))
         self._partly.pop(reply.client_id, None)
-        return Sent(shown[0])
+        return SendReceipt(shown[0])
 
     async def _steps(self, reply: Reply, files: list[File]) -> list[Call]:
         """The messages that make up the reply, in order. The first has the buttons and says what is answered."""
@@ -263,7 +265,10 @@ class Outbound:
         if answered := number(reply.reply_to):
             first["reply_parameters"] = ReplyParameters(answered, allow_sending_without_reply=True)
         words = _words(reply.text, reply.plain)
-        below = bool(files) and (length(reply.text, ABILITIES) if not reply.plain else _units(reply.text)) <= CAPTION
+        below = (
+            bool(files)
+            and (measure_markdown(reply.text, ABILITIES) if not reply.plain else _units(reply.text)) <= CAPTION
+        )
         if below and reply.text:
             first |= {"caption": words.pop("text"), **words}
         steps: list[Call] = []
@@ -284,20 +289,20 @@ class Outbound:
         return lambda: call(**{how.field: file.data}, filename=file.name, **rest)
 
     async def _done(
-        self, target: Target, act: Act, does: Callable[[dict[str, Any], Any], Awaitable[str]]
-    ) -> Sent | NotSent:
+        self, target: Target, act: ChannelAction, does: Callable[[dict[str, Any], Any], Awaitable[str]]
+    ) -> SendReceipt | SendFailure:
         place = self._place(target)
         if place["chat_id"] is None:
-            return NotSent(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
-        if isinstance(act, (Edit, Delete, React, Pin)) and not number(act.message_id):
-            return NotSent(f"{act.message_id[:40]!r} is no id of a message", "refused")
-        return Sent(await does(place, act))
+            return SendFailure(f"{target.to[:40]!r} is no id of a Telegram chat", "gone")
+        if isinstance(act, (EditAction, DeleteAction, ReactAction, PinAction)) and not number(act.message_id):
+            return SendFailure(f"{act.message_id[:40]!r} is no id of a message", "refused")
+        return SendReceipt(await does(place, act))
 
-    async def _typing(self, place: dict[str, Any], act: Typing) -> str:
+    async def _typing(self, place: dict[str, Any], act: TypingAction) -> str:
         await self._bot.send_chat_action(**place, action="typing")
         return ""
 
-    async def _edit(self, place: dict[str, Any], act: Edit) -> str:
+    async def _edit(self, place: dict[str, Any], act: EditAction) -> str:
         words = _words(act.text, act.plain)
         rest = {"chat_id": place["chat_id"], "message_id": number(act.message_id)}
         rest["reply_markup"] = await self._keyboard(act.buttons)
@@ -311,7 +316,7 @@ class Outbound:
                 raise
         return act.message_id
 
-    async def _delete(self, place: dict[str, Any], act: Delete) -> str:
+    async def _delete(self, place: dict[str, Any], act: DeleteAction) -> str:
         try:
             await self._bot.delete_message(place["chat_id"], number(act.message_id))
         except errors.BadRequest as exc:
@@ -319,32 +324,32 @@ class Outbound:
                 raise
         return act.message_id
 
-    async def _react(self, place: dict[str, Any], act: React) -> str:
+    async def _react(self, place: dict[str, Any], act: ReactAction) -> str:
         given = [] if act.remove or not act.emoji else [ReactionTypeEmoji(act.emoji)]
         await self._bot.set_message_reaction(place["chat_id"], number(act.message_id), given)
         return act.message_id
 
-    async def _pin(self, place: dict[str, Any], act: Pin) -> str:
+    async def _pin(self, place: dict[str, Any], act: PinAction) -> str:
         if act.remove:
             await self._bot.unpin_chat_message(place["chat_id"], number(act.message_id))
         else:
             await self._bot.pin_chat_message(place["chat_id"], number(act.message_id), disable_notification=True)
         return act.message_id
 
-    async def _poll(self, place: dict[str, Any], act: Poll) -> str:
+    async def _poll(self, place: dict[str, Any], act: PollAction) -> str:
         question, options = act.question[:300], [option[:100] for option in act.options[:12]]
         sent = await self._bot.send_poll(
             **place, question=question, options=options, allows_multiple_answers=act.several, is_anonymous=False
         )
         return str(sent.message_id)
 
-    async def _thread(self, place: dict[str, Any], act: Thread) -> str:
+    async def _thread(self, place: dict[str, Any], act: ThreadAction) -> str:
         topic = await self._bot.create_forum_topic(place["chat_id"], act.name[:128])
         return str(topic.message_thread_id)
 
 
 def _words(text: str, plain: bool) -> dict[str, Any]:
-    shown = "" if plain else render(text, "telegram").text
+    shown = "" if plain else render_markdown(text, "telegram").text
     return {"text": shown, "parse_mode": "HTML"} if shown.strip() else {"text": text}
 
 

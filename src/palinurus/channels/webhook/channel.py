@@ -15,9 +15,18 @@ from palinurus.channels.kit import File, Kit
 from palinurus.channels.patience import once
 from palinurus.channels.webhook.inbound import posted
 from palinurus.channels.webhook.outbound import Poster, message
-from palinurus.core.hooks.sign import verify
-from palinurus.core.policy.address import Refused, spot
-from palinurus.core.types.channel import Abilities, Act, ActName, Answer, Hook, NotSent, Sent, Submit
+from palinurus.core.hooks.sign import verify_signature
+from palinurus.core.policy.address import AddressRefusal, parse_url
+from palinurus.core.types.channel import (
+    ActionName,
+    ChannelAbilities,
+    ChannelAction,
+    ChannelHttpRequest,
+    ChannelHttpResponse,
+    SendFailure,
+    SendReceipt,
+    SubmitInbound,
+)
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import BadRequest, ConfigError, Problem
@@ -27,7 +36,7 @@ log = logging.getLogger(__name__)
 LIMIT = 20_000
 MEDIA = 8 * 1024 * 1024
 BUTTONS = 10
-ACTS: tuple[ActName, ...] = ("typing", "edit", "delete", "react", "pin")
+ACTS: tuple[ActionName, ...] = ("typing", "edit", "delete", "react", "pin")
 
 
 def make(kit: Kit) -> Webhook:
@@ -47,26 +56,26 @@ class Webhook(Basic):
         self._secret = kit.secret("secret")
         self._poster: Poster | None = None
         if url := kit.text("url"):
-            at = spot(url)
-            if isinstance(at, Refused):
+            at = parse_url(url)
+            if isinstance(at, AddressRefusal):
                 raise ConfigError((Problem("channels.webhook.url", at.why),))
             self._poster = Poster(at, self._secret, kit.clock)
         wanted = kit.own.get("acts")
         acts = frozenset(name for name in ACTS if isinstance(wanted, list) and name in wanted)
-        self.abilities = Abilities(
+        self.abilities = ChannelAbilities(
             "markdown", LIMIT, acts=acts, buttons=BUTTONS, replies=True, threads=True, media=MEDIA
         )
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         """Nothing to connect to: requests come to `hook`."""
         self.set_status("ready", "" if self._poster else "takes messages in; set channels.webhook.url to answer")
         await asyncio.get_running_loop().create_future()
 
-    async def hook(self, request: Hook, submit: Submit) -> Answer:
+    async def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> ChannelHttpResponse:
         """200 with the message's id once it is on disk. Raises what `submit` raises: then it is to be sent again."""
         if request.method != "POST":
             return _said(405, {"ok": False, "error": "use POST"})
-        if not verify("generic", self._secret.reveal(), request.headers, request.body, self._kit.clock.now()):
+        if not verify_signature("generic", self._secret.reveal(), request.headers, request.body, self._kit.clock.now()):
             return _said(401, {"ok": False, "error": "the signature is missing, wrong or older than five minutes"})
         found = posted(request.body, self._kit.account, self._kit.clock.now())
         if isinstance(found, str):
@@ -80,25 +89,25 @@ class Webhook(Basic):
     async def _kept(self, file: File) -> Attachment | str:
         return await self._kit.media.save(file.name, file.mime, file.data)
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         files = [await self._kit.media.load(source, MEDIA) for source in reply.media]
         for one in files:
             if isinstance(one, str):
-                return NotSent(one, "media")
+                return SendFailure(one, "media")
         body = message(reply, tuple(one for one in files if isinstance(one, File)))
         return await self._post(body, reply.client_id)
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         """What `acts` in the config names, each as a request of that `type`."""
         body = msgspec.to_builtins(act)
         body = {**body, "account": target.account, "to": target.to, "thread": target.thread}
         return await self._post(body, f"{body['type']}-{self._kit.clock.now()}")
 
-    async def _post(self, body: dict[str, object], key: str) -> Sent | NotSent:
+    async def _post(self, body: dict[str, object], key: str) -> SendReceipt | SendFailure:
         if self._poster is None:
-            return NotSent("channels.webhook.url is not set: there is nowhere to send answers", "refused")
+            return SendFailure("channels.webhook.url is not set: there is nowhere to send answers", "refused")
         return await self._poster.post(body, key)
 
 
-def _said(status: int, body: dict[str, object]) -> Answer:
-    return Answer(status, msgspec.json.encode(body), "application/json")
+def _said(status: int, body: dict[str, object]) -> ChannelHttpResponse:
+    return ChannelHttpResponse(status, msgspec.json.encode(body), "application/json")

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from palinurus.channels.kit import File
-from palinurus.core.types.inbound import ChatKind, Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import ChatKind, Inbound, MessageQuote, Sender, Target
 
 KINDS: tuple[ChatKind, ...] = ("direct", "group", "channel")
 
@@ -81,7 +81,7 @@ def posted(body: bytes, account: str, now: int) -> Posted | str:
             mentioned=post.mentioned or bool(post.pressed),
             pressed=post.pressed,
             title=post.title[:200],
-            quote=Quote(post.quote.id, post.quote.sender, post.quote.text) if post.quote else None,
+            quote=MessageQuote(post.quote.id, post.quote.sender, post.quote.text) if post.quote else None,
         ),
         files,
     )

@@ -13,15 +13,15 @@ import msgspec
 from palinurus.channels.kit import File
 from palinurus.clock import Clock
 from palinurus.config.secrets import Secret
-from palinurus.core.format.render import render
-from palinurus.core.policy.address import Rules, Spot
-from palinurus.core.types.channel import NotSent, Sent, Trouble
+from palinurus.core.format.render import render_markdown
+from palinurus.core.policy.address import OpenHosts, UrlParts
+from palinurus.core.types.channel import SendFailure, SendReceipt, SendTrouble
 from palinurus.core.types.outbound import Reply
 from palinurus.tools.web.door import Ask, Door, Fetched, Limits, Shut
 
 LIMITS = Limits(size=64 * 1024, time=30.0, redirects=0)
 # What a status means. Others: 5xx is "down", 4xx "refused".
-STATUSES: dict[int, Trouble] = {
+STATUSES: dict[int, SendTrouble] = {
     401: "signed_out",
     403: "signed_out",
     404: "gone",
@@ -33,19 +33,19 @@ STATUSES: dict[int, Trouble] = {
     425: "down",
     429: "limited",
 }
-WORDS: tuple[str, ...] = get_args(Trouble)
+WORDS: tuple[str, ...] = get_args(SendTrouble)
 
 
 class Poster:
     """Posts to one address. The owner wrote it into the config, so it may be a private one; nothing else is opened."""
 
-    def __init__(self, spot: Spot, secret: Secret, clock: Clock) -> None:
+    def __init__(self, spot: UrlParts, secret: Secret, clock: Clock) -> None:
         self._spot = spot
         self._secret = secret
         self._clock = clock
-        self._door = Door(Rules(frozenset((spot.entry,))))
+        self._door = Door(OpenHosts(frozenset((spot.entry,))))
 
-    async def post(self, body: dict[str, Any], key: str) -> Sent | NotSent:
+    async def post(self, body: dict[str, Any], key: str) -> SendReceipt | SendFailure:
         """`key` is the same whenever the same thing is posted again: the receiver shows it once."""
         data = msgspec.json.encode(body)
         headers = {**signed(self._secret, data, self._clock.now()), "Idempotency-Key": key}
@@ -54,7 +54,7 @@ class Poster:
         except Shut as exc:
             # The door says in words what happened; its cause tells whether the request can have arrived.
             apart = isinstance(exc.__context__, (aiohttp.ClientConnectorError, OSError))
-            return NotSent(str(exc), "down" if apart else "cut")
+            return SendFailure(str(exc), "down" if apart else "cut")
         return told(found, key)
 
 
@@ -69,7 +69,7 @@ def signed(secret: Secret, data: bytes, now: int) -> dict[str, str]:
     }
 
 
-def told(found: Fetched, key: str) -> Sent | NotSent:
+def told(found: Fetched, key: str) -> SendReceipt | SendFailure:
     """What an answer means. A JSON body may name the message (`id`), or a `trouble` by its word and why (`error`)."""
     try:
         said = msgspec.json.decode(found.data)
@@ -77,15 +77,15 @@ def told(found: Fetched, key: str) -> Sent | NotSent:
         said = None
     said = said if isinstance(said, dict) else {}
     if 200 <= found.status < 300:
-        return Sent(str(said.get("id") or key)[:200])
+        return SendReceipt(str(said.get("id") or key)[:200])
     word = said.get("trouble")
-    trouble: Trouble = word if word in WORDS else STATUSES.get(found.status, _other(found.status))
+    trouble: SendTrouble = word if word in WORDS else STATUSES.get(found.status, _other(found.status))
     reason = f"the receiver answered {found.status}: {str(said.get('error') or '')[:200]}".rstrip(": ")
     after = _seconds(found.retry) if trouble in ("limited", "down") else None
-    return NotSent(reason, trouble, after)
+    return SendFailure(reason, trouble, after)
 
 
-def _other(status: int) -> Trouble:
+def _other(status: int) -> SendTrouble:
     return "down" if status >= 500 else "refused"
 
 
@@ -101,7 +101,7 @@ def message(reply: Reply, files: tuple[File, ...]) -> dict[str, Any]:
         "account": reply.target.account,
         "to": reply.target.to,
         "thread": reply.target.thread,
-        "text": reply.text if reply.plain else render(reply.text, "plain").text,
+        "text": reply.text if reply.plain else render_markdown(reply.text, "plain").text,
         "markdown": reply.text,
         "kind": reply.kind,
         "replyTo": reply.reply_to,

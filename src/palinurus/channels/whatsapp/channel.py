@@ -20,7 +20,7 @@ from palinurus.channels.patience import NOTICE, Hands, handed
 from palinurus.channels.whatsapp.inbound import event, read
 from palinurus.channels.whatsapp.outbound import ABILITIES, Outbound
 from palinurus.channels.whatsapp.port import Away, Broke, Came, Client, Code, Event, Media, Out, Post, Ready, Refused
-from palinurus.core.types.channel import Act, NotSent, Sent, Submit
+from palinurus.core.types.channel import ChannelAction, SendFailure, SendReceipt, SubmitInbound
 from palinurus.core.types.inbound import Attachment, Target
 from palinurus.core.types.outbound import Reply
 
@@ -48,7 +48,7 @@ class WhatsApp(Basic):
         self._tasks: set[asyncio.Task[None]] = set()
         self._hands: Hands[Came] | None = None
 
-    async def run(self, submit: Submit) -> None:
+    async def run(self, submit: SubmitInbound) -> None:
         """Receive until cancelled; ends when we are signed out."""
         ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         hands = self._hands = self._hands or Hands(partial(self._take, submit), self._full)
@@ -99,7 +99,7 @@ class WhatsApp(Basic):
         except Refused as exc:
             log.info("whatsapp %s: a notice is not shown: %s", self._kit.account, exc)
 
-    async def _take(self, submit: Submit, came: Came) -> None:
+    async def _take(self, submit: SubmitInbound, came: Came) -> None:
         inbound = read(came, self._me, self._kit.account)
         if inbound is None:
             return
@@ -139,11 +139,11 @@ class WhatsApp(Basic):
         if len(self._texts) > QUOTES:
             self._texts.popitem(last=False)
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         sent = await self._out.send(reply)
-        if isinstance(sent, Sent):
+        if isinstance(sent, SendReceipt):
             self._remember(event("", sent.message_id), reply.text)
         return sent
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         return await self._out.act(target, act)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from palinurus.channels.whatsapp.port import Came
-from palinurus.core.types.inbound import Inbound, Quote, Sender, Target
+from palinurus.core.types.inbound import Inbound, MessageQuote, Sender, Target
 
 PHONE = "@s.whatsapp.net"
 GROUP = "@g.us"
@@ -32,7 +32,7 @@ def read(came: Came, me: frozenset[str], account: str) -> Inbound | None:
         "group" if came.group else "direct",
         reply_to=event("" if answered else quoted.sender, quoted.id) if quoted else "",
         mentioned=named or answered or text.startswith("/"),
-        quote=Quote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
+        quote=MessageQuote(quoted.id, "" if answered else quoted.sender, quoted.text) if quoted else None,
     )
 
 

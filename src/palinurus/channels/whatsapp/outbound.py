@@ -8,13 +8,23 @@ from collections.abc import Awaitable, Callable
 from palinurus.channels.kit import File, Kit
 from palinurus.channels.whatsapp.inbound import split
 from palinurus.channels.whatsapp.port import Client, Post, Quoted, Refused
-from palinurus.core.format.render import render
-from palinurus.core.types.channel import Abilities, Act, Delete, Edit, NotSent, React, Sent, Trouble, Typing
+from palinurus.core.format.render import render_markdown
+from palinurus.core.types.channel import (
+    ChannelAbilities,
+    ChannelAction,
+    DeleteAction,
+    EditAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    SendTrouble,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 
 MEDIA = 64 << 20  # bytes; WhatsApp's limit for most kinds
-ABILITIES = Abilities(
+ABILITIES = ChannelAbilities(
     markup="whatsapp",
     limit=4000,  # it takes 65,536, but folds long ones away
     acts=frozenset(("typing", "edit", "delete", "react")),
@@ -25,7 +35,7 @@ ABILITIES = Abilities(
     voice=True,
 )
 # What whatsmeow says, first match wins.
-_WORDS: tuple[tuple[str, Trouble], ...] = (
+_WORDS: tuple[tuple[str, SendTrouble], ...] = (
     (r"not logged in|doesn't contain a device|logged out|error 401", "signed_out"),
     (r"not connected|websocket|dial|no such host|connection refused|disconnected|network", "down"),
     (r"rate-?overlimit|too many|error 429", "limited"),
@@ -51,15 +61,15 @@ class Outbound:
         self._kit = kit
         self._said = said
 
-    async def send(self, reply: Reply) -> Sent | NotSent:
+    async def send(self, reply: Reply) -> SendReceipt | SendFailure:
         """The text goes with the first file; further files are messages of their own."""
         files: list[File] = []
         for source in reply.media:
             file = await self._kit.media.load(source, MEDIA)
             if isinstance(file, str):
-                return NotSent(file, "media")
+                return SendFailure(file, "media")
             files.append(file)
-        text = reply.text if reply.plain else render(reply.text, "whatsapp").text
+        text = reply.text if reply.plain else render_markdown(reply.text, "whatsapp").text
         voice = reply.voice and all(file.mime.startswith("audio/") for file in files)
         quoted = self._quoted(reply.reply_to) if reply.reply_to else None
         posts = [Post(text if at == 0 else "", file, voice, quoted) for at, file in enumerate(files)]
@@ -72,43 +82,43 @@ class Outbound:
             except Refused as exc:
                 trouble = unsent(exc)
                 # What went before is seen: to say all of it again would be worse than to miss a file.
-                return NotSent(trouble.reason, "cut") if first else trouble
+                return SendFailure(trouble.reason, "cut") if first else trouble
             first = first or ident
-        return Sent(first)
+        return SendReceipt(first)
 
     def _quoted(self, name: str) -> Quoted:
         sender, ident = split(name)
         return Quoted(ident, sender, self._said(name))
 
-    async def act(self, target: Target, act: Act) -> Sent | NotSent:
+    async def act(self, target: Target, act: ChannelAction) -> SendReceipt | SendFailure:
         work = self._work(target.to, act)
         if work is None:
-            return NotSent("whatsapp cannot do that", "refused")
+            return SendFailure("whatsapp cannot do that", "refused")
         try:
             await work()
         except Refused as exc:
             return unsent(exc)
-        return Sent(getattr(act, "message_id", ""))
+        return SendReceipt(getattr(act, "message_id", ""))
 
-    def _work(self, to: str, act: Act) -> Callable[[], Awaitable[None]] | None:
+    def _work(self, to: str, act: ChannelAction) -> Callable[[], Awaitable[None]] | None:
         client = self._client
         match act:
-            case Typing():
+            case TypingAction():
                 return lambda: client.typing(to)
-            case Edit(ident, text, _, plain):
-                return lambda: client.edit(to, ident, text if plain else render(text, "whatsapp").text)
-            case Delete(ident):
+            case EditAction(ident, text, _, plain):
+                return lambda: client.edit(to, ident, text if plain else render_markdown(text, "whatsapp").text)
+            case DeleteAction(ident):
                 return lambda: client.delete(to, split(ident)[1])
-            case React(ident, emoji, remove):
+            case ReactAction(ident, emoji, remove):
                 return lambda: client.react(to, *split(ident), "" if remove else emoji)
             case _:
                 return None
 
 
-def unsent(exc: Refused) -> NotSent:
+def unsent(exc: Refused) -> SendFailure:
     """What a complaint means."""
     text = " ".join(str(exc).split())[:300]
     word = next((word for pattern, word in _WORDS if re.search(pattern, text, re.IGNORECASE)), None)
     if word is None:
         word = "cut" if exc.sending else "refused"
-    return NotSent(f"WhatsApp: {text}", word, LATER if word == "limited" else None, everywhere=word == "limited")
+    return SendFailure(f"WhatsApp: {text}", word, LATER if word == "limited" else None, everywhere=word == "limited")

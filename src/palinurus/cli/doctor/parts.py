@@ -18,7 +18,7 @@ from palinurus.cli.status import model_in_use
 from palinurus.clock import SystemClock
 from palinurus.config import approvals as rules
 from palinurus.config import paths
-from palinurus.core.schedule.job import Job, State
+from palinurus.core.schedule.job import CronJob, CronJobState
 from palinurus.core.types.keys import SessionKey
 from palinurus.errors import PalinurusError
 from palinurus.gateway import token
@@ -171,7 +171,7 @@ def approvals(case: Case) -> Iterator[Finding]:
 
 def jobs(case: Case) -> Iterator[Finding]:
     """Do the jobs run, and do they end well?"""
-    found, states = _kept(case, JOB, Job), _kept(case, STATE, State)
+    found, states = _kept(case, JOB, CronJob), _kept(case, STATE, CronJobState)
     failing = {
         ident: states[ident] for ident in found if ident in states and states[ident].consecutive_errors >= ERRORS
     }

@@ -11,7 +11,7 @@ import msgspec
 from palinurus.cli.sessions.place import plain
 from palinurus.clock import SystemClock
 from palinurus.config import durations
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import BadRequest, NotFound, StateBroken
 from palinurus.sessions import search as searches
 from palinurus.sessions.record import Record
@@ -21,7 +21,7 @@ from palinurus.store.sqlite.reader import open_reader
 
 def search(home: str, asked: argparse.Namespace) -> None:
     """Print what is found. Raises BadRequest for a time or an agent that cannot be."""
-    agent = agent_id(asked.agent) if asked.agent else None
+    agent = parse_agent_id(asked.agent) if asked.agent else None
     if asked.agent and agent is None:
         raise BadRequest(f"{asked.agent!r} is no agent id")
     text = " ".join(f'"{word}"' if " " in word else word for word in asked.text)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from palinurus.cli.sessions.place import Place, found, key_of, note, plain
-from palinurus.core.types.messages import Assistant, Message, ToolResult
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import NotFound, StateBroken, StateUnwritable
 from palinurus.sessions import export as exports
 from palinurus.sessions import rows
@@ -81,11 +81,11 @@ def _said(message: Message) -> str:
     if isinstance(message, ToolResult):
         who = f"{message.toolName}{' (error)' if message.isError else ''}"
     else:
-        who = "assistant" if isinstance(message, Assistant) else "user"
+        who = "assistant" if isinstance(message, AssistantMessage) else "user"
     lines = [f"\n[{at}] {who}"]
     if message.text:
         lines.append(message.text)
-    if isinstance(message, Assistant):
+    if isinstance(message, AssistantMessage):
         lines += [f"-> {c.name} {msgspec.json.encode(c.arguments).decode()}" for c in message.calls]
         lines += [f"! {message.errorMessage}"] if message.errorMessage else []
     return plain("\n".join(lines))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from palinurus.clock import Clock
-from palinurus.core.types.keys import SessionKey, session_key
+from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.errors import BadRequest, NotFound, StateLocked
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcript
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 def key_of(text: str) -> SessionKey:
     """Raises BadRequest."""
-    key = session_key(text)
+    key = parse_session_key(text)
     if key is None:
         raise BadRequest(f"{text!r} is not a session key", fix="write it as agent:<agent>:<name>, or just <name>")
     return key

@@ -15,7 +15,7 @@ from palinurus.cli.tui.port import House, Wire
 from palinurus.cli.tui.status import model as named
 from palinurus.cli.tui.talk import Block, Talk
 from palinurus.clock import Clock
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import GatewayUnreachable, PalinurusError
 
 HISTORY = 120  # messages that are shown of a session
@@ -299,7 +299,7 @@ class Desk:
             return None
 
     def _agent(self) -> str:
-        key = session_key(self.session)
+        key = parse_session_key(self.session)
         return key.agent if key is not None else ""
 
     def _spawn(self, work: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 
 
 class Scene(NamedTuple):
@@ -39,7 +39,7 @@ def amount(tokens: float) -> str:
 
 def parts(scene: Scene) -> list[str]:
     """The words of the line, most important first."""
-    key = session_key(scene.session)
+    key = parse_session_key(scene.session)
     row = scene.row
     place = f"{key.agent}/{key.rest}" if key is not None else scene.session
     name = str(row.get("label") or "")

@@ -10,21 +10,29 @@ from collections.abc import Sequence
 
 import msgspec
 
-from palinurus.core.calls.forms import Call, Offer
-from palinurus.core.calls.scan import Scan, Segment
-from palinurus.core.types.messages import Assistant, Text, ToolCall
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, ModelEvent, Request, TextDelta
+from palinurus.core.calls.forms import CallableTools, TextCall
+from palinurus.core.calls.scan import AnswerSegment, TextCallScanner
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelEvent,
+    ModelRequest,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+)
 
-PREFIX = "text_"  # of the ids made here: tells a written call from a structured one
+TEXT_CALL_PREFIX = "text_"  # of the ids made here: tells a written call from a structured one
 CUT = "the call was cut off by the token limit"
 
 
-class TextCalls:
+class TextCallDecoder:
     """`feed` one event, get the events it amounts to. The last ones come with Done or Failed."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._request = request
-        self._scan = Scan(Offer(request.tools)) if request.tools else None
+        self._scan = TextCallScanner(CallableTools(request.tools)) if request.tools else None
         self._shown: list[str] = []
 
     def feed(self, event: ModelEvent) -> list[ModelEvent]:
@@ -35,9 +43,9 @@ class TextCalls:
         if isinstance(event, TextDelta):
             text = scan.feed(event.text)
             return [self._say(text)] if text else []
-        if isinstance(event, Done) and not event.message.calls:
+        if isinstance(event, StreamDone) and not event.message.calls:
             return self._done(event, scan.close())
-        if isinstance(event, CallStart | Done | Failed):
+        if isinstance(event, CallStart | StreamDone | StreamFailed):
             self._scan = None
             text = scan.held()
             return [TextDelta(text), event] if text else [event]
@@ -47,10 +55,10 @@ class TextCalls:
         self._shown.append(text)
         return TextDelta(text)
 
-    def _done(self, event: Done, rest: list[Segment]) -> list[ModelEvent]:
+    def _done(self, event: StreamDone, rest: list[AnswerSegment]) -> list[ModelEvent]:
         self._scan = None
         message = event.message
-        if not any(isinstance(s, Call) for s in rest):
+        if not any(isinstance(s, TextCall) for s in rest):
             text = "".join(s for s in rest if isinstance(s, str))
             return [TextDelta(text), event] if text else [event]
         out: list[ModelEvent] = []
@@ -63,24 +71,24 @@ class TextCalls:
             out.append(CallStart(len(calls), call.id, call.name))
             out.append(CallDelta(len(calls), str(msgspec.json.encode(call.arguments), "utf-8")))
             calls.append(call)
-        return [*out, Done(self._message(message, calls))]
+        return [*out, StreamDone(self._message(message, calls))]
 
-    def _call(self, found: Call, index: int, message: Assistant) -> ToolCall:
+    def _call(self, found: TextCall, index: int, message: AssistantMessage) -> ToolCall:
         ident = self._ident(index)
         invalid = CUT if found.cut and message.stopReason == "length" else found.invalid
         return ToolCall(ident, found.name, {} if invalid else found.arguments, invalid=invalid or None)
 
     def _ident(self, index: int) -> str:
         messages: Sequence[object] = self._request.messages
-        taken = {c.id for m in messages if isinstance(m, Assistant) for c in m.calls}
+        taken = {c.id for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
         number = len(messages)
-        while f"{PREFIX}{number}_{index}" in taken:
+        while f"{TEXT_CALL_PREFIX}{number}_{index}" in taken:
             number += 1
-        return f"{PREFIX}{number}_{index}"
+        return f"{TEXT_CALL_PREFIX}{number}_{index}"
 
-    def _message(self, message: Assistant, calls: list[ToolCall]) -> Assistant:
+    def _message(self, message: AssistantMessage, calls: list[ToolCall]) -> AssistantMessage:
         said = "".join(self._shown)
-        kept = tuple(b for b in message.content if not isinstance(b, Text))
-        texts = (Text(said),) if said.strip() else ()
+        kept = tuple(b for b in message.content if not isinstance(b, TextBlock))
+        texts = (TextBlock(said),) if said.strip() else ()
         stop = "toolUse" if message.stopReason == "stop" else message.stopReason
         return msgspec.structs.replace(message, content=(*kept, *texts, *calls), stopReason=stop)

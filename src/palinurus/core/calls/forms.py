@@ -12,13 +12,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palinurus.core.calls.mend import read
+from palinurus.core.calls.mend import parse_loose_json
 from palinurus.core.types.tool import ToolSpec
 
-NAMES = ("name", "tool", "tool_name", "function", "function_name")
-ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input", "kwargs", "params")
-FURNITURE = frozenset({"id", "type", "call_id", "tool_call_id", "index"})
-LANGUAGES = frozenset({"", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "tool", "text"})
+NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
+ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "tool_input", "kwargs", "params")
+EXTRA_KEYS = frozenset({"id", "type", "call_id", "tool_call_id", "index"})
+FENCE_LANGUAGES = frozenset(
+    {"", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "tool", "text"}
+)
 MAX_CALLS = 64
 _END_CALL = "</tool_call>"
 _FUNCTION = re.compile(r"<function=([\w.:-]{1,128})>")
@@ -32,7 +34,7 @@ _GAP = re.compile(r"[\s;,]*")
 _CLOSING = re.compile(r"[ \t]*(?:`{3,}|~{3,})[ \t]*(?=\n|\Z)")
 
 
-class Call(NamedTuple):
+class TextCall(NamedTuple):
     """A call that was written. `cut`: the text ended before the call did. `invalid`: why it cannot be run."""
 
     name: str
@@ -41,14 +43,14 @@ class Call(NamedTuple):
     invalid: str = ""
 
 
-class Form(NamedTuple):
+class TextCallMatch(NamedTuple):
     """Calls, and the index after them."""
 
-    calls: tuple[Call, ...]
+    calls: tuple[TextCall, ...]
     end: int
 
 
-class Offer:
+class CallableTools:
     """The tools a request offers, as this folder needs them."""
 
     def __init__(self, tools: Sequence[ToolSpec]) -> None:
@@ -58,7 +60,7 @@ class Offer:
     def keys(self) -> frozenset[str]:
         """Every name that may stand before a colon in a call."""
         if "" not in self._keys:
-            found = set(NAMES) | set(ARGUMENTS) | FURNITURE
+            found = set(NAME_KEYS) | set(ARGUMENT_KEYS) | EXTRA_KEYS
             for schema in self.schemas.values():
                 _collect(schema, found, 0)
             self._keys[""] = frozenset(found)
@@ -85,28 +87,30 @@ def _collect(schema: Any, found: set[str], depth: int) -> None:
 # --- marked ----------------------------------------------------------------------------------------------------
 
 
-def hermes(text: str, at: int, offer: Offer) -> Form | None:
+def parse_hermes(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`<tool_call>{"name": …, "arguments": …}</tool_call>`, or Qwen's function inside it. `at` is after the mark."""
     inside = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text.startswith("<function=", inside):
-        form = function(text, inside, offer)
-        return form and Form(form.calls, _past(text, form.end, _END_CALL))
+        form = parse_function_tag(text, inside, offer)
+        return form and TextCallMatch(form.calls, _past(text, form.end, _END_CALL))
     if text.startswith("[", inside) or text.startswith("{", inside):
         form = _value(text, inside, offer, marked=True)
-        return Form(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, offer)
+        return TextCallMatch(form.calls, _past(text, form.end, _END_CALL)) if form else _broken(text, inside, offer)
     return None
 
 
-def _broken(text: str, at: int, offer: Offer) -> Form | None:
+def _broken(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """A call whose name can be read and nothing else: the model is told, and may try again."""
     end = text.find(_END_CALL, at)
     named = _NAMED.match(text, at)
     if end < 0 or named is None or named.group(1) not in offer.schemas:
         return None
-    return Form((Call(named.group(1), {}, invalid="the arguments are not valid JSON"),), end + len(_END_CALL))
+    return TextCallMatch(
+        (TextCall(named.group(1), {}, invalid="the arguments are not valid JSON"),), end + len(_END_CALL)
+    )
 
 
-def function(text: str, at: int, offer: Offer) -> Form | None:
+def parse_function_tag(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`<function=name><parameter=key>value</parameter>…</function>`; `at` is the mark itself."""
     head = _FUNCTION.match(text, at)
     if head is None or head.group(1) not in offer.schemas:
@@ -116,10 +120,10 @@ def function(text: str, at: int, offer: Offer) -> Form | None:
     arguments: dict[str, Any] = {}
     start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text.startswith("{", start):  # Llama: <function=name>{json}</function>
-        found = read(text, start, offer.keys())
+        found = parse_loose_json(text, start, offer.keys())
         if found is None or not isinstance(found.value, dict):
             return None
-        return Form((Call(name, found.value, found.cut),), _past(text, found.end, "</function>"))
+        return TextCallMatch((TextCall(name, found.value, found.cut),), _past(text, found.end, "</function>"))
     while (parameter := _PARAMETER.match(text, start)) is not None:
         end = _PARAMETER_END.search(text, parameter.end())
         stop = end.start() if end is not None else len(text)
@@ -128,23 +132,23 @@ def function(text: str, at: int, offer: Offer) -> Form | None:
     closed = text.startswith("</function>", start)
     if not closed and start < len(text) and not text.startswith(("<function=", _END_CALL, "<tool_call>"), start):
         return None
-    return Form((Call(name, arguments, not closed),), start + len("</function>") if closed else start)
+    return TextCallMatch((TextCall(name, arguments, not closed),), start + len("</function>") if closed else start)
 
 
-def _plain(text: str, schema: Any, offer: Offer) -> Any:
+def _plain(text: str, schema: Any, offer: CallableTools) -> Any:
     """A parameter's value: text, unless the schema wants a list or an object. Numbers are coerced where it is run."""
     text = text.removeprefix("\n").removesuffix("\n")
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     if kind in ("array", "object") and text.lstrip()[:1] in ("[", "{"):
-        found = read(text.strip(), 0, offer.keys())
+        found = parse_loose_json(text.strip(), 0, offer.keys())
         if found is not None:
             return found.value
     return text
 
 
-def llama(text: str, at: int, offer: Offer) -> Form | None:
+def parse_llama(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`<|python_tag|>` and then JSON calls with `;` between them, or `name.call(a=1)`."""
-    calls: list[Call] = []
+    calls: list[TextCall] = []
     end = at
     while len(calls) < MAX_CALLS:
         start = _GAP.match(text, end).end()  # type: ignore[union-attr]
@@ -157,10 +161,10 @@ def llama(text: str, at: int, offer: Offer) -> Form | None:
     if not calls:
         return None
     over = _EOT.match(text, end)
-    return Form(tuple(calls), over.end() if over is not None else end)
+    return TextCallMatch(tuple(calls), over.end() if over is not None else end)
 
 
-def mistral(text: str, at: int, offer: Offer) -> Form | None:
+def parse_mistral(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`[TOOL_CALLS]` and then an array of calls, or `name{json}` / `name[ARGS]{json}`."""
     start = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if text[start : start + 1] in ("[", "{"):
@@ -169,10 +173,10 @@ def mistral(text: str, at: int, offer: Offer) -> Form | None:
         head = _MISTRAL.match(text, at)
         if head is None or head.group(1) not in offer.schemas:
             return None
-        found = read(text, head.end(), offer.keys())
+        found = parse_loose_json(text, head.end(), offer.keys())
         if found is None or not isinstance(found.value, dict):
             return None
-        form = Form((Call(head.group(1), found.value, found.cut),), found.end)
+        form = TextCallMatch((TextCall(head.group(1), found.value, found.cut),), found.end)
     if form is None:
         return None
     over = _EOT.match(text, form.end)
@@ -182,26 +186,26 @@ def mistral(text: str, at: int, offer: Offer) -> Form | None:
 # --- bare ------------------------------------------------------------------------------------------------------
 
 
-def bare(text: str, at: int, offer: Offer) -> Form | None:
+def parse_bare(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """An object, an array of objects, or `[f(a=1), g()]`, with nothing in it that a call would not have."""
-    return _value(text, at, offer, marked=False) or pythonic(text, at, offer)
+    return _value(text, at, offer, marked=False) or parse_pythonic(text, at, offer)
 
 
-def fenced(text: str, at: int, offer: Offer) -> Form | None:
+def parse_fenced(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """A fenced block that holds calls and nothing else; `at` is the first line inside."""
-    calls: list[Call] = []
+    calls: list[TextCall] = []
     while len(calls) < MAX_CALLS:
         start = _GAP.match(text, at).end()  # type: ignore[union-attr]
         if start == len(text) and calls:
-            return Form(tuple(calls), start)
+            return TextCallMatch(tuple(calls), start)
         closing = _CLOSING.match(text, start)
         if closing is not None:
-            return Form(tuple(calls), closing.end()) if calls else None
-        opening = next((m for m in MARKED if text.startswith(m, start)), None)
+            return TextCallMatch(tuple(calls), closing.end()) if calls else None
+        opening = next((m for m in MARKED_FORMS if text.startswith(m, start)), None)
         if opening is not None:
-            form = MARKED[opening](text, start if opening == "<function=" else start + len(opening), offer)
+            form = MARKED_FORMS[opening](text, start if opening == "<function=" else start + len(opening), offer)
         else:
-            form = bare(text, start, offer)
+            form = parse_bare(text, start, offer)
         if form is None:
             return None
         calls += form.calls
@@ -209,7 +213,7 @@ def fenced(text: str, at: int, offer: Offer) -> Form | None:
     return None
 
 
-def pythonic(text: str, at: int, offer: Offer) -> Form | None:
+def parse_pythonic(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`[f(a=1), g()]`: keyword arguments with literal values only."""
     end = _list_end(text, at)
     if end < 0:
@@ -221,10 +225,10 @@ def pythonic(text: str, at: int, offer: Offer) -> Form | None:
     if not isinstance(tree, ast.List) or not 0 < len(tree.elts) <= MAX_CALLS:
         return None
     calls = [_called(node, offer) for node in tree.elts]
-    return Form(tuple(c for c in calls if c is not None), end) if all(calls) else None
+    return TextCallMatch(tuple(c for c in calls if c is not None), end) if all(calls) else None
 
 
-def _single(text: str, at: int, offer: Offer) -> Form | None:
+def _single(text: str, at: int, offer: CallableTools) -> TextCallMatch | None:
     """`name.call(a=1)` or `name(a=1)` up to the end of its line."""
     line = text[at:].split("\n", 1)[0]
     stripped = _EOT.sub("", line).strip()
@@ -233,10 +237,10 @@ def _single(text: str, at: int, offer: Offer) -> Form | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     call = _called(node, offer)
-    return Form((call,), at + len(line)) if call is not None else None
+    return TextCallMatch((call,), at + len(line)) if call is not None else None
 
 
-def _called(node: ast.AST, offer: Offer) -> Call | None:
+def _called(node: ast.AST, offer: CallableTools) -> TextCall | None:
     if not isinstance(node, ast.Call) or node.args:
         return None
     target = node.func
@@ -251,10 +255,10 @@ def _called(node: ast.AST, offer: Offer) -> Call | None:
         return None
     if len(raw) != len(node.keywords):  # **kwargs
         return None
-    plain = read(_json(raw)) if raw else None
+    plain = parse_loose_json(_json(raw)) if raw else None
     if raw and (plain is None or not isinstance(plain.value, dict)):
         return None
-    return Call(name, plain.value if plain is not None else {})
+    return TextCall(name, plain.value if plain is not None else {})
 
 
 def _json(value: Any) -> str:
@@ -296,12 +300,12 @@ def _list_end(text: str, at: int) -> int:
 # --- one value -------------------------------------------------------------------------------------------------
 
 
-def _value(text: str, at: int, offer: Offer, *, marked: bool) -> Form | None:
+def _value(text: str, at: int, offer: CallableTools, *, marked: bool) -> TextCallMatch | None:
     if text.startswith("{{", at):  # Qwen copies the doubled braces of its template
         inner = _value(text, at + 1, offer, marked=marked)
         if inner is not None and (text.startswith("}", inner.end) or inner.end == len(text)):
-            return Form(inner.calls, min(inner.end + 1, len(text)))
-    found = read(text, at, offer.keys())
+            return TextCallMatch(inner.calls, min(inner.end + 1, len(text)))
+    found = parse_loose_json(text, at, offer.keys())
     if found is None:
         return None
     items = found.value if isinstance(found.value, list) else [found.value]
@@ -313,37 +317,37 @@ def _value(text: str, at: int, offer: Offer, *, marked: bool) -> Form | None:
     made = [call for call in calls if call is not None]
     if found.cut:
         made[-1] = made[-1]._replace(cut=True)
-    return Form(tuple(made), found.end)
+    return TextCallMatch(tuple(made), found.end)
 
 
-def _call(item: Any, offer: Offer, marked: bool) -> Call | None:
+def _call(item: Any, offer: CallableTools, marked: bool) -> TextCall | None:
     """The call an object describes. A bare one may hold nothing but a name and arguments."""
     if not isinstance(item, dict):
         return None
-    if isinstance(item.get("function"), dict) and not set(item) - FURNITURE - {"function"}:
+    if isinstance(item.get("function"), dict) and not set(item) - EXTRA_KEYS - {"function"}:
         item = item["function"]
-    label = next((k for k in NAMES if isinstance(item.get(k), str) and item[k] in offer.schemas), None)
+    label = next((k for k in NAME_KEYS if isinstance(item.get(k), str) and item[k] in offer.schemas), None)
     if label is None:
         return None
     name, rest = item[label], {k: v for k, v in item.items() if k != label}
-    holder = next((k for k in ARGUMENTS if k in rest), None)
+    holder = next((k for k in ARGUMENT_KEYS if k in rest), None)
     if holder is None:
-        rest = {k: v for k, v in rest.items() if k not in FURNITURE or k in offer.properties(name)}
+        rest = {k: v for k, v in rest.items() if k not in EXTRA_KEYS or k in offer.properties(name)}
         # A bare {"name": "ls", "path": "/bin/ls"} may be data about a program; marked, it is a call.
-        return Call(name, rest) if marked and all(k in offer.properties(name) for k in rest) else None
-    if set(rest) - FURNITURE - {holder} and not marked:
+        return TextCall(name, rest) if marked and all(k in offer.properties(name) for k in rest) else None
+    if set(rest) - EXTRA_KEYS - {holder} and not marked:
         return None
     arguments = rest[holder]
     if isinstance(arguments, str) and arguments.strip()[:1] == "{":
-        found = read(arguments.strip(), 0, offer.keys())
+        found = parse_loose_json(arguments.strip(), 0, offer.keys())
         arguments = found.value if found is not None else arguments
     if arguments is None or arguments == "":
         arguments = {}
     if not isinstance(arguments, dict):
-        return Call(name, {}, invalid="the arguments must be a JSON object") if marked else None
+        return TextCall(name, {}, invalid="the arguments must be a JSON object") if marked else None
     if {"type", "properties"} <= set(arguments) and "properties" not in offer.properties(name):
         return None  # a description of the tool, not a call of it
-    return Call(name, arguments)
+    return TextCall(name, arguments)
 
 
 def _past(text: str, at: int, closing: str) -> int:
@@ -352,9 +356,9 @@ def _past(text: str, at: int, closing: str) -> int:
     return found.end() if found is not None else at
 
 
-MARKED = {
-    "<tool_call>": hermes,
-    "<function=": function,
-    "<|python_tag|>": llama,
-    "[TOOL_CALLS]": mistral,
+MARKED_FORMS = {
+    "<tool_call>": parse_hermes,
+    "<function=": parse_function_tag,
+    "<|python_tag|>": parse_llama,
+    "[TOOL_CALLS]": parse_mistral,
 }

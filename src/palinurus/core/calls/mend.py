@@ -28,7 +28,7 @@ _TEXT = re.compile(r"""[}\]\s]*[}\]]["']""")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-class Read(NamedTuple):
+class LooseJson(NamedTuple):
     """A value, where it ended, and whether the text ended before it did."""
 
     value: Any
@@ -40,14 +40,14 @@ class _Unreadable(Exception):
     pass
 
 
-def read(text: str, start: int = 0, keys: Collection[str] = ()) -> Read | None:
+def parse_loose_json(text: str, start: int = 0, keys: Collection[str] = ()) -> LooseJson | None:
     """The object or array that begins at `start`; None when there is none.
 
     `keys` are names the schema knows: they tell an unescaped quote inside a string from the string's end.
     """
     try:
         value, end = _DECODER.raw_decode(text, start)
-        found = Read(value, end, False)
+        found = LooseJson(value, end, False)
     except RecursionError:
         return None
     except ValueError:
@@ -62,15 +62,15 @@ def read(text: str, start: int = 0, keys: Collection[str] = ()) -> Read | None:
     return found._replace(value=_whole(found.value))
 
 
-def _loose(text: str, start: int, keys: frozenset[str]) -> Read | None:
+def _loose(text: str, start: int, keys: frozenset[str]) -> LooseJson | None:
     reader = _Reader(text, start, keys)
     try:
-        return Read(reader.value(0), reader.at, reader.cut)
+        return LooseJson(reader.value(0), reader.at, reader.cut)
     except _Unreadable:
         return None
 
 
-def _known(found: Read | None, keys: Collection[str]) -> bool:
+def _known(found: LooseJson | None, keys: Collection[str]) -> bool:
     """Does it hold names of the schema only?"""
     todo: list[Any] = [found.value] if found is not None else []
     for value in todo:

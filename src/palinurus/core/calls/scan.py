@@ -11,15 +11,26 @@ import re
 from collections.abc import Collection
 from typing import TypeAlias
 
-from palinurus.core.calls.forms import ARGUMENTS, FURNITURE, LANGUAGES, MARKED, NAMES, Call, Form, Offer, bare, fenced
+from palinurus.core.calls.forms import (
+    ARGUMENT_KEYS,
+    EXTRA_KEYS,
+    FENCE_LANGUAGES,
+    MARKED_FORMS,
+    NAME_KEYS,
+    CallableTools,
+    TextCall,
+    TextCallMatch,
+    parse_bare,
+    parse_fenced,
+)
 
 MAX_HELD = 1_000_000  # characters; a longer rest is taken as text
 WINDOW = 4096  # characters within which an opening must show what it is
 MAX_TRIES = 64  # openings that turn out to be none, before the rest is taken as text
 
-Segment: TypeAlias = str | Call
+AnswerSegment: TypeAlias = str | TextCall
 
-_MARKS = (*MARKED, "<think>", "<thinking>")
+_MARKS = (*MARKED_FORMS, "<think>", "<thinking>")
 _OPEN = re.compile(
     r"(?<!`)(?P<mark><tool_call>|<function=|<\|python_tag\|>|\[TOOL_CALLS\])"
     r"|(?<!`)(?P<think><think(?:ing)?>)"
@@ -30,14 +41,14 @@ _LINE = re.compile(r"[ \t]{0,80}(?:`{0,32}|~{0,32})\Z")
 _END_LINE = re.compile(r"\n[ \t]*(?:`*|~*)[ \t]*\Z")
 _CLOSE_THINK = re.compile(r"</think(?:ing)?>")
 _WORD = re.compile(r"[\w.-]*")
-_HEADS = frozenset((*NAMES, *ARGUMENTS, *FURNITURE))
+_HEADS = frozenset((*NAME_KEYS, *ARGUMENT_KEYS, *EXTRA_KEYS))
 _GLUE = " \t\r\n;,"
 
 
-class Scan:
+class TextCallScanner:
     """One answer. `feed` returns text to show; `close` returns the rest, texts and calls in order."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: CallableTools) -> None:
         self._offer = offer
         self._before = "\n"  # the character before `_text`
         self._text = ""  # not decided yet; short
@@ -58,7 +69,7 @@ class Scan:
             pass
         return "".join(out)
 
-    def close(self) -> list[Segment]:
+    def close(self) -> list[AnswerSegment]:
         """The rest of the answer. Whitespace around calls is dropped, all other text is there."""
         rest = "".join(self._held) if self._held is not None else self._text
         if self._held is None or len(rest) > MAX_HELD:
@@ -117,7 +128,9 @@ def _closing(found: re.Match[str]) -> re.Pattern[str]:
     return re.compile(rf"\n[ \t]*{re.escape(fence[0])}{{{len(fence)},}}[ \t]*(?=\n)")
 
 
-def _opening(text: str, at: int, offer: Offer, *, whole: bool = False) -> tuple[re.Match[str] | None, bool | None]:
+def _opening(
+    text: str, at: int, offer: CallableTools, *, whole: bool = False
+) -> tuple[re.Match[str] | None, bool | None]:
     """The next opening from `at` on, and whether a call may begin there; None: it depends on what comes.
 
     Bare brackets that begin nothing are passed over; a fenced block that holds no call is returned with False.
@@ -129,7 +142,7 @@ def _opening(text: str, at: int, offer: Offer, *, whole: bool = False) -> tuple[
         if kind == "fence":
             return found, _block(text, found, offer, whole)
         start = found.start("bare")
-        verdict = may_begin(text[start : start + WINDOW], offer.schemas)
+        verdict = may_begin_call(text[start : start + WINDOW], offer.schemas)
         if verdict is not False:
             return found, verdict if verdict or not whole else True
         # An indented [TOOL_CALLS] is found from its bracket on.
@@ -137,7 +150,7 @@ def _opening(text: str, at: int, offer: Offer, *, whole: bool = False) -> tuple[
     return None, None
 
 
-def _block(text: str, found: re.Match[str], offer: Offer, whole: bool) -> bool | None:
+def _block(text: str, found: re.Match[str], offer: CallableTools, whole: bool) -> bool | None:
     """May the fenced block that opens here hold a call?"""
     line, newline, inside = text[found.end() : found.end() + WINDOW].partition("\n")
     if not newline:
@@ -148,23 +161,23 @@ def _block(text: str, found: re.Match[str], offer: Offer, whole: bool) -> bool |
     inside = inside.lstrip()
     if not inside:
         return False if whole or full else None
-    for mark in MARKED:
+    for mark in MARKED_FORMS:
         if inside.startswith(mark):
             return True
         if mark.startswith(inside) and not whole and not full:
             return None
     if inside[0] not in "[{":
         return False
-    verdict = may_begin(inside, offer.schemas)
+    verdict = may_begin_call(inside, offer.schemas)
     return False if verdict is None and full else verdict
 
 
 def _language(line: str, complete: bool = False) -> bool:
     word = line.strip().lower()
-    return word in LANGUAGES if complete else any(known.startswith(word) for known in LANGUAGES)
+    return word in FENCE_LANGUAGES if complete else any(known.startswith(word) for known in FENCE_LANGUAGES)
 
 
-def may_begin(text: str, names: Collection[str]) -> bool | None:
+def may_begin_call(text: str, names: Collection[str]) -> bool | None:
     """Can `text`, which starts with a bracket, be the beginning of a bare call? None: too short to tell."""
     verdict = _begins(text, names)
     return False if verdict is None and len(text) >= WINDOW else verdict
@@ -188,7 +201,7 @@ def _begins(text: str, names: Collection[str]) -> bool | None:
     if key not in _HEADS or (rest and rest[0] not in ":="):
         return False
     value = rest[1:].lstrip()
-    if key not in NAMES or value[:1] == "{":
+    if key not in NAME_KEYS or value[:1] == "{":
         return True if rest else None
     if not value:
         return None
@@ -225,13 +238,13 @@ def _safe(text: str) -> int:
 class _Bare(str):
     """The text of bare calls: what they are again if something follows them."""
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[TextCall, ...] = ()
 
 
-def _segments(text: str, before: str, offer: Offer) -> list[str | tuple[Call, ...]]:
+def _segments(text: str, before: str, offer: CallableTools) -> list[str | tuple[TextCall, ...]]:
     """Texts, marked calls (tuples) and bare calls (`_Bare`) in order."""
     text = before + text
-    out: list[str | tuple[Call, ...]] = []
+    out: list[str | tuple[TextCall, ...]] = []
     at = start = 1
     for _ in range(MAX_TRIES):
         found, verdict = _opening(text, at, offer, whole=True)
@@ -261,20 +274,20 @@ def _segments(text: str, before: str, offer: Offer) -> list[str | tuple[Call, ..
     return out
 
 
-def _form(text: str, found: re.Match[str], offer: Offer) -> Form | None:
+def _form(text: str, found: re.Match[str], offer: CallableTools) -> TextCallMatch | None:
     kind = found.lastgroup
     if kind == "mark":
         mark = found.group("mark")
-        return MARKED[mark](text, found.start() if mark == "<function=" else found.end(), offer)
+        return MARKED_FORMS[mark](text, found.start() if mark == "<function=" else found.end(), offer)
     if kind == "bare":
-        return bare(text, found.start("bare"), offer)
-    return fenced(text, text.find("\n", found.end()) + 1 or len(text), offer)
+        return parse_bare(text, found.start("bare"), offer)
+    return parse_fenced(text, text.find("\n", found.end()) + 1 or len(text), offer)
 
 
-def _settled(parts: list[str | tuple[Call, ...]]) -> list[Segment]:
+def _settled(parts: list[str | tuple[TextCall, ...]]) -> list[AnswerSegment]:
     """Bare calls with text after them were no calls. Text around calls loses its empty lines."""
     last = max((i for i, p in enumerate(parts) if type(p) is str and p.strip(_GLUE)), default=-1)
-    out: list[Segment] = []
+    out: list[AnswerSegment] = []
     for number, part in enumerate(parts):
         if isinstance(part, _Bare) and number > last:
             out.extend(part.calls)
@@ -282,6 +295,6 @@ def _settled(parts: list[str | tuple[Call, ...]]) -> list[Segment]:
             out.extend(part)
         else:
             out.append(str(part))
-    if not any(isinstance(s, Call) for s in out):
+    if not any(isinstance(s, TextCall) for s in out):
         return ["".join(s for s in out if isinstance(s, str))]
-    return [s for s in out if isinstance(s, Call) or s.strip(_GLUE)]
+    return [s for s in out if isinstance(s, TextCall) or s.strip(_GLUE)]

@@ -6,9 +6,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from palinurus.core.format.inline import runs
-from palinurus.core.format.tree import Block, Run
-from palinurus.core.stream.code import closes, opens
+from palinurus.core.format.inline import parse_runs
+from palinurus.core.format.tree import MarkdownBlock, TextRun
+from palinurus.core.stream.code import is_closing_fence, parse_fence
 
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)(?:[ \t]+#+)?[ \t]*$")
 _RULE = re.compile(r" {0,3}(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
@@ -20,7 +20,7 @@ _DEPTH = 8
 _WIDEST = 40  # columns of a cell that are kept in line
 
 
-def blocks(text: str) -> tuple[Block, ...]:
+def parse_blocks(text: str) -> tuple[MarkdownBlock, ...]:
     """The blocks of a whole text."""
     return _Lines(text.split("\n")).read()
 
@@ -34,9 +34,9 @@ class _Lines:
         self._text: list[str] = []  # the paragraph or item that is being read
         self._item: tuple[int, str] | None = None
         self._indents: list[int] = []
-        self._made: list[Block] = []
+        self._made: list[MarkdownBlock] = []
 
-    def read(self) -> tuple[Block, ...]:
+    def read(self) -> tuple[MarkdownBlock, ...]:
         while self._at < len(self._lines):
             line = self._lines[self._at]
             if not line.strip():
@@ -49,30 +49,30 @@ class _Lines:
         self._end()
         return tuple(self._made)
 
-    def _add(self, block: Block) -> None:
+    def _add(self, block: MarkdownBlock) -> None:
         self._made.append(block)
         self._gap = False
 
     def _end(self) -> None:
         """The paragraph or item is complete."""
         if self._text:
-            inside = runs("\n".join(self._text))
+            inside = parse_runs("\n".join(self._text))
             if self._item is not None:
                 level, label = self._item
-                self._add(Block("item", inside, self._gap, level, label))
+                self._add(MarkdownBlock("item", inside, self._gap, level, label))
             else:
                 self._indents = []
-                self._add(Block("text", inside, self._gap))
+                self._add(MarkdownBlock("text", inside, self._gap))
         self._text, self._item = [], None
 
     def _fence(self, line: str) -> bool:
-        fence = opens(line)
+        fence = parse_fence(line)
         if fence is None:
             return False
         self._end()
         body: list[str] = []
         self._at += 1
-        while self._at < len(self._lines) and not closes(self._lines[self._at], fence):
+        while self._at < len(self._lines) and not is_closing_fence(self._lines[self._at], fence):
             inner = self._lines[self._at]
             blanks = len(inner) - len(inner.lstrip(" \t"))
             body.append(inner[min(blanks, len(fence.indent)) :])
@@ -83,7 +83,7 @@ class _Lines:
 
     def _code(self, text: str, label: str) -> None:
         if text.strip():
-            self._add(Block("code", (Run(text, code=True),), self._gap, label=label))
+            self._add(MarkdownBlock("code", (TextRun(text, code=True),), self._gap, label=label))
 
     def _table(self, line: str) -> bool:
         under = self._lines[self._at + 1] if self._at + 1 < len(self._lines) else ""
@@ -103,11 +103,11 @@ class _Lines:
         if found := _HEADING.match(line):
             self._end()
             self._indents = []
-            self._add(Block("heading", runs(found[2]), self._gap, len(found[1])))
+            self._add(MarkdownBlock("heading", parse_runs(found[2]), self._gap, len(found[1])))
         elif _RULE.match(line):
             self._end()
             self._indents = []
-            self._add(Block("rule", (), self._gap))
+            self._add(MarkdownBlock("rule", (), self._gap))
         elif found := _ITEM.match(line):
             self._end()
             label = "•" if found[2] in "-*+•" else f"{found[2][:-1]}."
@@ -138,7 +138,7 @@ class _Lines:
             inside.append(rest)
             self._at += 1
         if inner := _Lines(inside, quoted=True).read():
-            self._add(Block("quote", (), self._gap, inner=inner))
+            self._add(MarkdownBlock("quote", (), self._gap, inner=inner))
         return True
 
 
@@ -148,7 +148,7 @@ def _cells(line: str) -> list[str]:
         cells = cells[1:]
     if cells and not cells[-1].strip():
         cells = cells[:-1]
-    return ["".join(run.text for run in runs(cell.strip().replace("\\|", "|"))) for cell in cells]
+    return ["".join(run.text for run in parse_runs(cell.strip().replace("\\|", "|"))) for cell in cells]
 
 
 def _aligned(rows: list[list[str]]) -> str:

@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from palinurus.core.format.tree import MARKS, Block, Mark, Run
+from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun
 
 _THIN = "\u200b"  # takes apart what would end a code block
 _EDGES = re.compile(r"(\s*)(.*?)(\s*)", re.DOTALL)
 
 
-class Dialect(NamedTuple):
+class MarkupDialect(NamedTuple):
     """How one platform writes."""
 
-    marks: Mapping[Mark, str]
+    marks: Mapping[TextMark, str]
     code: str  # around code in a line; "" for nothing
     fence: str  # around a block of code; "" for nothing
     language: bool  # may stand behind the fence
@@ -61,8 +61,8 @@ def _beside(label: str, url: str) -> str:
     return url if label == url else f"{label} ({url})"
 
 
-SLACK = Dialect({"bold": "*", "italic": "_", "strike": "~"}, "`", "```", False, _slack_link, _entities, _entities)
-DISCORD = Dialect(
+SLACK = MarkupDialect({"bold": "*", "italic": "_", "strike": "~"}, "`", "```", False, _slack_link, _entities, _entities)
+DISCORD = MarkupDialect(
     {"bold": "**", "italic": "*", "strike": "~~", "spoiler": "||"},
     "`",
     "```",
@@ -74,11 +74,13 @@ DISCORD = Dialect(
     heading="signs",
     bullet="-",
 )
-WHATSAPP = Dialect({"bold": "*", "italic": "_", "strike": "~"}, "`", "```", False, _beside, _same, _same, bullet="-")
-PLAIN = Dialect({}, "", "", False, _beside, _same, _same)
+WHATSAPP = MarkupDialect(
+    {"bold": "*", "italic": "_", "strike": "~"}, "`", "```", False, _beside, _same, _same, bullet="-"
+)
+PLAIN = MarkupDialect({}, "", "", False, _beside, _same, _same)
 
 
-def written(blocks: tuple[Block, ...], to: Dialect) -> str:
+def write_dialect(blocks: tuple[MarkdownBlock, ...], to: MarkupDialect) -> str:
     """The whole text."""
     out = ""
     for at, block in enumerate(blocks):
@@ -87,13 +89,13 @@ def written(blocks: tuple[Block, ...], to: Dialect) -> str:
     return out
 
 
-def _block(block: Block, to: Dialect) -> str:
+def _block(block: MarkdownBlock, to: MarkupDialect) -> str:
     if block.kind == "code":
         return _fenced(block, to)
     if block.kind == "rule":
         return "———"
     if block.kind == "quote":
-        return "\n".join(f"> {line}" for line in written(block.inner, to).split("\n"))
+        return "\n".join(f"> {line}" for line in write_dialect(block.inner, to).split("\n"))
     if block.kind == "heading" and to.heading == "signs" and block.level <= 3:
         return f"{'#' * block.level} {_line(block.runs, to)}"
     if block.kind == "heading":
@@ -105,11 +107,11 @@ def _block(block: Block, to: Dialect) -> str:
     return _line(block.runs, to)
 
 
-def _bold(run: Run) -> Run:
-    return run if run.code else Run(run.text, run.marks | {"bold"}, False, run.url)
+def _bold(run: TextRun) -> TextRun:
+    return run if run.code else TextRun(run.text, run.marks | {"bold"}, False, run.url)
 
 
-def _fenced(block: Block, to: Dialect) -> str:
+def _fenced(block: MarkdownBlock, to: MarkupDialect) -> str:
     text = block.runs[0].text
     if not to.fence:
         return text
@@ -117,7 +119,7 @@ def _fenced(block: Block, to: Dialect) -> str:
     return f"{to.fence}{label}\n{to.literal(text).replace('```', f'``{_THIN}`')}\n{to.fence}"
 
 
-def _line(runs: tuple[Run, ...], to: Dialect) -> str:
+def _line(runs: tuple[TextRun, ...], to: MarkupDialect) -> str:
     shown = "".join(run.text for run in runs)
     out: list[str] = []
     start = 0
@@ -128,7 +130,7 @@ def _line(runs: tuple[Run, ...], to: Dialect) -> str:
     return "".join(out)
 
 
-def _run(run: Run, to: Dialect, before: str, after: str) -> str:
+def _run(run: TextRun, to: MarkupDialect, before: str, after: str) -> str:
     if run.code:
         bare = not to.code or to.code in run.text or "\n" in run.text
         return to.escape(run.text) if bare else f"{to.code}{to.literal(run.text)}{to.code}"

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from palinurus.core.format.tree import MARKS, Block, Mark, Run
+from palinurus.core.format.tree import MARKS, MarkdownBlock, TextMark, TextRun
 
 
-class Tags(NamedTuple):
+class HtmlTags(NamedTuple):
     """How one platform names things. `lines`: what ends a line outside of code."""
 
-    marks: Mapping[Mark, tuple[str, str]]
+    marks: Mapping[TextMark, tuple[str, str]]
     lines: str
     rich: bool  # real lists, headings and rules; otherwise they are text
 
 
-TELEGRAM = Tags(
+TELEGRAM = HtmlTags(
     {
         "bold": ("<b>", "</b>"),
         "italic": ("<i>", "</i>"),
@@ -29,7 +29,7 @@ TELEGRAM = Tags(
     "\n",
     False,
 )
-MATRIX = Tags(
+MATRIX = HtmlTags(
     {
         "bold": ("<strong>", "</strong>"),
         "italic": ("<em>", "</em>"),
@@ -41,12 +41,12 @@ MATRIX = Tags(
 )
 
 
-def escape(text: str) -> str:
+def escape_html(text: str) -> str:
     """As text between tags, or inside a quoted attribute."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
 
-def written(blocks: tuple[Block, ...], to: Tags, *, inside: bool = False) -> str:
+def write_html(blocks: tuple[MarkdownBlock, ...], to: HtmlTags, *, inside: bool = False) -> str:
     """The whole text. `inside` a quote, where Telegram allows neither code nor links."""
     if to.rich:
         return _rich(blocks, to)
@@ -57,16 +57,18 @@ def written(blocks: tuple[Block, ...], to: Tags, *, inside: bool = False) -> str
     return out
 
 
-def _flat(block: Block, to: Tags, inside: bool) -> str:
+def _flat(block: MarkdownBlock, to: HtmlTags, inside: bool) -> str:
     if block.kind == "code":
-        text = escape(block.runs[0].text)
+        text = escape_html(block.runs[0].text)
         if inside:
             return text
-        return f'<pre><code class="language-{escape(block.label)}">{text}</code></pre>' if block.label else _pre(text)
+        return (
+            f'<pre><code class="language-{escape_html(block.label)}">{text}</code></pre>' if block.label else _pre(text)
+        )
     if block.kind == "rule":
         return "———"
     if block.kind == "quote":
-        return f"<blockquote>{written(block.inner, to, inside=True)}</blockquote>"
+        return f"<blockquote>{write_html(block.inner, to, inside=True)}</blockquote>"
     if block.kind == "heading":
         return _line(tuple(_bold(run) for run in block.runs), to, inside)
     if block.kind == "item":
@@ -75,26 +77,26 @@ def _flat(block: Block, to: Tags, inside: bool) -> str:
     return _line(block.runs, to, inside)
 
 
-def _bold(run: Run) -> Run:
-    return run if run.code else Run(run.text, run.marks | {"bold"}, False, run.url)
+def _bold(run: TextRun) -> TextRun:
+    return run if run.code else TextRun(run.text, run.marks | {"bold"}, False, run.url)
 
 
 def _pre(text: str) -> str:
     return f"<pre>{text}</pre>"
 
 
-def _line(runs: tuple[Run, ...], to: Tags, inside: bool = False) -> str:
+def _line(runs: tuple[TextRun, ...], to: HtmlTags, inside: bool = False) -> str:
     return "".join(_run(run, to, inside) for run in runs)
 
 
-def _run(run: Run, to: Tags, inside: bool) -> str:
-    text = escape(run.text).replace("\n", to.lines)
+def _run(run: TextRun, to: HtmlTags, inside: bool) -> str:
+    text = escape_html(run.text).replace("\n", to.lines)
     if run.code:
         return text if inside else f"<code>{text}</code>"
     if run.url and inside and run.url != run.text:
-        text = f"{text} ({escape(run.url)})"
+        text = f"{text} ({escape_html(run.url)})"
     elif run.url and not inside and (to.rich or run.url != run.text):
-        text = f'<a href="{escape(run.url)}">{text}</a>'
+        text = f'<a href="{escape_html(run.url)}">{text}</a>'
     for mark in MARKS:
         if mark in run.marks and mark in to.marks and run.text.strip():
             before, after = to.marks[mark]
@@ -102,7 +104,7 @@ def _run(run: Run, to: Tags, inside: bool) -> str:
     return text
 
 
-def _rich(blocks: tuple[Block, ...], to: Tags) -> str:
+def _rich(blocks: tuple[MarkdownBlock, ...], to: HtmlTags) -> str:
     out: list[str] = []
     lists: list[str] = []  # the closing tags of the lists that are open
     last = ""
@@ -117,7 +119,7 @@ def _rich(blocks: tuple[Block, ...], to: Tags) -> str:
     return "".join([*out, *reversed(lists)])
 
 
-def _item(block: Block, to: Tags, lists: list[str], out: list[str]) -> None:
+def _item(block: MarkdownBlock, to: HtmlTags, lists: list[str], out: list[str]) -> None:
     """One item: lists are opened and closed so that it stands as deep as it should."""
     tag = "ul" if block.label == "•" else "ol"
     while len(lists) > block.level + 1 or (len(lists) == block.level + 1 and lists[-1] != f"</{tag}>"):
@@ -129,11 +131,11 @@ def _item(block: Block, to: Tags, lists: list[str], out: list[str]) -> None:
     out.append(f"<li>{_line(block.runs, to)}</li>")
 
 
-def _block(block: Block, to: Tags, last: str) -> str:
+def _block(block: MarkdownBlock, to: HtmlTags, last: str) -> str:
     if block.kind == "code":
-        text = escape(block.runs[0].text)
+        text = escape_html(block.runs[0].text)
         if block.label:
-            return f'<pre><code class="language-{escape(block.label)}">{text}\n</code></pre>'
+            return f'<pre><code class="language-{escape_html(block.label)}">{text}\n</code></pre>'
         return f"<pre><code>{text}\n</code></pre>"
     if block.kind == "rule":
         return "<hr>"

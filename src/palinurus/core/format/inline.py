@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.core.format.tree import PLAIN, Mark, Run
+from palinurus.core.format.tree import NO_MARKS, TextMark, TextRun
 
 _TICKS = re.compile(r"`+")
 _URL = re.compile(r"https?://[^\s<>\"`|]{1,2000}", re.IGNORECASE)
@@ -25,7 +25,7 @@ _STOP = re.compile(r"[\\`*_~|\[!<]|h(?=ttps?://)", re.IGNORECASE)
 _ESCAPABLE = frozenset("\\`*_{}[]()#+-.!|>~<\"'&$%,/:;=?@^")
 _TRAIL = ".,;:!?'\"*_~"
 _DEEP = 50  # marks that may wait for their partner at once
-_MARKS: dict[tuple[str, int], Mark] = {
+_MARKS: dict[tuple[str, int], TextMark] = {
     ("*", 1): "italic",
     ("*", 2): "bold",
     ("_", 1): "italic",
@@ -44,7 +44,7 @@ class _Waiting(msgspec.Struct):
 
 
 class _Piece(NamedTuple):
-    run: Run
+    run: TextRun
     waiting: _Waiting | None = None
 
 
@@ -56,10 +56,10 @@ class _Reader:
         for found in _TICKS.finditer(text):
             self._ticks.setdefault(len(found.group()), []).append(found.start())
         self._pieces: list[_Piece] = []
-        self._spans: list[tuple[int, int, Mark]] = []  # pieces from..to carry the mark
+        self._spans: list[tuple[int, int, TextMark]] = []  # pieces from..to carry the mark
         self._open: list[_Waiting] = []
 
-    def read(self) -> tuple[Run, ...]:
+    def read(self) -> tuple[TextRun, ...]:
         text, at = self._text, 0
         while at < len(text):
             found = _STOP.search(text, at)
@@ -70,7 +70,7 @@ class _Reader:
 
     def _add(self, text: str, *, code: bool = False, url: str = "") -> None:
         if text:
-            self._pieces.append(_Piece(Run(text, PLAIN, code, url)))
+            self._pieces.append(_Piece(TextRun(text, NO_MARKS, code, url)))
 
     def _special(self, at: int) -> int:
         """Read what stands at `at`; returns where to go on."""
@@ -127,9 +127,9 @@ class _Reader:
         if not _SAFE.match(url):
             self._add(label if label == url else f"{label} ({url})")
             return
-        for run in runs(label, links=False):
-            marked = Run(
-                run.text, PLAIN, False, url
+        for run in parse_runs(label, links=False):
+            marked = TextRun(
+                run.text, NO_MARKS, False, url
             )  # what leads somewhere is not code as well: no platform nests them
             self._pieces.append(_Piece(marked))
             self._spans += [(len(self._pieces) - 1, len(self._pieces), mark) for mark in run.marks]
@@ -148,7 +148,7 @@ class _Reader:
         count = self._closed(char, count) if closes else count
         if count and opens:
             waiting = _Waiting(char, count, len(self._pieces))
-            self._pieces.append(_Piece(Run(char * count), waiting))
+            self._pieces.append(_Piece(TextRun(char * count), waiting))
             self._open.append(waiting)
             del self._open[:-_DEEP]
         elif count:
@@ -171,29 +171,29 @@ class _Reader:
                 break
         return count
 
-    def _joined(self) -> tuple[Run, ...]:
+    def _joined(self) -> tuple[TextRun, ...]:
         """The pieces with their marks; neighbours that look the same are one run."""
-        starts: dict[int, list[Mark]] = {}
-        ends: dict[int, list[Mark]] = {}
+        starts: dict[int, list[TextMark]] = {}
+        ends: dict[int, list[TextMark]] = {}
         for low, high, mark in self._spans:
             starts.setdefault(low, []).append(mark)
             ends.setdefault(high, []).append(mark)
-        depth: dict[Mark, int] = {}
-        made: list[Run] = []
+        depth: dict[TextMark, int] = {}
+        made: list[TextRun] = []
         for at, (run, waiting) in enumerate(self._pieces):
             for mark in ends.get(at, ()):
                 depth[mark] -= 1
             for mark in starts.get(at, ()):
                 depth[mark] = depth.get(mark, 0) + 1
             text = run.text if waiting is None else waiting.char * waiting.count
-            marks = PLAIN if run.code else frozenset(mark for mark, deep in depth.items() if deep > 0)
+            marks = NO_MARKS if run.code else frozenset(mark for mark, deep in depth.items() if deep > 0)
             if not text:
                 continue
             last = made[-1] if made else None
             if last is not None and (last.marks, last.code, last.url) == (marks, run.code, run.url) and not run.code:
-                made[-1] = Run(last.text + text, marks, False, run.url)
+                made[-1] = TextRun(last.text + text, marks, False, run.url)
             else:
-                made.append(Run(text, marks, run.code, run.url))
+                made.append(TextRun(text, marks, run.code, run.url))
         return tuple(made)
 
 
@@ -207,6 +207,6 @@ def _flank(char: str, before: str, after: str) -> tuple[bool, bool]:
     return opens, closes
 
 
-def runs(text: str, *, links: bool = True) -> tuple[Run, ...]:
+def parse_runs(text: str, *, links: bool = True) -> tuple[TextRun, ...]:
     """The runs of one paragraph's text. With `links` off addresses are text."""
     return _Reader(text, links=links).read()

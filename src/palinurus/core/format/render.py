@@ -9,63 +9,63 @@ from functools import lru_cache
 import msgspec
 
 from palinurus.core.format import dialects, html, spans
-from palinurus.core.format.blocks import blocks
-from palinurus.core.format.spans import Span, utf16
-from palinurus.core.format.tree import Block
-from palinurus.core.types.channel import Abilities, Markup
+from palinurus.core.format.blocks import parse_blocks
+from palinurus.core.format.spans import StyleSpan, count_utf16
+from palinurus.core.format.tree import MarkdownBlock
+from palinurus.core.types.channel import ChannelAbilities, Markup
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no platform takes them
 
 
-class Rendered(msgspec.Struct, frozen=True):
+class RenderedText(msgspec.Struct, frozen=True):
     """`text` is what is sent. `html` only for Matrix (its formatted_body; "" if there is nothing to format), `spans`
     only for Signal."""
 
     text: str
     html: str = ""
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StyleSpan, ...] = ()
 
 
-def _matrix(tree: tuple[Block, ...]) -> Rendered:
-    body = dialects.written(tree, dialects.PLAIN)
-    rich = html.written(tree, html.MATRIX)
+def _matrix(tree: tuple[MarkdownBlock, ...]) -> RenderedText:
+    body = dialects.write_dialect(tree, dialects.PLAIN)
+    rich = html.write_html(tree, html.MATRIX)
     if len(tree) == 1 and tree[0].kind == "text":
         rich = rich.removeprefix("<p>").removesuffix("</p>")
-    return Rendered(body, "" if rich == html.escape(body) else rich)
+    return RenderedText(body, "" if rich == html.escape_html(body) else rich)
 
 
-def _signal(tree: tuple[Block, ...]) -> Rendered:
-    text, found = spans.written(tree)
-    return Rendered(text, "", found)
+def _signal(tree: tuple[MarkdownBlock, ...]) -> RenderedText:
+    text, found = spans.write_spans(tree)
+    return RenderedText(text, "", found)
 
 
-_WRITERS: dict[Markup, Callable[[tuple[Block, ...]], Rendered]] = {
-    "telegram": lambda tree: Rendered(html.written(tree, html.TELEGRAM)),
-    "slack": lambda tree: Rendered(dialects.written(tree, dialects.SLACK)),
-    "discord": lambda tree: Rendered(dialects.written(tree, dialects.DISCORD)),
-    "whatsapp": lambda tree: Rendered(dialects.written(tree, dialects.WHATSAPP)),
+_WRITERS: dict[Markup, Callable[[tuple[MarkdownBlock, ...]], RenderedText]] = {
+    "telegram": lambda tree: RenderedText(html.write_html(tree, html.TELEGRAM)),
+    "slack": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.SLACK)),
+    "discord": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.DISCORD)),
+    "whatsapp": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.WHATSAPP)),
     "matrix": _matrix,
     "signal": _signal,
-    "irc": lambda tree: Rendered(dialects.written(tree, dialects.PLAIN)),
-    "plain": lambda tree: Rendered(dialects.written(tree, dialects.PLAIN)),
+    "irc": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.PLAIN)),
+    "plain": lambda tree: RenderedText(dialects.write_dialect(tree, dialects.PLAIN)),
 }
 _ESCAPED: dict[Markup, Callable[[str], str]] = {
-    "telegram": html.escape,
+    "telegram": html.escape_html,
     "slack": dialects.SLACK.escape,
     "discord": dialects.DISCORD.escape,
 }
 
 
 @lru_cache(maxsize=64)
-def render(text: str, markup: Markup) -> Rendered:
+def render_markdown(text: str, markup: Markup) -> RenderedText:
     """What the platform is sent for `text`. Something that can be read goes out for all that could be read."""
     text = _CONTROLS.sub(_control, text)
     if markup == "markdown":
-        return Rendered(text)
-    tree = blocks(text)
+        return RenderedText(text)
+    tree = parse_blocks(text)
     made = _WRITERS[markup](tree)
     if not tree and text.strip():  # nothing but marks
-        return Rendered(_ESCAPED.get(markup, str)(text.strip()))
+        return RenderedText(_ESCAPED.get(markup, str)(text.strip()))
     return made
 
 
@@ -75,21 +75,21 @@ def _control(found: re.Match[str]) -> str:
 
 _UNITS: dict[str, Callable[[str], int]] = {
     "characters": len,
-    "utf16": utf16,
+    "utf16": count_utf16,
     "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")),
 }
 
 
-def raw(text: str, abilities: Abilities) -> int:
+def measure_plain(text: str, abilities: ChannelAbilities) -> int:
     """How long the platform finds a text that goes as it is."""
     return _UNITS[abilities.unit](text)
 
 
-def length(text: str, abilities: Abilities) -> int:
+def measure_markdown(text: str, abilities: ChannelAbilities) -> int:
     """How long the platform finds `text` (Markdown), in its own unit: Telegram counts what is read, Matrix both forms
     of a message, others what is sent."""
     count = _UNITS[abilities.unit]
     if abilities.markup == "telegram":
-        return count(render(text, "signal").text)
-    made = render(text, abilities.markup)
+        return count(render_markdown(text, "signal").text)
+    made = render_markdown(text, abilities.markup)
     return count(made.text) + count(made.html)

@@ -10,9 +10,9 @@ from urllib.parse import unquote
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text, User
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, UserMessage
 
-FADED = "[image of an earlier turn, no longer included]"
+FADED_IMAGE = "[image of an earlier turn, no longer included]"
 KEEP = 3  # turns whose images stay
 _END = re.compile(r"\.(?:png|jpe?g|gif|webp|bmp|tiff?|heic|heif)(?![\w/])", re.I)
 _START = re.compile(r"(?<![\w./~:-])(?:file://|\.{0,2}/|~/)", re.I)
@@ -23,22 +23,22 @@ _WORD = re.compile(r"[^\s\"'`<>()\[\]|]+")
 _DATA = re.compile(r"data:(image/[a-z+.-]{1,40});base64,([A-Za-z0-9+/]{16,}={0,2})", re.I)
 
 
-class Mentions(NamedTuple):
+class ImageMentions(NamedTuple):
     """What a text names: `paths` as written (without file://), inline images, and the text with those taken out."""
 
     paths: tuple[str, ...]
-    inline: tuple[Image, ...]
+    inline: tuple[ImageBlock, ...]
     text: str
 
 
-def mentions(text: str) -> Mentions:
+def find_image_mentions(text: str) -> ImageMentions:
     """The images a text names, each once, in order."""
-    inline = tuple(dict.fromkeys(Image(found[2], found[1].lower()) for found in _DATA.finditer(text)))
+    inline = tuple(dict.fromkeys(ImageBlock(found[2], found[1].lower()) for found in _DATA.finditer(text)))
     bare = _DATA.sub("[image]", text) if inline else text
     found = [*_named(bare, _MARK, anywhere=True), *_named(bare, _QUOTED), *_named(bare, _WORD)]
     named = dict.fromkeys(_path(name) for _, name in sorted(found))
     named.pop("", None)
-    return Mentions(tuple(named), inline, bare)
+    return ImageMentions(tuple(named), inline, bare)
 
 
 def _named(text: str, form: re.Pattern[str], *, anywhere: bool = False) -> Iterator[tuple[int, str]]:
@@ -79,7 +79,7 @@ class Budget(NamedTuple):
     chars: int = 16_000_000  # of base64; providers take requests of 20 to 50 MB
 
 
-def border(messages: Sequence[Message], budget: Budget) -> int:
+def find_image_border(messages: Sequence[Message], budget: Budget) -> int:
     """Where the messages begin that keep their images.
 
     Messages must come with all images they ever had: if those of old turns or pruned results were not counted, one that
@@ -88,14 +88,14 @@ def border(messages: Sequence[Message], budget: Budget) -> int:
     return max(_recent(messages, budget.turns), _over(messages, budget))
 
 
-def fade(messages: Sequence[Message], before: int) -> tuple[Message, ...]:
+def fade_images(messages: Sequence[Message], before: int) -> tuple[Message, ...]:
     """The history with every image before that position replaced by a mark."""
     return (*map(_faded, messages[:before]), *messages[before:]) if before else tuple(messages)
 
 
 def _recent(messages: Sequence[Message], keep: int) -> int:
     """Where the last `keep` turns begin."""
-    turns = [at for at, message in enumerate(messages) if type(message) is User]
+    turns = [at for at, message in enumerate(messages) if type(message) is UserMessage]
     return len(messages) if keep <= 0 else turns[-keep] if len(turns) > keep else 0
 
 
@@ -104,9 +104,9 @@ def _over(messages: Sequence[Message], budget: Budget) -> int:
     held: deque[tuple[int, int, int]] = deque()  # messages that have images: position, images, characters
     count = chars = begin = 0
     for at, message in enumerate(messages):
-        if type(message) is Assistant or type(message.content) is str:
+        if type(message) is AssistantMessage or type(message.content) is str:
             continue
-        sizes = [len(block.data) for block in message.content if type(block) is Image]
+        sizes = [len(block.data) for block in message.content if type(block) is ImageBlock]
         if not sizes:
             continue
         held.append((at, len(sizes), sum(sizes)))
@@ -120,9 +120,9 @@ def _over(messages: Sequence[Message], budget: Budget) -> int:
 
 
 def _faded(message: Message) -> Message:
-    if isinstance(message, Assistant) or isinstance(message.content, str):
+    if isinstance(message, AssistantMessage) or isinstance(message.content, str):
         return message
-    if Image not in [type(block) for block in message.content]:
+    if ImageBlock not in [type(block) for block in message.content]:
         return message
-    content = tuple(Text(FADED) if isinstance(block, Image) else block for block in message.content)
+    content = tuple(TextBlock(FADED_IMAGE) if isinstance(block, ImageBlock) else block for block in message.content)
     return msgspec.structs.replace(message, content=content)

@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Message, ToolCall, ToolResult, User
+from palinurus.core.types.messages import AssistantMessage, Message, ToolCall, ToolResult, UserMessage
 
 Kind: TypeAlias = Literal[
     "goal", "instructions", "decisions", "tasks", "failures", "named", "modified", "read", "identifiers", "ask"
 ]
-Kept: TypeAlias = Mapping[str, tuple[str, ...]]
+KeptLines: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 class _Row(NamedTuple):
@@ -27,7 +27,7 @@ class _Row(NamedTuple):
     stays: Literal["newest", "ends"]  # which lines stay when there are too many
 
 
-KINDS: dict[Kind, _Row] = {
+KEPT_KINDS: dict[Kind, _Row] = {
     "goal": _Row("The first ask", 0.10, "newest"),
     "instructions": _Row("What the user told you to do, or not to do", 0.24, "ends"),
     "decisions": _Row("What was decided", 0.14, "ends"),
@@ -93,63 +93,63 @@ _PATHS = ("path", "file_path", "filePath", "file", "filename", "target")
 _WRITERS = frozenset(("write", "edit", "apply_patch", "multi_edit", "create", "delete", "move"))
 
 
-def collect(messages: Sequence[Message]) -> Kept:
+def collect_kept_lines(messages: Sequence[Message]) -> KeptLines:
     """All there is of each kind, oldest first."""
     found = _Found()
     for message in messages:
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             found.user(_scanned(message.text))
-        elif isinstance(message, Assistant):
+        elif isinstance(message, AssistantMessage):
             found.assistant(message)
         else:
             found.result(message)
     return found.kept()
 
 
-def merged(old: Kept, new: Kept) -> Kept:
+def merge_kept_lines(old: KeptLines, new: KeptLines) -> KeptLines:
     """What an earlier compaction carried, and what came since. What is named again counts as new."""
     made: dict[str, tuple[str, ...]] = {}
-    for kind in KINDS:
+    for kind in KEPT_KINDS:
         before, since = old.get(kind, ()), new.get(kind, ())
         if kind == "goal":
             made[kind] = before or since
         elif kind == "ask":
             made[kind] = since or before
-        elif KINDS[kind].stays == "ends":
+        elif KEPT_KINDS[kind].stays == "ends":
             made[kind] = tuple(dict.fromkeys((*before, *since)))
         else:
             made[kind] = tuple(dict.fromkeys(reversed((*before, *since))))[::-1]
     return {kind: lines for kind, lines in made.items() if lines}
 
 
-def closed(kept: Kept, messages: Sequence[Message]) -> Kept:
+def drop_settled_lines(kept: KeptLines, messages: Sequence[Message]) -> KeptLines:
     """Without tasks that were ticked off in `messages`, and without failures of calls that worked there."""
     said = [m.text for m in messages if not isinstance(m, ToolResult)]
     done = {what for text in said for mark, what in _boxes(text) if mark != " "}
-    calls = {call.id: _call(call) for m in messages if isinstance(m, Assistant) for call in m.calls}
+    calls = {call.id: _call(call) for m in messages if isinstance(m, AssistantMessage) for call in m.calls}
     worked = {calls.get(m.toolCallId, "") for m in messages if isinstance(m, ToolResult) and not m.isError}
     tasks = tuple(t for t in kept.get("tasks", ()) if t not in done)
     failures = tuple(f for f in kept.get("failures", ()) if f.partition(" -> ")[0] not in worked)
     return {k: v for k, v in {**kept, "tasks": tasks, "failures": failures}.items() if v}
 
 
-def fitted(kept: Kept, chars: int) -> Kept:
+def fit_kept_lines(kept: KeptLines, chars: int) -> KeptLines:
     """So much of it that its text has about `chars` characters. Every kind has a share; what is not used goes on."""
-    sizes = {kind: sum(_size(kind, line) for line in kept.get(kind, ())) for kind in KINDS}
-    rooms = {kind: min(sizes[kind], int(chars * row.share)) for kind, row in KINDS.items()}
+    sizes = {kind: sum(_size(kind, line) for line in kept.get(kind, ())) for kind in KEPT_KINDS}
+    rooms = {kind: min(sizes[kind], int(chars * row.share)) for kind, row in KEPT_KINDS.items()}
     left = chars - sum(rooms.values())
-    for kind in KINDS:
+    for kind in KEPT_KINDS:
         more = min(sizes[kind] - rooms[kind], left)
         rooms[kind] += more
         left -= more
-    made = {kind: _taken(kind, kept.get(kind, ()), rooms[kind]) for kind in KINDS}
+    made = {kind: _taken(kind, kept.get(kind, ()), rooms[kind]) for kind in KEPT_KINDS}
     return {kind: lines for kind, lines in made.items() if lines}
 
 
-def text(kept: Kept) -> str:
+def render_kept_lines(kept: KeptLines) -> str:
     """As the model reads it; "" if there is nothing."""
     parts: list[str] = []
-    for kind, row in KINDS.items():
+    for kind, row in KEPT_KINDS.items():
         lines = kept.get(kind, ())
         if kind in INLINE and lines:
             parts.append(f"### {row.title}\n" + "\n".join(_rows(lines)))
@@ -158,14 +158,14 @@ def text(kept: Kept) -> str:
     return "\n".join(parts)
 
 
-def read(data: Any) -> Kept:
+def parse_kept_lines(data: Any) -> KeptLines:
     """From what an entry on file says; kinds and lines that are none are left out."""
     if not isinstance(data, Mapping):
         return {}
     made = {
         kind: tuple(line for line in lines if isinstance(line, str))
         for kind, lines in data.items()
-        if kind in KINDS and isinstance(lines, list | tuple)
+        if kind in KEPT_KINDS and isinstance(lines, list | tuple)
     }
     return {kind: lines for kind, lines in made.items() if lines}
 
@@ -177,7 +177,7 @@ class _Found:
     """What was found so far. Dicts keep the order in which things were said first, or last."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, dict[str, None]] = {kind: {} for kind in KINDS}
+        self._lines: dict[str, dict[str, None]] = {kind: {} for kind in KEPT_KINDS}
         self._calls: dict[str, ToolCall] = {}
 
     def user(self, said: str) -> None:
@@ -190,7 +190,7 @@ class _Found:
         self._sentences("instructions", _TOLD, said)
         self._both(said, "named", "named")
 
-    def assistant(self, message: Assistant) -> None:
+    def assistant(self, message: AssistantMessage) -> None:
         if message.failed:
             return
         self._both(_scanned(message.text), "identifiers", "read")
@@ -207,7 +207,7 @@ class _Found:
             why = " ".join(message.text[: FAILURE * 4].split())
             self._lines["failures"][f"{name} -> {_short(why, FAILURE)}"] = None
 
-    def kept(self) -> Kept:
+    def kept(self) -> KeptLines:
         for line in self._lines["modified"]:
             self._lines["read"].pop(line, None)
         for line in self._lines["named"]:
@@ -295,7 +295,7 @@ def _size(kind: str, line: str) -> int:
 
 def _taken(kind: Kind, lines: Sequence[str], room: int) -> tuple[str, ...]:
     """As many lines as fit: the newest, or from both ends by turns. At least one, shortened, where any room is."""
-    ends = KINDS[kind].stays == "ends"
+    ends = KEPT_KINDS[kind].stays == "ends"
     order: list[int] = []
     low, high = 0, len(lines) - 1
     while low <= high:

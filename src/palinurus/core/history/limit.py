@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Message, User
+from palinurus.core.types.messages import Message, UserMessage
 
 
-class Turns(msgspec.Struct, frozen=True):
+class TurnLimits(msgspec.Struct, frozen=True):
     """channels.<id>: historyLimit (groups), dmHistoryLimit, dms.<peer>.historyLimit. None or 0: all."""
 
     group: int | None = None
@@ -18,7 +18,9 @@ class Turns(msgspec.Struct, frozen=True):
     people: Mapping[str, int] = {}  # by peer id, lower case
 
 
-def allowed(key: SessionKey, by_channel: Mapping[str, Turns], channel: str = "", peer: str = "") -> int | None:
+def find_turn_limit(
+    key: SessionKey, by_channel: Mapping[str, TurnLimits], channel: str = "", peer: str = ""
+) -> int | None:
     """How many turns a session may send; None for all. A person's own limit goes before the channel's.
 
     The key says which channel and person a session is of; where it does not (the main session, direct chats that
@@ -41,12 +43,12 @@ def allowed(key: SessionKey, by_channel: Mapping[str, Turns], channel: str = "",
     return (found.direct if own is None else own) or None
 
 
-def turns(messages: Sequence[Message]) -> int:
+def count_turns(messages: Sequence[Message]) -> int:
     """How many user messages there are."""
-    return sum(isinstance(m, User) for m in messages)
+    return sum(isinstance(m, UserMessage) for m in messages)
 
 
-def steps(count: int | None) -> int:
+def choose_turn_step(count: int | None) -> int:
     """How many turns go at once under a limit: the beginning, and with it the prompt cache, then holds for a while."""
     return max(1, (count or 0) // 4)
 
@@ -60,7 +62,7 @@ def keep_turns(messages: Sequence[Message], count: int | None, pinned: int = 0, 
     given = tuple(messages)
     if not count or count < 0:
         return given
-    users = [at for at in range(pinned, len(given)) if isinstance(given[at], User)]
+    users = [at for at in range(pinned, len(given)) if isinstance(given[at], UserMessage)]
     if len(users) <= count:
         return given
     gone = -(-(len(users) - count) // step) * step

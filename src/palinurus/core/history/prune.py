@@ -15,21 +15,21 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.core.history import tokens
-from palinurus.core.history.truncate import known, where
-from palinurus.core.types.messages import Assistant, Image, Message, Text, ToolResult, User
+from palinurus.core.history.truncate import find_result_handle, make_read_hint
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolResult, UserMessage
 
-Mode: TypeAlias = Literal["off", "cache-ttl", "aggressive"]
+PruningMode: TypeAlias = Literal["off", "cache-ttl", "aggressive"]
 CLEARED = "[Old tool result content cleared]"
 UNSEEN = "[image of an old tool result, no longer included]"
 IMAGE = 8000  # characters an image counts as
 _NOTE = 200  # characters of the longest note
 
 
-class Pruning(msgspec.Struct, frozen=True):
+class PruningRules(msgspec.Struct, frozen=True):
     """agents.defaults.contextPruning. `most`, `head_ratio` and `after_turns` are aggressive's; cache-ttl follows them
     where the config sets them."""
 
-    mode: Mode = "off"
+    mode: PruningMode = "off"
     ttl: float = 300.0  # seconds
     keep_assistants: int = 3
     soft_ratio: float = 0.3
@@ -54,7 +54,9 @@ class Pruning(msgspec.Struct, frozen=True):
         return not self.allow or any(fnmatchcase(name, pattern) for pattern in self.allow)
 
 
-def prune(messages: Sequence[Message], rules: Pruning, window: int, now: int | None = None) -> tuple[Message, ...]:
+def prune_results(
+    messages: Sequence[Message], rules: PruningRules, window: int, now: int | None = None
+) -> tuple[Message, ...]:
     """The history with old results pruned. `window` in tokens; `now` is the time stamp of the message that follows
     the history, None if none does.
     """
@@ -63,27 +65,27 @@ def prune(messages: Sequence[Message], rules: Pruning, window: int, now: int | N
     return _aged(messages, rules) if rules.mode == "aggressive" else tuple(messages)
 
 
-def trimmed(result: ToolResult, most: int, head: int, tail: int) -> ToolResult:
+def trim_result(result: ToolResult, most: int, head: int, tail: int) -> ToolResult:
     """Head and tail of its text, and a note; images give way to a mark. Small results come back as they are."""
     text = result.text
-    pictures = sum(isinstance(block, Image) for block in result.content)
+    pictures = sum(isinstance(block, ImageBlock) for block in result.content)
     if len(text) > max(most, _NOTE):
         room = max(most - _NOTE, 0)
         if head + tail > room:
             head, tail = room * head // (head + tail), room * tail // (head + tail)
-        kept = known(text)
-        more = f" Whole: {where(kept)}." if kept else ""
+        kept = find_result_handle(text)
+        more = f" Whole: {make_read_hint(kept)}." if kept else ""
         ending = text[len(text) - tail :] if tail else ""
         text = f"{text[:head]}\n...\n{ending}\n[Trimmed: first {head} and last {tail} of {len(text)} characters.{more}]"
     elif not pictures:
         return result
-    content = (Text(text),) if text else ()
-    return msgspec.structs.replace(result, content=content + (Text(UNSEEN),) * pictures, details=None)
+    content = (TextBlock(text),) if text else ()
+    return msgspec.structs.replace(result, content=content + (TextBlock(UNSEEN),) * pictures, details=None)
 
 
-def _aged(messages: Sequence[Message], rules: Pruning) -> tuple[Message, ...]:
+def _aged(messages: Sequence[Message], rules: PruningRules) -> tuple[Message, ...]:
     """Results of turns that have `after_turns` behind them. The border moves several turns at once."""
-    users = [at for at, message in enumerate(messages) if type(message) is User]
+    users = [at for at, message in enumerate(messages) if type(message) is UserMessage]
     step = max(1, rules.after_turns // 2)
     old = (len(users) - rules.after_turns) // step * step
     if old <= 0:
@@ -92,7 +94,7 @@ def _aged(messages: Sequence[Message], rules: Pruning) -> tuple[Message, ...]:
     head = round(rules.most * rules.head_ratio)
     return tuple(
         [
-            trimmed(m, rules.most, head, rules.most - head)
+            trim_result(m, rules.most, head, rules.most - head)
             if at < border and type(m) is ToolResult and rules.prunable(m.toolName)
             else m
             for at, m in enumerate(messages)
@@ -104,10 +106,10 @@ class _Pauses:
     """One walk over a history. What has been looked at for trimming or clearing is not looked at again, so a history
     with many pauses takes no longer than one with few."""
 
-    def __init__(self, messages: Sequence[Message], rules: Pruning, window: int) -> None:
+    def __init__(self, messages: Sequence[Message], rules: PruningRules, window: int) -> None:
         self._out = list(messages)
         self._rules = rules
-        self._room = max(window, 1) * tokens.CHARS
+        self._room = max(window, 1) * tokens.CHARS_PER_TOKEN
         self._sizes: list[int] = []
         self._total = 0
         self._assistants: list[int] = []
@@ -121,11 +123,11 @@ class _Pauses:
         for at in range(len(self._out)):
             message = self._out[at]
             kind = type(message)
-            if kind is User:
+            if kind is UserMessage:
                 self._pause(at, message.timestamp)
                 if self._first < 0:
                     self._first = self._soft = at
-            elif kind is Assistant:
+            elif kind is AssistantMessage:
                 self._assistants.append(at)
                 self._touched = message.timestamp or self._touched
             size = _size(message)
@@ -153,7 +155,7 @@ class _Pauses:
             message = self._out[at]
             if type(message) is not ToolResult or not rules.prunable(message.toolName):
                 continue
-            self._replace(at, trimmed(message, rules.soft_most, rules.head, rules.tail))
+            self._replace(at, trim_result(message, rules.soft_most, rules.head, rules.tail))
             self._clearable.append(at)
             self._prunable += self._sizes[at]
         self._soft = max(self._soft, cutoff)
@@ -167,10 +169,10 @@ class _Pauses:
             self._hard += 1
             self._prunable -= self._sizes[at]
             assert isinstance(message, ToolResult)
-            kept = known(message.text)
-            text = f"{self._rules.placeholder} {where(kept)}" if kept else self._rules.placeholder
+            kept = find_result_handle(message.text)
+            text = f"{self._rules.placeholder} {make_read_hint(kept)}" if kept else self._rules.placeholder
             if len(text) < self._sizes[at]:
-                self._replace(at, msgspec.structs.replace(message, content=(Text(text),), details=None))
+                self._replace(at, msgspec.structs.replace(message, content=(TextBlock(text),), details=None))
 
     def _replace(self, at: int, result: ToolResult) -> None:
         self._out[at] = result
@@ -182,5 +184,5 @@ class _Pauses:
 def _size(message: Message) -> int:
     """Characters."""
     if type(message) is ToolResult:
-        return sum([len(b.text) if type(b) is Text else IMAGE for b in message.content])
-    return tokens.of(message) * tokens.CHARS
+        return sum([len(b.text) if type(b) is TextBlock else IMAGE for b in message.content])
+    return tokens.estimate_message_tokens(message) * tokens.CHARS_PER_TOKEN

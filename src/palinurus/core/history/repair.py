@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Message, Text, Thinking, ToolCall, ToolResult
+from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, ThinkingBlock, ToolCall, ToolResult
 
-UNKNOWN = "interrupted, outcome unknown"
+UNKNOWN_OUTCOME = "interrupted, outcome unknown"
 
 # The results of one message, in the order of its calls; None where none has been found.
 _Answers: TypeAlias = "list[ToolResult | None]"
@@ -24,13 +24,13 @@ _Answers: TypeAlias = "list[ToolResult | None]"
 _Waiting: TypeAlias = "deque[tuple[_Answers, int, ToolCall]]"
 
 
-def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
+def repair_history(messages: Sequence[Message]) -> tuple[Message, ...]:
     """The nearest valid history. Repairing twice changes nothing; a valid tuple is returned as it is."""
     given = tuple(messages)
-    return given if valid(given) else _Repair().run(given)
+    return given if is_valid_history(given) else _Repair().run(given)
 
 
-def valid(messages: Sequence[Message]) -> bool:
+def is_valid_history(messages: Sequence[Message]) -> bool:
     """Is every call answered once, in order and at once, every id used once, and nothing empty or orphaned?"""
     used: set[str] = set()
     owed: list[str] = []  # ids of the last message's calls
@@ -43,7 +43,7 @@ def valid(messages: Sequence[Message]) -> bool:
             continue
         if answered != len(owed):
             return False
-        if isinstance(message, Assistant):
+        if isinstance(message, AssistantMessage):
             ids = _owed(message, used)
             if ids is None:
                 return False
@@ -51,7 +51,7 @@ def valid(messages: Sequence[Message]) -> bool:
     return answered == len(owed)
 
 
-def _owed(message: Assistant, used: set[str]) -> list[str] | None:
+def _owed(message: AssistantMessage, used: set[str]) -> list[str] | None:
     """Ids this message wants answered, noted as used; None if the message itself is not in order."""
     ids: list[str] = []
     worth = False
@@ -73,9 +73,9 @@ def _malformed(call: ToolCall) -> bool:
     return not call.id.strip() or not call.name.strip()
 
 
-def _worth(block: Text | Thinking, message: Assistant) -> bool:
+def _worth(block: TextBlock | ThinkingBlock, message: AssistantMessage) -> bool:
     """Does this block justify a message? Thoughts that were cut off lead nowhere and may lack their signature."""
-    if isinstance(block, Text):
+    if isinstance(block, TextBlock):
         return not block.text.isspace() and block.text != ""
     return message.stopReason in ("stop", "toolUse")
 
@@ -86,13 +86,13 @@ class _Repair:
     def __init__(self) -> None:
         self._out: list[Message | _Answers] = []
         self._waiting: dict[str, _Waiting] = {}  # by the id on file: calls of the last message that used it
-        self._calls: dict[int, tuple[Assistant, tuple[ToolCall, ...]]] = {}
+        self._calls: dict[int, tuple[AssistantMessage, tuple[ToolCall, ...]]] = {}
         self._used: set[str] = set()
         self._renamed: dict[str, int] = {}
 
     def run(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         for message in messages:
-            if isinstance(message, Assistant):
+            if isinstance(message, AssistantMessage):
                 self._assistant(message)
             elif isinstance(message, ToolResult):
                 self._result(message)
@@ -100,12 +100,12 @@ class _Repair:
                 self._out.append(message)
         return tuple(self._flat())
 
-    def _assistant(self, message: Assistant) -> None:
+    def _assistant(self, message: AssistantMessage) -> None:
         calls = message.calls
         for call in calls:
             self._waiting[call.id] = deque()  # whatever waited under this id is answered by nothing that follows
         answers: _Answers = []
-        content: list[Text | Thinking | ToolCall] = []
+        content: list[TextBlock | ThinkingBlock | ToolCall] = []
         kept: list[ToolCall] = []
         for block in message.content:
             if not isinstance(block, ToolCall):
@@ -156,5 +156,5 @@ class _Repair:
         return flat
 
 
-def _missing(call: ToolCall, asked: Assistant) -> ToolResult:
-    return ToolResult(call.id, call.name, (Text(UNKNOWN),), isError=True, timestamp=asked.timestamp)
+def _missing(call: ToolCall, asked: AssistantMessage) -> ToolResult:
+    return ToolResult(call.id, call.name, (TextBlock(UNKNOWN_OUTCOME),), isError=True, timestamp=asked.timestamp)

@@ -13,15 +13,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.core.types.messages import Image, Message, Text, ToolResult
+from palinurus.core.types.messages import ImageBlock, Message, TextBlock, ToolResult
 
-USUAL = 16_000  # characters of one result
+USUAL_RESULT_CHARS = 16_000  # characters of one result
 BY_WINDOW: tuple[tuple[int, int], ...] = ((200_000, 64_000), (100_000, 32_000))  # tokens of the window, characters
 WINDOW_SHARE = 0.3  # of the window, at most, for one result
 LEAST = 2000  # characters always left to a result
 TOGETHER = 2  # results of one answer share so many times the room of one
-WIDE = 2000  # characters of a line as `read` pages results
-HANDLE = "result:"
+PAGE_WIDTH = 2000  # characters of a line as `read` pages results
+HANDLE_PREFIX = "result:"
 _MARK = 200  # characters of the longest mark
 _TAIL_SHARE, _TAIL_MOST = 0.3, 4000
 _MAX_JSON = 2_000_000
@@ -37,24 +37,24 @@ _TELLS = re.compile(
 _KNOWN = re.compile(r'path="result:([0-9a-f]{16})"')
 
 
-def cap(window: int, wanted: int | None = None) -> int:
+def limit_result_chars(window: int, wanted: int | None = None) -> int:
     """Characters of one result in a window of so many tokens. `wanted` is contextLimits.toolResultMaxChars."""
-    usual = next((chars for least, chars in BY_WINDOW if window >= least), USUAL)
+    usual = next((chars for least, chars in BY_WINDOW if window >= least), USUAL_RESULT_CHARS)
     most = int(window * 4 * WINDOW_SHARE) if window > 0 else usual
     return max(LEAST, min(wanted or usual, most))
 
 
-def share(limit: int, calls: int) -> int:
+def share_result_chars(limit: int, calls: int) -> int:
     """Characters of each of the results that one answer's calls bring back together."""
     return limit if calls <= TOGETHER else max(LEAST, min(limit, limit * TOGETHER // calls))
 
 
-def handle(text: str) -> str:
+def make_result_handle(text: str) -> str:
     """The name a full result is kept under: the same text has the same one."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def laid_out(text: str) -> str:
+def indent_json(text: str) -> str:
     """JSON that was written in one piece, in lines; anything else as it is."""
     if text.lstrip()[:1] not in ("{", "[") or len(text) > _MAX_JSON or "\n" in text[:400]:
         return text
@@ -64,13 +64,13 @@ def laid_out(text: str) -> str:
         return text
 
 
-def binary(text: str) -> bool:
+def is_binary(text: str) -> bool:
     """True if text is no text: over a tenth of its beginning is control characters or undecodable."""
     probe = text[:_PROBE]
     return not probe.isprintable() and len(_CONTROL.findall(probe)) * 10 > len(probe)
 
 
-def shorten(text: str, limit: int, kept: str = "") -> str:
+def shorten_result(text: str, limit: int, kept: str = "") -> str:
     """`text` within `limit` characters. `kept` is the handle under which exactly this text is kept.
 
     Long stretches of base64 are summarised first: they are what a reader misses least.
@@ -86,24 +86,24 @@ def shorten(text: str, limit: int, kept: str = "") -> str:
     head_end = _line_end(bare.text, room - tail)
     tail_start = _line_start(bare.text, len(bare.text) - tail)
     gone = len(text) - head_end - (len(bare.text) - tail_start)
-    mark = _mark(gone, kept, line_at(text, bare.origin(head_end)))
+    mark = _mark(gone, kept, find_page_line(text, bare.origin(head_end)))
     end = f"\n{bare.text[tail_start:]}" if tail_start < len(bare.text) else ""
     return f"{bare.text[:head_end]}\n{mark}{end}"
 
 
-def known(text: str) -> str:
+def find_result_handle(text: str) -> str:
     """The handle a shortened text names; "" if none."""
     found = _KNOWN.search(text)
     return found[1] if found else ""
 
 
-def where(kept: str, line: int | None = None) -> str:
+def make_read_hint(kept: str, line: int | None = None) -> str:
     """How the model gets at a full result."""
     at = "" if line is None else f" offset={line}"
-    return f'read path="{HANDLE}{kept}"{at}'
+    return f'read path="{HANDLE_PREFIX}{kept}"{at}'
 
 
-def results(messages: Sequence[Message], limit: int) -> tuple[Message, ...]:
+def shorten_results(messages: Sequence[Message], limit: int) -> tuple[Message, ...]:
     """The history with every result within `limit`: those of other programs, or of a model with a larger window."""
     long = [at for at, m in enumerate(messages) if type(m) is ToolResult and _chars(m) > limit]
     if not long:
@@ -116,17 +116,17 @@ def results(messages: Sequence[Message], limit: int) -> tuple[Message, ...]:
     return tuple(bounded)
 
 
-def pages(text: str) -> list[str]:
+def split_pages(text: str) -> list[str]:
     """The lines by which `read` pages a result; joined they are the text."""
     parts = text.split("\n")
     lines = [part + "\n" for part in parts[:-1]] + [parts[-1]]
-    return [line[at : at + WIDE] for line in lines for at in range(0, len(line), WIDE)]
+    return [line[at : at + PAGE_WIDTH] for line in lines for at in range(0, len(line), PAGE_WIDTH)]
 
 
-def line_at(text: str, index: int) -> int:
+def find_page_line(text: str, index: int) -> int:
     """The number, from 1, of the page line that the character at `index` is in."""
-    before = pages(text[:index])
-    return max(1, len(before) + (not before or before[-1].endswith("\n") or len(before[-1]) == WIDE))
+    before = split_pages(text[:index])
+    return max(1, len(before) + (not before or before[-1].endswith("\n") or len(before[-1]) == PAGE_WIDTH))
 
 
 class _Bare(NamedTuple):
@@ -167,7 +167,7 @@ def _matters(text: str) -> bool:
 
 def _mark(gone: int, kept: str, line: int | None) -> str:
     if kept:
-        return f"[… {gone} characters left out here. All of it is kept; see more with {where(kept, line)} …]"
+        return f"[… {gone} characters left out here. All of it is kept; see more with {make_read_hint(kept, line)} …]"
     return f"[… {gone} characters left out here; ask for a smaller part …]"
 
 
@@ -183,14 +183,14 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _chars(result: ToolResult) -> int:
-    return sum([len(block.text) for block in result.content if type(block) is Text])
+    return sum([len(block.text) for block in result.content if type(block) is TextBlock])
 
 
 def _bounded(result: ToolResult, limit: int) -> ToolResult:
-    text = "\n".join(block.text for block in result.content if isinstance(block, Text))
-    kept = known(text)
-    short = shorten(laid_out(text), limit)
-    if kept and not known(short):  # the mark of the first cut was cut away
-        short = f"{shorten(text, limit - _MARK)}\n[All of it is kept; see more with {where(kept)}]"
-    images = [block for block in result.content if isinstance(block, Image)]
-    return msgspec.structs.replace(result, content=(Text(short), *images))
+    text = "\n".join(block.text for block in result.content if isinstance(block, TextBlock))
+    kept = find_result_handle(text)
+    short = shorten_result(indent_json(text), limit)
+    if kept and not find_result_handle(short):  # the mark of the first cut was cut away
+        short = f"{shorten_result(text, limit - _MARK)}\n[All of it is kept; see more with {make_read_hint(kept)}]"
+    images = [block for block in result.content if isinstance(block, ImageBlock)]
+    return msgspec.structs.replace(result, content=(TextBlock(short), *images))

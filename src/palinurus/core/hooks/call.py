@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 
-class Head(NamedTuple):
+class WebhookHead(NamedTuple):
     """What is known before the body is read. `headers` have lower-case names; one that came twice is joined."""
 
     name: str  # what stands behind the base path: "wake", "agent", or a hook's own
     headers: Mapping[str, str]
 
 
-class Terms(NamedTuple):
+class WebhookTerms(NamedTuple):
     """The request may send its body, up to `size` bytes."""
 
     size: int
 
 
-class Said(NamedTuple):
+class WebhookAnswer(NamedTuple):
     """The answer: an object goes out as JSON, a text as text. `wrong`: the credential was, which is counted."""
 
     status: int
@@ -28,10 +28,10 @@ class Said(NamedTuple):
     retry: int = 0  # seconds after which it may be tried again
 
 
-def no(status: int, error: str) -> Said:
+def refuse_webhook(status: int, error: str) -> WebhookAnswer:
     """A refusal in the shape clients of OpenClaw know."""
-    return Said(status, {"ok": False, "error": error})
+    return WebhookAnswer(status, {"ok": False, "error": error})
 
 
-UNAUTHORIZED = Said(401, "Unauthorized", wrong=True)
-NOT_FOUND = Said(404, "Not Found")
+WEBHOOK_UNAUTHORIZED = WebhookAnswer(401, "Unauthorized", wrong=True)
+WEBHOOK_NOT_FOUND = WebhookAnswer(404, "Not Found")

@@ -7,7 +7,7 @@ from collections import deque
 MINUTE = 60.0
 
 
-class Rate:
+class MinuteRate:
     """Counts what was let through, by key. The keys are ours (names of hooks), so they are few."""
 
     def __init__(self) -> None:

@@ -12,20 +12,20 @@ from typing import Any
 
 import msgspec
 
-VALUE = 20_000  # characters of one value
-WHOLE = 100_000  # of all values of one message
-SLOTS = 100
+MAX_VALUE = 20_000  # characters of one value
+MAX_VALUES = 100_000  # of all values of one message
+MAX_SLOTS = 100
 
 _SLOT = re.compile(r"\{\{\s*([^{}]{1,200}?)\s*\}\}")
 _STEP = re.compile(r"\.?([^.\[\]\s]+)|\[(\d{1,6})\]")
 
 
-def slots(template: str) -> tuple[str, ...]:
+def list_slots(template: str) -> tuple[str, ...]:
     """The paths it names, each once, in order."""
-    return tuple(dict.fromkeys(found[1] for found in _SLOT.finditer(template)))[:SLOTS]
+    return tuple(dict.fromkeys(found[1] for found in _SLOT.finditer(template)))[:MAX_SLOTS]
 
 
-def value(path: str, scope: Mapping[str, Any]) -> str:
+def read_slot(path: str, scope: Mapping[str, Any]) -> str:
     """The value as text: objects and lists as JSON, what is not there as nothing. A path begins in `scope`
     (headers, path, payload …), else in the payload."""
     steps: list[str | int] = []
@@ -43,19 +43,19 @@ def value(path: str, scope: Mapping[str, Any]) -> str:
         if not inside and not named:
             return ""
         here = here[step]
-    return _text(here)[:VALUE]
+    return _text(here)[:MAX_VALUE]
 
 
-def filled(template: str, scope: Mapping[str, Any], clean: Callable[[str], str]) -> str:
+def fill_template(template: str, scope: Mapping[str, Any], clean: Callable[[str], str]) -> str:
     """With every value in its place, cleaned."""
-    return _SLOT.sub(lambda found: clean(value(found[1], scope)), template)
+    return _SLOT.sub(lambda found: clean(read_slot(found[1], scope)), template)
 
 
-def apart(template: str, scope: Mapping[str, Any]) -> tuple[str, str]:
+def separate_values(template: str, scope: Mapping[str, Any]) -> tuple[str, str]:
     """The owner's words, with names where values belong, and the values under those names."""
     words = _SLOT.sub(lambda found: f"⟦{found[1]}⟧", template)
-    facts = "\n".join(f"{path}: {value(path, scope)}" for path in slots(template))
-    return words, facts[:WHOLE]
+    facts = "\n".join(f"{path}: {read_slot(path, scope)}" for path in list_slots(template))
+    return words, facts[:MAX_VALUES]
 
 
 def _text(found: Any) -> str:

@@ -12,7 +12,7 @@ _FENCE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})([^\n]*)")
 _RUN = re.compile(r"`+")
 
 
-class Code:
+class CodeSpans:
     """The spans of one text; `holds(position)` says whether a position is inside one."""
 
     def __init__(self, text: str) -> None:

@@ -15,7 +15,7 @@ from palinurus.core.levels import words
 Takes: TypeAlias = Literal["word", "model", "options", "nothing"]
 
 # Modes of the queue and the other words people use for them.
-QUEUE: dict[str, str] = {
+QUEUE_WORDS: dict[str, str] = {
     "steer": "steer",
     "steering": "steer",
     "queue": "steer",
@@ -30,12 +30,12 @@ QUEUE: dict[str, str] = {
     "interrupts": "interrupt",
     "abort": "interrupt",
 }
-DROPS: tuple[str, ...] = ("old", "new", "summarize")
+QUEUE_DROPS: tuple[str, ...] = ("old", "new", "summarize")
 # The words that ask instead of setting.
-QUERY: frozenset[str] = frozenset({"status"})
+QUERY_WORDS: frozenset[str] = frozenset({"status"})
 
 
-class Form(msgspec.Struct, frozen=True):
+class DirectiveForm(msgspec.Struct, frozen=True):
     """One directive. `names[0]` is what menus show; `known` maps collapsed words to their meaning."""
 
     name: str
@@ -47,25 +47,25 @@ class Form(msgspec.Struct, frozen=True):
 
 
 # The order is that of the parts of an answer to several directives at once.
-FORMS: tuple[Form, ...] = (
-    Form(
+DIRECTIVES: tuple[DirectiveForm, ...] = (
+    DirectiveForm(
         "think",
         ("think", "thinking", "t"),
         "word",
-        words.THINKING,
+        words.THINKING_WORDS,
         frozenset(
             {("extra", "high"), ("x", "high"), ("think", "hard"), ("think", "harder"), ("think", "hardest")},
         ),
     ),
-    Form("fast", ("fast",), "word", words.FAST),
-    Form("verbose", ("verbose", "v"), "word", words.VERBOSE),
-    Form("trace", ("trace",), "word", words.TRACE),
-    Form("reasoning", ("reasoning", "reason"), "word", words.REASONING),
-    Form("elevated", ("elevated", "elev"), "word", words.ELEVATED, frozenset({("auto", "approve")})),
-    Form("exec", ("exec",), "options", options=("host", "security", "ask", "node")),
-    Form("model", ("model",), "model"),
-    Form("queue", ("queue",), "options", QUEUE, options=("debounce", "cap", "drop")),
-    Form("status", ("status",), "nothing"),
+    DirectiveForm("fast", ("fast",), "word", words.FAST_WORDS),
+    DirectiveForm("verbose", ("verbose", "v"), "word", words.VERBOSE_WORDS),
+    DirectiveForm("trace", ("trace",), "word", words.TRACE_WORDS),
+    DirectiveForm("reasoning", ("reasoning", "reason"), "word", words.REASONING_WORDS),
+    DirectiveForm("elevated", ("elevated", "elev"), "word", words.ELEVATED_WORDS, frozenset({("auto", "approve")})),
+    DirectiveForm("exec", ("exec",), "options", options=("host", "security", "ask", "node")),
+    DirectiveForm("model", ("model",), "model"),
+    DirectiveForm("queue", ("queue",), "options", QUEUE_WORDS, options=("debounce", "cap", "drop")),
+    DirectiveForm("status", ("status",), "nothing"),
 )
-BY_NAME: dict[str, Form] = {name: form for form in FORMS for name in form.names}
-ORDER: tuple[str, ...] = tuple(form.name for form in FORMS)
+DIRECTIVE_BY_NAME: dict[str, DirectiveForm] = {name: form for form in DIRECTIVES for name in form.names}
+DIRECTIVE_ORDER: tuple[str, ...] = tuple(form.name for form in DIRECTIVES)

@@ -20,12 +20,12 @@ from itertools import islice
 import msgspec
 
 from palinurus.core.levels import words
-from palinurus.core.levels.code import Code
-from palinurus.core.levels.forms import BY_NAME, QUERY, Form
+from palinurus.core.levels.code import CodeSpans
+from palinurus.core.levels.forms import DIRECTIVE_BY_NAME, QUERY_WORDS, DirectiveForm
 
 LOOKS = 500  # places of one message that are looked at; nobody means more
 
-_NAMES = "|".join(sorted(BY_NAME, key=len, reverse=True))
+_NAMES = "|".join(sorted(DIRECTIVE_BY_NAME, key=len, reverse=True))
 _NAME = re.compile(rf"(?<!\S)/({_NAMES})(?=\s|:|\Z)", re.IGNORECASE)
 _GAP = re.compile(r"[ \t]*(?::[ \t]*)?")
 _BREAK = r"(?=\s|\Z|[,.;:!?)]{1,3}(?:\s|\Z))"
@@ -49,7 +49,7 @@ class Directive(msgspec.Struct, frozen=True):
     known: bool = True
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class ParsedDirectives(msgspec.Struct, frozen=True):
     """A message taken apart. `cuts` are the spans of the original that are not in `rest`, in order."""
 
     directives: tuple[Directive, ...]
@@ -71,26 +71,26 @@ class _Seen(msgspec.Struct, frozen=True):
     acts: bool
 
 
-def parse(text: str, model: Callable[[str], bool] | None = None) -> Parsed:
+def parse_directives(text: str, model: Callable[[str], bool] | None = None) -> ParsedDirectives:
     """The directives of `text` and what is left of it.
 
     `model` says whether a word names a model; without it only `provider/model` counts as one in a message with
     other text.
     """
     if "/" not in text or _NAME.search(text) is None:
-        return Parsed((), text)
+        return ParsedDirectives((), text)
     seen = list(_candidates(text, model or _ref))
     every = _only(text, seen)
     if every is not None:
-        return Parsed(tuple(s.directive for s in every), "", True, ((0, len(text)),))
+        return ParsedDirectives(tuple(s.directive for s in every), "", True, ((0, len(text)),))
     acting: dict[str, _Seen] = {}
     for place in seen:
         if place.acts:
             acting.setdefault(place.directive.name, place)
     if not acting:
-        return Parsed((), text)
+        return ParsedDirectives((), text)
     rest, cuts = _without(text, sorted(acting.values(), key=lambda s: s.start))
-    return Parsed(tuple(s.directive for s in acting.values()), rest, False, cuts)
+    return ParsedDirectives(tuple(s.directive for s in acting.values()), rest, False, cuts)
 
 
 def _ref(word: str) -> bool:
@@ -99,13 +99,13 @@ def _ref(word: str) -> bool:
 
 
 def _candidates(text: str, model: Callable[[str], bool]) -> Iterator[_Seen]:
-    code: Code | None = None
+    code: CodeSpans | None = None
     done: set[str] = set()
     for found in islice(_NAME.finditer(text), LOOKS):
-        form = BY_NAME.get(found[1].lower())  # None: a letter that only folds to one of ours
+        form = DIRECTIVE_BY_NAME.get(found[1].lower())  # None: a letter that only folds to one of ours
         if form is None or form.name in done:
             continue
-        code = code or Code(text)
+        code = code or CodeSpans(text)
         if code.holds(found.start()):
             continue
         place = _place(text, found.start(), found.end(), form, model)
@@ -114,7 +114,7 @@ def _candidates(text: str, model: Callable[[str], bool]) -> Iterator[_Seen]:
         yield place
 
 
-def _place(text: str, start: int, end: int, form: Form, model: Callable[[str], bool]) -> _Seen:
+def _place(text: str, start: int, end: int, form: DirectiveForm, model: Callable[[str], bool]) -> _Seen:
     """What stands at `start`: with a known argument, bare, or with a word nobody knows."""
     gap = _GAP.match(text, end)
     at = gap.end() if gap else end
@@ -134,7 +134,7 @@ def _place(text: str, start: int, end: int, form: Form, model: Callable[[str], b
     low = _FLAT.sub("", word[0].lower())
     if low in form.known:
         return _Seen(Directive(form.name, word[0]), start, word.end(), True)
-    if low in words.CLEAR or low in QUERY:  # of use only when it is meant for the session
+    if low in words.CLEAR_WORDS or low in QUERY_WORDS:  # of use only when it is meant for the session
         return _Seen(Directive(form.name, word[0]), start, word.end(), False)
     return _Seen(Directive(form.name), start, bare, False)
 
@@ -151,7 +151,7 @@ def _ends(text: str, at: int) -> bool:
     return at >= len(text) or text[at].isspace() or text[at] in ",.;:!?)"
 
 
-def _options(text: str, start: int, at: int, bare: int, form: Form) -> _Seen:
+def _options(text: str, start: int, at: int, bare: int, form: DirectiveForm) -> _Seen:
     """A mode (where the form has some) and key=value pairs, in any order."""
     raw: str | None = None
     pairs: dict[str, str] = {}
@@ -165,7 +165,7 @@ def _options(text: str, start: int, at: int, bare: int, form: Form) -> _Seen:
         gap = _GAP.match(text, at)
         word = _WORD.match(text, gap.end() if gap else at)
         low = _FLAT.sub("", word[0].lower()) if word else ""
-        if word is None or raw is not None or not (low in form.known or low in words.CLEAR or low in QUERY):
+        if word is None or raw is not None or not (low in form.known or low in words.CLEAR_WORDS or low in QUERY_WORDS):
             break
         raw, alone = word[0], low not in form.known
         at = end = word.end()
@@ -194,7 +194,7 @@ def _unknown(text: str, place: _Seen, stop: int) -> _Seen:
     at = gap.end() if gap else place.end
     word = _ANY.match(text, at, stop)
     raw = word[0].rstrip(_NOTHING) if word else ""
-    if not raw or BY_NAME[place.directive.name].takes == "nothing":
+    if not raw or DIRECTIVE_BY_NAME[place.directive.name].takes == "nothing":
         return place
     return _Seen(Directive(place.directive.name, raw, known=False), place.start, at + len(raw), False)
 
@@ -247,15 +247,15 @@ def _breaks(tail: str) -> int:
 # --- for one message ------------------------------------------------------------------------------------------------
 
 _INLINE: dict[str, tuple[str, Callable[[object], str | None]]] = {
-    "fast": ("fast", words.fast),
-    "verbose": ("verbose", words.verbose),
-    "trace": ("trace", words.trace),
-    "reasoning": ("reasoning", words.reasoning),
-    "elevated": ("elevated", words.elevated),
+    "fast": ("fast", words.parse_fast),
+    "verbose": ("verbose", words.parse_verbose),
+    "trace": ("trace", words.parse_trace),
+    "reasoning": ("reasoning", words.parse_reasoning),
+    "elevated": ("elevated", words.parse_elevated),
 }
 
 
-def inline(parsed: Parsed) -> dict[str, str]:
+def collect_inline_options(parsed: ParsedDirectives) -> dict[str, str]:
     """What the directives of a message with other text ask for, valid for that message only: thinking and model
     as typed, fast, verbose, trace, reasoning, elevated and queue as canonical words."""
     if parsed.only:
@@ -266,7 +266,7 @@ def inline(parsed: Parsed) -> dict[str, str]:
         if row is not None:
             asked[row[0]] = row[1](directive.raw) or ""
         elif directive.name == "queue" and directive.raw:
-            asked["queue"] = BY_NAME["queue"].known[_FLAT.sub("", directive.raw.lower())]
+            asked["queue"] = DIRECTIVE_BY_NAME["queue"].known[_FLAT.sub("", directive.raw.lower())]
         elif directive.name in ("think", "model") and directive.raw:
             asked["thinking" if directive.name == "think" else "model"] = directive.raw
     return {name: value for name, value in asked.items() if value}

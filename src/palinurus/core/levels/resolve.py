@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 
 from palinurus.core.levels import thinking, words
-from palinurus.core.types.model import ModelInfo
-from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.core.types.model import ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor
 
 FAST_AUTO_SECONDS = 60.0
 
 
-class Asked(msgspec.Struct, frozen=True):
+class LevelRequest(msgspec.Struct, frozen=True):
     """What each layer says, as written; None where it says nothing. Field order is precedence."""
 
     inline: Any = None  # a directive in this very message
@@ -40,7 +40,7 @@ _REASONS: dict[str, str] = {
 }
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ThinkingDecision(msgspec.Struct, frozen=True):
     """A level and how it came about. `asked` is the level before it was fitted to what the model offers."""
 
     level: str
@@ -54,46 +54,46 @@ class Decision(msgspec.Struct, frozen=True):
         return self.level != self.asked
 
 
-def level(model: ModelInfo, asked: Asked, vendor: Vendor | None = None) -> Decision:
+def resolve_thinking(model: ModelSpec, asked: LevelRequest, vendor: Vendor | None = None) -> ThinkingDecision:
     """The thinking level of one call, always one the model offers, with the layer that decided."""
-    offered = thinking.policy(model, vendor)
+    offered = thinking.find_thinking_profile(model, vendor)
     ignored: list[str] = []
-    for source in Asked.__struct_fields__:
+    for source in LevelRequest.__struct_fields__:
         raw = getattr(asked, source)
-        if raw is None or raw == "" or words.clears(raw):
+        if raw is None or raw == "" or words.is_clear_word(raw):
             continue
         wanted = _params(raw) if source == "params" else _word(raw, offered)
         if wanted is None:
             ignored.append(f"{source}: {str(raw)[:40]!r} is no thinking level")
             continue
-        got = thinking.remap(wanted, offered)
+        got = thinking.remap_level(wanted, offered)
         reason = _REASONS[source]
         if got != wanted:
             reason += f"; {wanted} is not offered by {model.ref}"
-        return Decision(got, source, reason, wanted, tuple(ignored))
-    got = thinking.default(model, offered)
-    source = "provider" if offered.default is not None and offered is not thinking.OFF else "catalog"
-    if (got == "off" and source == "catalog") or offered is thinking.OFF:
+        return ThinkingDecision(got, source, reason, wanted, tuple(ignored))
+    got = thinking.choose_default_level(model, offered)
+    source = "provider" if offered.default is not None and offered is not thinking.OFF_PROFILE else "catalog"
+    if (got == "off" and source == "catalog") or offered is thinking.OFF_PROFILE:
         source = "off"
     why = "unknown" if source == "off" and model.reasoning is None else source
-    return Decision(got, source, _REASONS[why], got, tuple(ignored))
+    return ThinkingDecision(got, source, _REASONS[why], got, tuple(ignored))
 
 
-def _word(raw: Any, offered: Profile) -> str | None:
-    return thinking.named(raw, offered) if isinstance(raw, str) else None
+def _word(raw: Any, offered: ThinkingProfile) -> str | None:
+    return thinking.parse_level(raw, offered) if isinstance(raw, str) else None
 
 
 def _params(raw: Any) -> str | None:
     """params.thinking may also say false, "disabled" or "none"."""
     if raw is False or raw in ("disabled", "none"):
         return "off"
-    return words.thinking(raw)
+    return words.parse_thinking(raw)
 
 
 # --- fast mode ------------------------------------------------------------------------------------------------
 
 
-class Fast(msgspec.Struct, frozen=True):
+class FastMode(msgspec.Struct, frozen=True):
     """What is configured: on, off, auto, or None when nobody ever said anything (then no tier is sent)."""
 
     mode: str | None
@@ -112,7 +112,7 @@ class Fast(msgspec.Struct, frozen=True):
         return {"on": "Fast", "auto": "Fast:auto"}.get(self.mode or "off", "")
 
 
-def fast(model: ModelInfo, asked: Asked) -> Fast:
+def resolve_fast_mode(model: ModelSpec, asked: LevelRequest) -> FastMode:
     """The fast mode of a run: inline, session, agent default, model params, else never set.
 
     `asked.params` None means: look at the model's own params.fastMode.
@@ -120,10 +120,10 @@ def fast(model: ModelInfo, asked: Asked) -> Fast:
     cutoff = _seconds(model.params.get("fastAutoOnSeconds"))
     own = asked.params if asked.params is not None else model.params.get("fastMode")
     for source, raw in (("inline", asked.inline), ("session", asked.session), ("agent", asked.agent), ("params", own)):
-        mode = words.fast(raw) if raw is not None else None
+        mode = words.parse_fast(raw) if raw is not None else None
         if mode is not None:
-            return Fast(mode, source, cutoff)
-    return Fast(None, "off", cutoff)
+            return FastMode(mode, source, cutoff)
+    return FastMode(None, "off", cutoff)
 
 
 def _seconds(raw: Any) -> float:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 # The canonical thinking levels, in rank order; adaptive shares medium's rank.
-LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
+THINKING_LEVELS: tuple[str, ...] = ("off", "minimal", "low", "medium", "adaptive", "high", "xhigh", "max")
 
 _GAPS = re.compile(r"[\s_-]+")
 
@@ -19,7 +19,7 @@ def _table(rows: Mapping[str, str]) -> dict[str, str]:
 
 
 # Spaces, hyphens and underscores in a word do not matter: "extra high", "extra-high", "extrahigh" are one.
-THINKING = _table(
+THINKING_WORDS = _table(
     {
         "off": "off",
         "minimal": "minimal,min,think",
@@ -31,23 +31,23 @@ THINKING = _table(
         "max": "max",
     }
 )
-FAST = _table(
+FAST_WORDS = _table(
     {
         "on": "on,true,yes,1,enable,enabled,fast",
         "off": "off,false,no,0,disable,disabled,normal",
         "auto": "auto",
     }
 )
-VERBOSE = _table({"on": "on,minimal,true,yes,1", "full": "full,all,everything", "off": "off,false,no,0"})
-TRACE = _table({"on": "on,true,yes,1", "raw": "raw,unfiltered", "off": "off,false,no,0"})
-REASONING = _table(
+VERBOSE_WORDS = _table({"on": "on,minimal,true,yes,1", "full": "full,all,everything", "off": "off,false,no,0"})
+TRACE_WORDS = _table({"on": "on,true,yes,1", "raw": "raw,unfiltered", "off": "off,false,no,0"})
+REASONING_WORDS = _table(
     {
         "on": "on,true,yes,1,show,visible,enable,enabled",
         "stream": "stream,streaming,draft,live",
         "off": "off,false,no,0,hide,hidden,disable,disabled",
     }
 )
-ELEVATED = _table(
+ELEVATED_WORDS = _table(
     {
         "on": "on,true,yes,1",
         "ask": "ask,prompt,approval,approve",
@@ -56,10 +56,10 @@ ELEVATED = _table(
     }
 )
 # Words that drop a session's override, for every directive.
-CLEAR: frozenset[str] = frozenset({"default", "inherit", "inherited", "clear", "reset", "unpin"})
+CLEAR_WORDS: frozenset[str] = frozenset({"default", "inherit", "inherited", "clear", "reset", "unpin"})
 
 
-def meaning(table: Mapping[str, str], text: object) -> str | None:
+def find_meaning(table: Mapping[str, str], text: object) -> str | None:
     """The canonical word, or None for anything the table does not know. Booleans count as true and false."""
     if isinstance(text, bool):
         text = "true" if text else "false"
@@ -68,36 +68,36 @@ def meaning(table: Mapping[str, str], text: object) -> str | None:
     return table.get(_GAPS.sub("", text.strip().lower()))
 
 
-def thinking(text: object) -> str | None:
+def parse_thinking(text: object) -> str | None:
     """A canonical thinking level id, or None."""
-    return meaning(THINKING, text) if isinstance(text, str) else None
+    return find_meaning(THINKING_WORDS, text) if isinstance(text, str) else None
 
 
-def fast(text: object) -> str | None:
+def parse_fast(text: object) -> str | None:
     """on, off, auto or None. Takes the booleans of the config too."""
-    return meaning(FAST, text)
+    return find_meaning(FAST_WORDS, text)
 
 
-def verbose(text: object) -> str | None:
+def parse_verbose(text: object) -> str | None:
     """on, full, off or None."""
-    return meaning(VERBOSE, text)
+    return find_meaning(VERBOSE_WORDS, text)
 
 
-def trace(text: object) -> str | None:
+def parse_trace(text: object) -> str | None:
     """on, raw, off or None."""
-    return meaning(TRACE, text)
+    return find_meaning(TRACE_WORDS, text)
 
 
-def reasoning(text: object) -> str | None:
+def parse_reasoning(text: object) -> str | None:
     """on, stream, off or None."""
-    return meaning(REASONING, text)
+    return find_meaning(REASONING_WORDS, text)
 
 
-def elevated(text: object) -> str | None:
+def parse_elevated(text: object) -> str | None:
     """on, ask, full, off or None."""
-    return meaning(ELEVATED, text)
+    return find_meaning(ELEVATED_WORDS, text)
 
 
-def clears(text: object) -> bool:
+def is_clear_word(text: object) -> bool:
     """True for the words that mean: forget the override."""
-    return isinstance(text, str) and text.strip().lower() in CLEAR
+    return isinstance(text, str) and text.strip().lower() in CLEAR_WORDS

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 
-def blame(versions: Sequence[str | None]) -> list[int]:
+def blame_lines(versions: Sequence[str | None]) -> list[int]:
     """For each line of the last version, the index of the version it came with. None is a version whose text is
     not known: what stands after it came with the next one, as far as anybody can tell."""
     lines: list[str] = []
@@ -21,7 +21,7 @@ def blame(versions: Sequence[str | None]) -> list[int]:
     return origins
 
 
-def diff(before: str, after: str, path: str, most: int = 200) -> str:
+def diff_versions(before: str, after: str, path: str, most: int = 200) -> str:
     """Unified, at most `most` lines."""
     found = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"{path} (now)", f"{path} (then)", lineterm=""

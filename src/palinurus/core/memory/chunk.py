@@ -7,13 +7,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-DENSE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]")
+UNSPACED_SCRIPT = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
+)
 CHARS = 4  # to a token; of scripts without spaces every character is one
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
 _FENCE = re.compile(r" {0,3}(```|~~~)")
 
 
-class Chunk(NamedTuple):
+class MemoryChunk(NamedTuple):
     """Lines `start` to `end`, counted from 1."""
 
     start: int
@@ -29,10 +31,10 @@ class _Piece(NamedTuple):
     heads: tuple[str, ...]  # headings in force
 
 
-def chunks(text: str, name: str, tokens: int = 400, overlap: int = 80) -> list[Chunk]:
+def split_chunks(text: str, name: str, tokens: int = 400, overlap: int = 80) -> list[MemoryChunk]:
     """The pieces, in order; none for a blank text. `name` begins every title."""
     room, shared = max(tokens, 1) * CHARS, max(overlap, 0) * CHARS
-    made: list[Chunk] = []
+    made: list[MemoryChunk] = []
     held: list[_Piece] = []
     size = fresh = 0
     for piece in _pieces(text, room):
@@ -48,11 +50,11 @@ def chunks(text: str, name: str, tokens: int = 400, overlap: int = 80) -> list[C
     return made
 
 
-def _put(made: list[Chunk], held: list[_Piece], name: str) -> None:
+def _put(made: list[MemoryChunk], held: list[_Piece], name: str) -> None:
     text = "\n".join(piece.text for piece in held)
     if text.strip():
         heads = dict.fromkeys(head for piece in held for head in piece.heads)
-        made.append(Chunk(held[0].line, held[-1].line, " · ".join((name, *heads)), text))
+        made.append(MemoryChunk(held[0].line, held[-1].line, " · ".join((name, *heads)), text))
 
 
 def _tail(held: list[_Piece], room: int) -> list[_Piece]:
@@ -81,7 +83,7 @@ def _pieces(text: str, room: int) -> list[_Piece]:
         if size <= room:
             made.append(_Piece(number, line, size, names))
             continue
-        step = max(1, room // CHARS if DENSE.search(line) else room)
+        step = max(1, room // CHARS if UNSPACED_SCRIPT.search(line) else room)
         made += [_Piece(number, part, _size(part), names) for part in _parts(line, step)]
     return made
 
@@ -91,5 +93,5 @@ def _parts(line: str, step: int) -> list[str]:
 
 
 def _size(line: str) -> int:
-    dense = 0 if line.isascii() else len(DENSE.findall(line))
+    dense = 0 if line.isascii() else len(UNSPACED_SCRIPT.findall(line))
     return len(line) + 1 + dense * (CHARS - 1)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from palinurus.core.memory.values import Excerpt
+from palinurus.core.memory.values import MemoryExcerpt
 
-CUT = "…[line cut]"
+LINE_CUT = "…[line cut]"
 
 
-def excerpt(path: str, text: str, start: int, count: int, room: int) -> Excerpt:
+def cut_excerpt(path: str, text: str, start: int, count: int, room: int) -> MemoryExcerpt:
     """`count` lines from line `start` on (from 1), at most `room` characters. Only a first line that is too long
     alone is cut."""
     lines = text.replace("\r\n", "\n").split("\n")
@@ -22,13 +22,13 @@ def excerpt(path: str, text: str, start: int, count: int, room: int) -> Excerpt:
         taken.append(line)
         left -= len(line) + 1
     if not taken and first <= len(lines):
-        taken = [lines[first - 1][: max(room - len(CUT), 0)] + CUT]
+        taken = [lines[first - 1][: max(room - len(LINE_CUT), 0)] + LINE_CUT]
     after = first + len(taken)
     more = after if taken and after <= len(lines) else 0
-    return Excerpt(path, "\n".join(taken), first, len(taken), len(lines), more)
+    return MemoryExcerpt(path, "\n".join(taken), first, len(taken), len(lines), more)
 
 
-def hint(part: Excerpt) -> str:
+def write_excerpt_hint(part: MemoryExcerpt) -> str:
     """How to go on, or why there is nothing; "" when all is there."""
     if part.missing:
         return f"[{part.path} does not exist yet; nothing is remembered there]"

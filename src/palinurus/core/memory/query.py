@@ -9,11 +9,11 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from palinurus.core.memory.chunk import DENSE
+from palinurus.core.memory.chunk import UNSPACED_SCRIPT
 
-TERMS = 12
+MAX_TERMS = 12
 _WORD = re.compile(r'"([^"]{1,200})"|(\w+)')
-_RUN = re.compile(f"({DENSE.pattern}+)")
+_RUN = re.compile(f"({UNSPACED_SCRIPT.pattern}+)")
 _COMMON = """
 a about all an and any are as at be been but by can could did do does for from had has have he her his how i if in into
 is it its me my of on or our she should so than that the their them then there these they this to us was we were what
@@ -22,7 +22,7 @@ when where which who whom why will with would you your der die das und ist
 _STOP = frozenset(_COMMON.split())
 
 
-class Query(NamedTuple):
+class MemoryQuery(NamedTuple):
     """`terms` as expressions of the index, `words` as they are looked for in plain text."""
 
     terms: tuple[str, ...]
@@ -32,7 +32,7 @@ class Query(NamedTuple):
         return " AND ".join(self.terms)
 
 
-def query(text: str) -> Query:
+def parse_query(text: str) -> MemoryQuery:
     """At most TERMS terms; words that are everywhere count only where there are no others. "Quoted words" stay
     together."""
     clean = unicodedata.normalize("NFC", text[:4000]).replace("\0", " ")
@@ -41,23 +41,23 @@ def query(text: str) -> Query:
     for match in _WORD.finditer(clean):
         for term, word in _terms(match[1] or match[2], quoted=bool(match[1])):
             (common if word.lower() in _STOP else terms).setdefault(term, word)
-    chosen = list((terms or common).items())[:TERMS]
-    return Query(tuple(term for term, _ in chosen), tuple(word for _, word in chosen))
+    chosen = list((terms or common).items())[:MAX_TERMS]
+    return MemoryQuery(tuple(term for term, _ in chosen), tuple(word for _, word in chosen))
 
 
-def spaced(text: str) -> str:
+def space_characters(text: str) -> str:
     """What is indexed for `text`."""
-    return text if text.isascii() else DENSE.sub(lambda m: f" {m[0]} ", text)
+    return text if text.isascii() else UNSPACED_SCRIPT.sub(lambda m: f" {m[0]} ", text)
 
 
 def _terms(word: str, *, quoted: bool) -> list[tuple[str, str]]:
     if quoted:
-        return [(f'"{spaced(word)}"', word)] if any(c.isalnum() for c in word) else []
+        return [(f'"{space_characters(word)}"', word)] if any(c.isalnum() for c in word) else []
     made: list[tuple[str, str]] = []
     for part in _RUN.split(word[:64]):
         if not part.strip("_"):
             continue
-        if not DENSE.match(part):
+        if not UNSPACED_SCRIPT.match(part):
             low = part.lower()
             made.append((f'"{low}"' + ("*" if len(low) >= 4 else ""), part))
             continue

@@ -12,7 +12,7 @@ import msgspec
 CITATIONS = ("auto", "on", "off")
 
 
-class Options(msgspec.Struct, frozen=True):
+class MemoryOptions(msgspec.Struct, frozen=True):
     """One agent's: agents.*.memorySearch, agents.*.contextLimits and memory.citations."""
 
     enabled: bool = True
@@ -26,7 +26,7 @@ class Options(msgspec.Struct, frozen=True):
     citations: str = "auto"
 
 
-class Hit(msgspec.Struct, frozen=True, rename="camel"):
+class MemoryHit(msgspec.Struct, frozen=True, rename="camel"):
     """A piece of a file that answers. `score` is 0..1; lines count from 1, both ends included."""
 
     path: str
@@ -38,15 +38,15 @@ class Hit(msgspec.Struct, frozen=True, rename="camel"):
     citation: str | None = None
 
 
-class Found(msgspec.Struct, frozen=True):
+class MemoryFindings(msgspec.Struct, frozen=True):
     """`disabled` says why nothing could be searched; `note` what was not as it should be."""
 
-    hits: tuple[Hit, ...] = ()
+    hits: tuple[MemoryHit, ...] = ()
     disabled: str = ""
     note: str = ""
 
 
-class Excerpt(msgspec.Struct, frozen=True):
+class MemoryExcerpt(msgspec.Struct, frozen=True):
     """Lines of a memory file. A missing file has no text and is no error; `next` is where to go on, 0 at the end."""
 
     path: str
@@ -58,21 +58,21 @@ class Excerpt(msgspec.Struct, frozen=True):
     missing: bool = False
 
 
-class Refused(msgspec.Struct, frozen=True):
+class MemoryRefusal(msgspec.Struct, frozen=True):
     """Why a path is not read as memory."""
 
     reason: str
 
 
-def options(
+def read_memory_options(
     search: Iterable[Mapping[str, Any] | None], limits: Iterable[Mapping[str, Any] | None], cite: Any
-) -> Options:
+) -> MemoryOptions:
     """From sections of the config, the general before the particular. What makes no sense is the default."""
-    base, found, room = Options(), _over(search), _over(limits)
+    base, found, room = MemoryOptions(), _over(search), _over(limits)
     query, chunking = _table(found.get("query")), _table(found.get("chunking"))
     chunk = _count(chunking.get("tokens"), base.chunk)
     extra = found.get("extraPaths")
-    return Options(
+    return MemoryOptions(
         enabled=found.get("enabled") is not False,
         extra=tuple(p for p in extra if isinstance(p, str) and p.strip()) if isinstance(extra, list | tuple) else (),
         max_results=min(_count(query.get("maxResults"), base.max_results), 50),

@@ -86,14 +86,14 @@ _DISPUTED = re.compile("[\u00df\u03c2\u200c\u200d]")  # the two standards for na
 _CONTROL = re.compile(r"[\x00-\x20\x7f-\xa0\u2028\u2029\ufeff]")
 
 
-class Refused(NamedTuple):
+class AddressRefusal(NamedTuple):
     """Why not, in words; and the entry of allowedHosts that would allow it, "" where no setting does."""
 
     why: str
     entry: str = ""
 
 
-class Spot(NamedTuple):
+class UrlParts(NamedTuple):
     """A URL that was understood. `host` is in its one form: an address, or a name in lower case and ASCII."""
 
     scheme: str
@@ -121,7 +121,7 @@ class Spot(NamedTuple):
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
-class Rules(NamedTuple):
+class OpenHosts(NamedTuple):
     """What the owner opened. `hosts` holds `host` and `host:port` in their one form (see `entry`)."""
 
     hosts: frozenset[str] = frozenset()
@@ -129,60 +129,62 @@ class Rules(NamedTuple):
     benchmark: bool = False
     unique_local: bool = False
 
-    def names(self, spot: Spot) -> bool:
+    def names(self, spot: UrlParts) -> bool:
         """Is exactly this host opened? A name that only leads to an opened address is not."""
         return spot.entry in self.hosts or spot.host in self.hosts
 
 
-CLOSED = Rules()  # nothing but the open internet
+NO_OPEN_HOSTS = OpenHosts()  # nothing but the open internet
 
 
-def spot(url: str) -> Spot | Refused:
+def parse_url(url: str) -> UrlParts | AddressRefusal:
     """The URL taken apart, its host in one form; or what is wrong with it. Says nothing about whether it is open."""
     text = url.strip(" \t\r\n")
     if not text or len(text) > MAX_URL:
-        return Refused("the URL is empty" if not text else f"the URL has more than {MAX_URL} characters")
+        return AddressRefusal("the URL is empty" if not text else f"the URL has more than {MAX_URL} characters")
     if _CONTROL.search(text) or "\\" in text:
-        return Refused("the URL contains white space, control characters or backslashes")
+        return AddressRefusal("the URL contains white space, control characters or backslashes")
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        return Refused("this is not a URL: its host or port cannot be read")
+        return AddressRefusal("this is not a URL: its host or port cannot be read")
     scheme = parts.scheme.lower()
     if scheme not in PORTS:
-        return Refused(f"only http and https are fetched, not {scheme[:32] or 'a URL without a scheme'}")
+        return AddressRefusal(f"only http and https are fetched, not {scheme[:32] or 'a URL without a scheme'}")
     if "@" in parts.netloc:
-        return Refused("a URL may not hold a user name or a password")
+        return AddressRefusal("a URL may not hold a user name or a password")
     if port is not None and not 0 < port < 65536:
-        return Refused(f"{port} is no port")
-    host = host_of(parts.netloc[1 : parts.netloc.index("]")] if parts.netloc.startswith("[") else parts.hostname or "")
-    if isinstance(host, Refused):
+        return AddressRefusal(f"{port} is no port")
+    host = normalize_host(
+        parts.netloc[1 : parts.netloc.index("]")] if parts.netloc.startswith("[") else parts.hostname or ""
+    )
+    if isinstance(host, AddressRefusal):
         return host
     query = f"?{parts.query}" if parts.query else ""
-    return Spot(scheme, host, port or PORTS[scheme], (parts.path or "/") + query)
+    return UrlParts(scheme, host, port or PORTS[scheme], (parts.path or "/") + query)
 
 
-def host_of(text: str) -> str | Refused:
+def normalize_host(text: str) -> str | AddressRefusal:
     """A host in its one form: numbers in every notation become an address, names lower-case ASCII."""
     if not text:
-        return Refused("the URL names no host")
+        return AddressRefusal("the URL names no host")
     if "%" in text:
-        return Refused("a host may hold neither an interface (%) nor escapes")
+        return AddressRefusal("a host may hold neither an interface (%) nor escapes")
     if ":" in text:
         try:
             return str(ip_address(text))
         except ValueError:
-            return Refused(f"{text[:80]} is no address")
+            return AddressRefusal(f"{text[:80]} is no address")
     name = _ascii(text)
     if name is None:
-        return Refused(f"{text[:80]} is no host name, or one that must be written as xn--…")
+        return AddressRefusal(f"{text[:80]} is no host name, or one that must be written as xn--…")
     labels = name.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         number = _number(labels)
-        return str(number) if number is not None else Refused(f"{text[:80]} is no address")
+        return str(number) if number is not None else AddressRefusal(f"{text[:80]} is no address")
     if len(name) > 253 or not all(_NAMED_LABEL.fullmatch(label) for label in labels):
-        return Refused(f"{text[:80]} is no host name")
+        return AddressRefusal(f"{text[:80]} is no host name")
     return name
 
 
@@ -220,27 +222,27 @@ def _number(labels: list[str]) -> IPv4Address | None:
     return IPv4Address(sum(value << (24 - 8 * i) for i, value in enumerate(front)) + last)
 
 
-def judge(at: Spot, rules: Rules = CLOSED) -> Refused | None:
+def judge_url(at: UrlParts, rules: OpenHosts = NO_OPEN_HOSTS) -> AddressRefusal | None:
     """Before anything is resolved: is the name, the address or the port one that is never reached?"""
     if rules.names(at):
         return None
     if at.port in BAD_PORTS:
-        return Refused(f"port {at.port} belongs to a service that is no web server", at.entry)
+        return AddressRefusal(f"port {at.port} belongs to a service that is no web server", at.entry)
     if at.numeric:
-        return reached(at, at.host, rules)
+        return judge_address(at, at.host, rules)
     if at.host in _INNER or at.host.endswith(tuple(f".{name}" for name in _INNER)):
-        return Refused(f"{at.host} is a name of this machine or its own network", at.entry)
+        return AddressRefusal(f"{at.host} is a name of this machine or its own network", at.entry)
     if "." not in at.host:
-        return Refused(f"{at.host} is a name without a dot, which only an inner network knows", at.entry)
+        return AddressRefusal(f"{at.host} is a name without a dot, which only an inner network knows", at.entry)
     return None
 
 
-def reached(at: Spot, address: str, rules: Rules = CLOSED) -> Refused | None:
+def judge_address(at: UrlParts, address: str, rules: OpenHosts = NO_OPEN_HOSTS) -> AddressRefusal | None:
     """May `address`, which the host of `at` leads to, be connected to?"""
     try:
         value = ip_address(address)
     except ValueError:
-        return Refused(f"{at.host} leads to something that is no address")
+        return AddressRefusal(f"{at.host} leads to something that is no address")
     found = _closed(value)
     if found is None:
         return None
@@ -248,13 +250,13 @@ def reached(at: Spot, address: str, rules: Rules = CLOSED) -> Refused | None:
     said = f"{at.host} is {why}" if str(value) == at.host else f"{at.host} leads to {address}, {why}"
     if rules.names(at):
         # A name the owner opened may lead into the inner network, but not to the keys of the machine.
-        return Refused(said) if kind == "metadata" and str(value) != at.host else None
+        return AddressRefusal(said) if kind == "metadata" and str(value) != at.host else None
     opened = (
         (kind in ("private", "unique-local") and rules.private)
         or (kind == "unique-local" and rules.unique_local)
         or (kind == "benchmark" and rules.benchmark)
     )
-    return None if opened else Refused(said, at.entry)
+    return None if opened else AddressRefusal(said, at.entry)
 
 
 def _closed(value: Address) -> tuple[Kind, str] | None:
@@ -263,7 +265,7 @@ def _closed(value: Address) -> tuple[Kind, str] | None:
         return next(((kind, why) for net, kind, why in _V4 if value in net), None)
     if value.scope_id:
         return "other", "an address on one interface"
-    inner = [found for v4 in carried(value) if (found := _closed(v4))]
+    inner = [found for v4 in extract_ipv4(value) if (found := _closed(v4))]
     if inner:
         kind, why = min(inner, key=lambda found: found[0] != "metadata")
         return kind, f"{why} in the clothes of IPv6"
@@ -273,7 +275,7 @@ def _closed(value: Address) -> tuple[Kind, str] | None:
     return "other", "an address outside the open internet"
 
 
-def carried(value: IPv6Address) -> list[IPv4Address]:
+def extract_ipv4(value: IPv6Address) -> list[IPv4Address]:
     """The IPv4 addresses an IPv6 address carries: mapped, compatible, NAT64, 6to4, Teredo (both), ISATAP."""
     number = int(value)
     if number <= 1:
@@ -286,13 +288,13 @@ def carried(value: IPv6Address) -> list[IPv4Address]:
     return [IPv4Address(one) for one in found]
 
 
-def opening(text: str) -> str | None:
+def normalize_allowed_host(text: str) -> str | None:
     """An entry of allowedHosts in its one form (`host` or `host:port`), or None if it cannot be read."""
     text = text.strip()
     text = text.split("://", 1)[1].rstrip("/") if "://" in text else text
     bare = text.count(":") > 1 and not text.startswith("[")
-    found = spot(f"http://[{text}]" if bare else f"http://{text}")
-    if isinstance(found, Refused) or found.path != "/":
+    found = parse_url(f"http://[{text}]" if bare else f"http://{text}")
+    if isinstance(found, AddressRefusal) or found.path != "/":
         return None
     with_port = not bare and re.search(r":\d+\Z", text.rpartition("]")[2] or text) is not None
     return found.entry if with_port else found.host

@@ -9,37 +9,45 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from palinurus.core.policy.shell import hidden, mark
-from palinurus.core.types.approval import Ask
-from palinurus.core.types.outbound import Button, Style
+from palinurus.core.policy.shell import escape_character, is_hidden
+from palinurus.core.types.approval import ApprovalRequest
+from palinurus.core.types.outbound import Button, ButtonStyle
 
 MAX_SHOWN = 3000  # characters; what is longer cannot be judged by eye, and does not fit a chat message
 PREFIX = "    "
 _LABELS: dict[str, str] = {"allow-once": "Allow once", "allow-always": "Allow always", "deny": "Deny"}
-_STYLES: dict[str, Style] = {"allow-once": "good", "deny": "bad"}
+_STYLES: dict[str, ButtonStyle] = {"allow-once": "good", "deny": "bad"}
 _ANSWERS = re.compile(rf"/approve (\w+) ((?:{'|'.join(_LABELS)})(?:\|(?:{'|'.join(_LABELS)}))*)\Z")
 
 
-def shown(text: str) -> str:
+def escape_hidden(text: str) -> str:
     """The text with hidden characters as escapes. A line break is shown as \\n and breaks the line."""
     written = "".join(
-        "\\n\n" if c == "\n" else "\\t" if c == "\t" else "\\\\" if c == "\\" else mark(c) if hidden(c) else c
+        "\\n\n"
+        if c == "\n"
+        else "\\t"
+        if c == "\t"
+        else "\\\\"
+        if c == "\\"
+        else escape_character(c)
+        if is_hidden(c)
+        else c
         for c in text
     )
     return "\n".join(PREFIX + line for line in written.split("\n"))
 
 
-def command(ask: Ask) -> str:
+def show_command(ask: ApprovalRequest) -> str:
     """The command as it is shown: plain text as it is, anything else escaped."""
-    if all(c != "\n" and not hidden(c) for c in ask.command):
+    if all(c != "\n" and not is_hidden(c) for c in ask.command):
         return PREFIX + ask.command
-    return shown(ask.command)
+    return escape_hidden(ask.command)
 
 
-def card(ask: Ask, ident: str) -> str:
+def write_approval_card(ask: ApprovalRequest, ident: str) -> str:
     """What the person reads who has to decide."""
     short = ident[:8]
-    lines = [f"🔒 Approval needed [{short}]: {ask.title}", command(ask)] if ask.command else [
+    lines = [f"🔒 Approval needed [{short}]: {ask.title}", show_command(ask)] if ask.command else [
         f"🔒 Approval needed [{short}]: {ask.title}"
     ]  # fmt: skip
     facts = (
@@ -51,12 +59,12 @@ def card(ask: Ask, ident: str) -> str:
         ("untrusted content in this turn", ", ".join(ask.taint)),
         ("⚠️", ask.warning),
     )
-    lines += [f"{name}: {line(value)}" for name, value in facts if value]
+    lines += [f"{name}: {show_line(value)}" for name, value in facts if value]
     lines.append(f"Answer within {round(ask.timeout / 60)} min: /approve {short} {'|'.join(ask.allowed)}")
     return "\n".join(lines)
 
 
-def buttons(text: str) -> tuple[Button, ...]:
+def parse_card_buttons(text: str) -> tuple[Button, ...]:
     """The answers a card offers, for channels that can show buttons. Pressing one is the same as typing its text."""
     found = _ANSWERS.search(text)
     if found is None:
@@ -66,12 +74,12 @@ def buttons(text: str) -> tuple[Button, ...]:
     )
 
 
-def line(text: str) -> str:
+def show_line(text: str) -> str:
     """One line, nothing hidden."""
-    return "".join(mark(c) if hidden(c) else c for c in text)
+    return "".join(escape_character(c) if is_hidden(c) else c for c in text)
 
 
-def request(ask: Ask) -> dict[str, Any]:
+def to_request_payload(ask: ApprovalRequest) -> dict[str, Any]:
     """`request` of exec.approval.requested."""
     return {
         "command": ask.command or ask.title,

@@ -97,15 +97,15 @@ _VERSIONED = re.compile(r"(?:[-.]?\d+(?:\.\d+)*[a-z]?)$")
 _EXTENSION = re.compile(r"\.(?:exe|cmd|bat|ps1|com)$")
 
 
-def names(path: str) -> tuple[str, ...]:
+def list_program_names(path: str) -> tuple[str, ...]:
     """The names a program answers to in the tables: `python3.11` is a python, `/usr/bin/GIT` is git."""
     base = _EXTENSION.sub("", path.rpartition("/")[2].lower())
     return base, _VERSIONED.sub("", base)
 
 
-def nature(argv: Sequence[str], binary: str = "") -> Nature:
+def classify_command(argv: Sequence[str], binary: str = "") -> Nature:
     """What this call can do, judged by the name it is called by and by the file that name leads to."""
-    called = tuple(name for path in (argv[0], binary) if path for name in names(path))
+    called = tuple(name for path in (argv[0], binary) if path for name in list_program_names(path))
     if any(name in RUNNERS for name in called):
         return "runner"
     for name in called:
@@ -115,7 +115,7 @@ def nature(argv: Sequence[str], binary: str = "") -> Nature:
     return "plain"
 
 
-class Profile(NamedTuple):
+class FilterProfile(NamedTuple):
     """The options with which a filter only reads stdin and writes stdout. `operands`: words that are no files."""
 
     flags: str  # letters
@@ -126,11 +126,13 @@ class Profile(NamedTuple):
     number: bool = False  # -5 means -n 5
 
 
-def _profile(flags: str, valued: str, long: str, long_valued: str, operands: int = 0, number: bool = False) -> Profile:
-    return Profile(flags, valued, frozenset(long.split()), frozenset(long_valued.split()), operands, number)
+def _profile(
+    flags: str, valued: str, long: str, long_valued: str, operands: int = 0, number: bool = False
+) -> FilterProfile:
+    return FilterProfile(flags, valued, frozenset(long.split()), frozenset(long_valued.split()), operands, number)
 
 
-SAFE: dict[str, Profile] = {
+SAFE_FILTERS: dict[str, FilterProfile] = {
     "cut": _profile("nsz", "bcdf", "complement only-delimited zero-terminated",
                     "bytes characters delimiter fields output-delimiter"),
     "uniq": _profile("cdDiuz", "fsw", "count repeated ignore-case unique zero-terminated all-repeated",
@@ -148,9 +150,9 @@ SAFE: dict[str, Profile] = {
 }  # fmt: skip
 
 
-def safe(argv: Sequence[str]) -> bool:
+def is_safe_filter(argv: Sequence[str]) -> bool:
     """Is this a known filter used as one: no file, no option that is not listed, no abbreviation?"""
-    profile = SAFE.get(argv[0].rpartition("/")[2])
+    profile = SAFE_FILTERS.get(argv[0].rpartition("/")[2])
     if profile is None:
         return False
     operands, at, open_ended = 0, 1, False
@@ -170,12 +172,12 @@ def safe(argv: Sequence[str]) -> bool:
             at += taken
             if taken and at > len(argv):
                 return False
-            if names(argv[0])[0] == "grep" and (word.startswith(("-e", "--regexp"))):
+            if list_program_names(argv[0])[0] == "grep" and (word.startswith(("-e", "--regexp"))):
                 operands += 1  # with -e the first word that is no option would be a file
     return operands <= profile.operands
 
 
-def _long(word: str, profile: Profile) -> int | None:
+def _long(word: str, profile: FilterProfile) -> int | None:
     """How many further words it takes; None if it is not listed. An abbreviation is not."""
     name, equals, _ = word.partition("=")
     if name in profile.long and (not equals or name == "all-repeated"):
@@ -185,7 +187,7 @@ def _long(word: str, profile: Profile) -> int | None:
     return None
 
 
-def _short(cluster: str, profile: Profile) -> int | None:
+def _short(cluster: str, profile: FilterProfile) -> int | None:
     for index, letter in enumerate(cluster):
         if letter in profile.valued:
             return 0 if index + 1 < len(cluster) else 1

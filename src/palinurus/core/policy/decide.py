@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from palinurus.core.policy import groups
-from palinurus.core.policy.groups import Known
-from palinurus.core.policy.layers import LAYERS, Gate, Question, Rules, gates
+from palinurus.core.policy.groups import PolicyTool
+from palinurus.core.policy.layers import LAYERS, ToolGate, ToolQuestion, ToolRules, list_tool_gates
 
 OPENAI = ("openai", "openai-codex")
 
 
-class Change(msgspec.Struct, frozen=True):
+class PolicyChange(msgspec.Struct, frozen=True):
     """One thing to do. With a `key` it is a change of the config: set that key to `value`."""
 
     words: str
@@ -26,7 +26,7 @@ class Change(msgspec.Struct, frozen=True):
     value: Any = None
 
 
-class Step(msgspec.Struct, frozen=True):
+class PolicyStep(msgspec.Struct, frozen=True):
     """One stop of a tool: a layer (counted from 1) or, with 0, a rule that comes after all of them."""
 
     layer: int
@@ -34,29 +34,29 @@ class Step(msgspec.Struct, frozen=True):
     hidden: bool = False
     key: str = ""  # where in the config
     words: str = ""
-    changes: tuple[Change, ...] = ()  # all of them are needed
+    changes: tuple[PolicyChange, ...] = ()  # all of them are needed
 
 
-class Trace(msgspec.Struct, frozen=True):
+class PolicyTrace(msgspec.Struct, frozen=True):
     """The way of one tool through the layers."""
 
     tool: str
-    steps: tuple[Step, ...]
+    steps: tuple[PolicyStep, ...]
 
     @property
-    def hiding_step(self) -> Step | None:
+    def hiding_step(self) -> PolicyStep | None:
         """Who hid it; None if nobody did."""
         return next((step for step in self.steps if step.hidden), None)
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[PolicyChange, ...]:
         """All that must change, each thing once."""
         return tuple({c.key or c.words: c for step in self.steps for c in step.changes}.values())
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ToolVerdict(msgspec.Struct, frozen=True):
     offered: tuple[str, ...]
-    traces: dict[str, Trace]
+    traces: dict[str, PolicyTrace]
     notes: tuple[str, ...] = ()  # lists that were passed over, and why
 
     @property
@@ -66,96 +66,101 @@ class Verdict(msgspec.Struct, frozen=True):
         return {name: f"{s.words} (layer {s.layer})" if s.layer else s.words for name, s in found if s is not None}
 
 
-def decide(rules: Rules, question: Question, tools: Mapping[str, Known]) -> Verdict:
+def decide_tools(rules: ToolRules, question: ToolQuestion, tools: Mapping[str, PolicyTool]) -> ToolVerdict:
     """Which of `tools` the run gets, and why not the others."""
     notes: list[str] = []
-    passed: list[Gate] = []
-    for gate in gates(rules, question):
-        ignored = gate.allow and not gate.fixed and not any(groups.core(word, tools) for word in gate.allow)
+    passed: list[ToolGate] = []
+    for gate in list_tool_gates(rules, question):
+        ignored = gate.allow and not gate.fixed and not any(groups.names_builtin(word, tools) for word in gate.allow)
         if ignored:
             # A list of plugins' names, or of misspelt ones, must not take all tools of ours away.
             notes.append(f"{gate.key}.allow names none of the built-in tools and is passed over")
             gate = msgspec.structs.replace(gate, allow=None)
         passed.append(gate)
     traces = {name: _trace(name, tool, rules, question, passed, tools) for name, tool in tools.items()}
-    return Verdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
+    return ToolVerdict(tuple(name for name, t in traces.items() if t.hiding_step is None), traces, tuple(notes))
 
 
 def _trace(
-    name: str, tool: Known, rules: Rules, question: Question, passed: Sequence[Gate], tools: Mapping[str, Known]
-) -> Trace:
-    steps: list[Step] = []
+    name: str,
+    tool: PolicyTool,
+    rules: ToolRules,
+    question: ToolQuestion,
+    passed: Sequence[ToolGate],
+    tools: Mapping[str, PolicyTool],
+) -> PolicyTrace:
+    steps: list[PolicyStep] = []
     for number, label in enumerate(LAYERS, 1):
         mine = [gate for gate in passed if gate.layer == number]
         steps += [_judged(gate, label, name, tool.origin, tools) for gate in mine] or [
-            Step(number, label, words="says nothing")
+            PolicyStep(number, label, words="says nothing")
         ]
     steps += [step for late in _LATE for step in late(name, tool, rules, question)]
-    return Trace(name, tuple(steps))
+    return PolicyTrace(name, tuple(steps))
 
 
-def _judged(gate: Gate, label: str, name: str, origin: str, tools: Mapping[str, Known]) -> Step:
+def _judged(gate: ToolGate, label: str, name: str, origin: str, tools: Mapping[str, PolicyTool]) -> PolicyStep:
     """The first reason is the one that is told; the changes are those for all of them."""
     reasons: list[tuple[str, str]] = []
-    changes: list[Change] = []
-    if word := groups.denying(gate.deny, name, origin):
+    changes: list[PolicyChange] = []
+    if word := groups.find_denying_word(gate.deny, name, origin):
         key = gate.deny_key or f"{gate.key}.deny"
-        value = list(groups.without(gate.deny, name, origin, tools))
+        value = list(groups.remove_tool(gate.deny, name, origin, tools))
         reasons.append((key, _denied(key, word, name)))
-        changes.append(Change(f"take {name} out of {key}", key, value) if gate.entry else _ELSEWHERE)
-    if groups.denying(gate.default_deny, name, origin):
+        changes.append(PolicyChange(f"take {name} out of {key}", key, value) if gate.entry else _ELSEWHERE)
+    if groups.find_denying_word(gate.default_deny, name, origin):
         reasons.append((gate.key, f"{name} is not part of {gate.words}"))
         changes.append(_let_in(gate, name, origin))
-    elif gate.allow is not None and not groups.allowing(gate.allow, name, origin):
+    elif gate.allow is not None and not groups.allows_tool(gate.allow, name, origin):
         # A profile and the defaults are not written lists; the place that chose them is named instead.
         key = gate.key if gate.words else f"{gate.key}.allow"
         reasons.append((key, f"{gate.words} does not have it" if gate.words else f"{key} does not name it"))
         changes.append(_let_in(gate, name, origin))
     if reasons:
-        return Step(gate.layer, label, True, *reasons[0], tuple(changes))
-    return Step(gate.layer, label, key=gate.key, words="lets it through")
+        return PolicyStep(gate.layer, label, True, *reasons[0], tuple(changes))
+    return PolicyStep(gate.layer, label, key=gate.key, words="lets it through")
 
 
-_ELSEWHERE = Change("allow it in the session that started this one")
+_ELSEWHERE = PolicyChange("allow it in the session that started this one")
 
 
 def _denied(key: str, word: str, name: str) -> str:
-    return f"{key} names it" if groups.canonical(word) == name else f"{key} has {word}, which takes it away"
+    return f"{key} names it" if groups.normalize_tool_name(word) == name else f"{key} has {word}, which takes it away"
 
 
-def _let_in(gate: Gate, name: str, origin: str) -> Change:
+def _let_in(gate: ToolGate, name: str, origin: str) -> PolicyChange:
     if not gate.entry:
         return _ELSEWHERE
     if gate.entry.endswith(".profile"):
-        larger = groups.smallest(name, origin)
-        return Change(f"set {gate.entry} to {larger}", gate.entry, larger)
-    return Change(f"add {name} to {gate.entry}", gate.entry, [*gate.written, name])
+        larger = groups.find_smallest_profile(name, origin)
+        return PolicyChange(f"set {gate.entry} to {larger}", gate.entry, larger)
+    return PolicyChange(f"add {name} to {gate.entry}", gate.entry, [*gate.written, name])
 
 
 # Rules that are no lists: they come after the layers.
 
 
-def _owner(name: str, tool: Known, rules: Rules, question: Question) -> Iterator[Step]:
-    if tool.owner or name in groups.OWNER:
-        changes = () if question.asker.owner else (Change("ask as the owner (commands.ownerAllowFrom)"),)
-        yield Step(0, "owner", bool(changes), "", "it is for the owner only", changes)
+def _owner(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    if tool.owner or name in groups.OWNER_TOOLS:
+        changes = () if question.asker.owner else (PolicyChange("ask as the owner (commands.ownerAllowFrom)"),)
+        yield PolicyStep(0, "owner", bool(changes), "", "it is for the owner only", changes)
 
 
-def _patch(name: str, tool: Known, rules: Rules, question: Question) -> Iterator[Step]:
+def _patch(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if name != "apply_patch" or tool.origin:
         return
     key, patch = "tools.exec.applyPatch", rules.patch
     if not patch.enabled:
-        change = Change(f"set {key}.enabled to true", f"{key}.enabled", True)
-        yield Step(0, "apply_patch", True, f"{key}.enabled", f"{key}.enabled is false", (change,))
+        change = PolicyChange(f"set {key}.enabled to true", f"{key}.enabled", True)
+        yield PolicyStep(0, "apply_patch", True, f"{key}.enabled", f"{key}.enabled is false", (change,))
     ref = f"{question.providers[0] if question.providers else ''}/{question.model}"
-    if not patched(patch.models, question.providers, question.model):
+    if not may_patch(patch.models, question.providers, question.model):
         why = "is for models of OpenAI" if patch.models is None else "does not name this model"
-        change = Change(f"add {ref} to {key}.allowModels", f"{key}.allowModels", [*(patch.models or ()), ref])
-        yield Step(0, "apply_patch", True, f"{key}.allowModels", f"{key}.allowModels {why}", (change,))
+        change = PolicyChange(f"add {ref} to {key}.allowModels", f"{key}.allowModels", [*(patch.models or ()), ref])
+        yield PolicyStep(0, "apply_patch", True, f"{key}.allowModels", f"{key}.allowModels {why}", (change,))
 
 
-def patched(models: tuple[str, ...] | None, providers: tuple[str, ...], model: str) -> bool:
+def may_patch(models: tuple[str, ...] | None, providers: tuple[str, ...], model: str) -> bool:
     """May this model patch? Names are `provider/model` or bare model ids; without a list, OpenAI's may."""
     if not models:
         return any(provider in OPENAI for provider in providers) or model.lower().startswith(("gpt-", "openai/gpt-"))
@@ -163,22 +168,29 @@ def patched(models: tuple[str, ...] | None, providers: tuple[str, ...], model: s
     return any(entry.strip().lower() in names or entry.strip() == "*" for entry in models)
 
 
-def _model(name: str, tool: Known, rules: Rules, question: Question) -> Iterator[Step]:
-    other = Change("use another model")
+def _model(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
+    other = PolicyChange("use another model")
     if not question.callable:
-        yield Step(0, "model", True, "", "the model cannot call tools", (other,))
+        yield PolicyStep(0, "model", True, "", "the model cannot call tools", (other,))
     if question.narrow is not None:
         hidden = name not in question.narrow
         ref = f"{question.providers[0] if question.providers else ''}/{question.model}"
         key = rules.narrowed.get(ref, "")
-        change = Change(f"add {name} to {key}", key, [*question.narrow, name]) if key else other
+        change = PolicyChange(f"add {name} to {key}", key, [*question.narrow, name]) if key else other
         words = "the model is given only some tools (compat.toolNames)"
-        yield Step(0, "model", hidden, key, words, (change,) if hidden else ())
+        yield PolicyStep(0, "model", hidden, key, words, (change,) if hidden else ())
 
 
-def _session(name: str, tool: Known, rules: Rules, question: Question) -> Iterator[Step]:
+def _session(name: str, tool: PolicyTool, rules: ToolRules, question: ToolQuestion) -> Iterator[PolicyStep]:
     if question.exec_denied and name == "exec":
-        yield Step(0, "session", True, "", "/exec security=deny was said here", (Change("say /exec security=full"),))
+        yield PolicyStep(
+            0, "session", True, "", "/exec security=deny was said here", (PolicyChange("say /exec security=full"),)
+        )
 
 
-_LATE: tuple[Callable[[str, Known, Rules, Question], Iterator[Step]], ...] = (_owner, _patch, _model, _session)
+_LATE: tuple[Callable[[str, PolicyTool, ToolRules, ToolQuestion], Iterator[PolicyStep]], ...] = (
+    _owner,
+    _patch,
+    _model,
+    _session,
+)

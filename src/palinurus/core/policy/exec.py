@@ -10,22 +10,22 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from palinurus.core.policy.command import nature, safe
-from palinurus.core.types.approval import AskMode, Elevated, ExecRules, Rule, Security
+from palinurus.core.policy.command import classify_command, is_safe_filter
+from palinurus.core.types.approval import AskMode, CommandRule, Elevated, ExecRules, Security
 from palinurus.core.types.inbound import Inbound
 
-Place: TypeAlias = Literal["contained", "host"]
+ExecPlace: TypeAlias = Literal["contained", "host"]
 Action: TypeAlias = Literal["run", "ask", "refuse"]
 Match: TypeAlias = Literal["listed", "safe", "miss"]
 _Word = TypeVar("_Word", bound=str)
 
 # What holds where nothing was configured: the kernel answers for the first, a person for the second.
-DEFAULTS: dict[Place, tuple[Security, AskMode]] = {"contained": ("full", "off"), "host": ("allowlist", "on-miss")}
-SECURITY: tuple[Security, ...] = ("deny", "allowlist", "full")  # strictest first
-ASK: tuple[AskMode, ...] = ("always", "on-miss", "off")
+DEFAULTS: dict[ExecPlace, tuple[Security, AskMode]] = {"contained": ("full", "off"), "host": ("allowlist", "on-miss")}
+SECURITY_LEVELS: tuple[Security, ...] = ("deny", "allowlist", "full")  # strictest first
+ASK_LEVELS: tuple[AskMode, ...] = ("always", "on-miss", "off")
 
 # tools.exec.mode, the single knob, in terms of the two.
-MODES: dict[str, tuple[Security, AskMode]] = {
+EXEC_MODES: dict[str, tuple[Security, AskMode]] = {
     "deny": ("deny", "off"),
     "allowlist": ("allowlist", "off"),
     "ask": ("allowlist", "on-miss"),
@@ -36,7 +36,7 @@ MODES: dict[str, tuple[Security, AskMode]] = {
 INTERNAL = frozenset(("terminal", "webchat", "gateway"))  # our own faces: allowFrom is about chat channels
 
 
-class Program(NamedTuple):
+class ExecProgram(NamedTuple):
     """One simple command and the file its first word leads to; "" = none was found."""
 
     argv: tuple[str, ...]
@@ -45,7 +45,7 @@ class Program(NamedTuple):
     own: bool = False  # the file lies where the agent itself can write
 
 
-class Mode(NamedTuple):
+class ExecMode(NamedTuple):
     """What holds for one command."""
 
     security: Security
@@ -53,87 +53,95 @@ class Mode(NamedTuple):
     full: bool = False  # /elevated full: approvals are skipped
 
 
-class Verdict(NamedTuple):
+class ExecVerdict(NamedTuple):
     action: Action
     why: str
 
 
-def mode(
+def resolve_exec_mode(
     rules: ExecRules,
-    place: Place,
+    place: ExecPlace,
     *,
     host: Mapping[str, str] = {},
     security: str = "",
     ask: str = "",
     full: bool = False,
-) -> Mode:
+) -> ExecMode:
     """The config's and session's words, else the place's; the host's file and the call itself only make it stricter.
     A word that is none of ours counts as the strictest."""
     base = DEFAULTS[place]
     level, asks = rules.security or base[0], rules.ask or base[1]
     for one in (host.get("security", ""), security):
-        level = min(level, _known(one, SECURITY), key=SECURITY.index) if one else level
+        level = min(level, _known(one, SECURITY_LEVELS), key=SECURITY_LEVELS.index) if one else level
     for two in (host.get("ask", ""), ask):
-        asks = min(asks, _known(two, ASK), key=ASK.index) if two else asks
-    return Mode(level, asks, full)
+        asks = min(asks, _known(two, ASK_LEVELS), key=ASK_LEVELS.index) if two else asks
+    return ExecMode(level, asks, full)
 
 
 def _known(word: str, known: Sequence[_Word]) -> _Word:
     return next((one for one in known if one == word), known[0])
 
 
-def decide(mode: Mode, place: Place, matched: bool, *, odd: str = "", tainted: bool = False) -> Verdict:
+def decide_exec(
+    mode: ExecMode, place: ExecPlace, matched: bool, *, odd: str = "", tainted: bool = False
+) -> ExecVerdict:
     """The decision table. `odd`: what in the command people cannot see; `tainted`: untrusted content was read."""
     if mode.security == "deny":
-        return Verdict("refuse", "commands are denied here (exec security is deny)")
+        return ExecVerdict("refuse", "commands are denied here (exec security is deny)")
     if mode.security == "allowlist" and not matched and mode.ask == "off" and not mode.full:
-        return Verdict("refuse", "it is not on the allowlist, and exec ask is off")
+        return ExecVerdict("refuse", "it is not on the allowlist, and exec ask is off")
     if odd:
-        return Verdict("ask", f"it contains {odd}")
+        return ExecVerdict("ask", f"it contains {odd}")
     if mode.ask == "always" and not mode.full:
-        return Verdict("ask", "exec ask is always")
+        return ExecVerdict("ask", "exec ask is always")
     if matched:
-        return Verdict("run", "every part of it is on the allowlist")
+        return ExecVerdict("run", "every part of it is on the allowlist")
     if place == "host" and tainted:
-        return Verdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
+        return ExecVerdict("ask", "untrusted content was read in this turn, and it would run outside the sandbox")
     if mode.full:
-        return Verdict("run", "elevated mode is full")
+        return ExecVerdict("run", "elevated mode is full")
     if mode.security == "allowlist":
-        return Verdict("ask", "it is not on the allowlist")
+        return ExecVerdict("ask", "it is not on the allowlist")
     if place == "host" and mode.ask == "on-miss":
-        return Verdict("ask", "it would run outside the sandbox and is not on the allowlist")
-    return Verdict("run", "it is contained" if place == "contained" else "exec security is full and ask is off")
+        return ExecVerdict("ask", "it would run outside the sandbox and is not on the allowlist")
+    return ExecVerdict("run", "it is contained" if place == "contained" else "exec security is full and ask is off")
 
 
-def unanswered(fallback: Security, matched: bool, odd: str) -> Verdict:
+def decide_unanswered(fallback: Security, matched: bool, odd: str) -> ExecVerdict:
     """What becomes of a question nobody answered."""
     if odd or fallback == "deny" or (fallback == "allowlist" and not matched):
-        return Verdict("refuse", "nobody answered")
-    return Verdict("run", f"nobody answered, and askFallback is {fallback}")
+        return ExecVerdict("refuse", "nobody answered")
+    return ExecVerdict("run", f"nobody answered, and askFallback is {fallback}")
 
 
-def matches(programs: Iterable[Program], entries: Sequence[Rule], rules: ExecRules) -> tuple[Match, ...]:
+def match_programs(
+    programs: Iterable[ExecProgram], entries: Sequence[CommandRule], rules: ExecRules
+) -> tuple[Match, ...]:
     """For each simple command: is there a rule for it?"""
     return tuple(_match(program, entries, rules) for program in programs)
 
 
-def _match(program: Program, entries: Sequence[Rule], rules: ExecRules) -> Match:
+def _match(program: ExecProgram, entries: Sequence[CommandRule], rules: ExecRules) -> Match:
     if not program.binary or program.own:
         return "miss"
     folder, _, name = program.binary.rpartition("/")
-    if name in rules.safe_bins and folder in rules.safe_dirs and safe((name, *program.argv[1:])):
+    if name in rules.safe_bins and folder in rules.safe_dirs and is_safe_filter((name, *program.argv[1:])):
         return "safe"
-    kind = nature(program.argv, program.binary)
+    kind = classify_command(program.argv, program.binary)
     if kind in ("runner", "executes"):
         return "miss"
     for entry in entries:
         exact = entry.argv is not None
-        if (exact or kind == "plain") and (not exact or entry.argv == program.argv[1:]) and covers(entry, program):
+        if (
+            (exact or kind == "plain")
+            and (not exact or entry.argv == program.argv[1:])
+            and covers_program(entry, program)
+        ):
             return "listed"
     return "miss"
 
 
-def covers(entry: Rule, program: Program) -> bool:
+def covers_program(entry: CommandRule, program: ExecProgram) -> bool:
     """Is the program the one the pattern names? `*` and `?` stay within one path segment; letters count as they are."""
     pattern = entry.pattern
     if "/" not in pattern:  # a bare name stands for what the search path leads to, not for any file of that name
@@ -144,19 +152,23 @@ def covers(entry: Rule, program: Program) -> bool:
     return re.fullmatch(text, program.binary) is not None
 
 
-def storable(programs: Sequence[Program], rules: ExecRules) -> tuple[Rule, ...]:
+def list_storable_rules(programs: Sequence[ExecProgram], rules: ExecRules) -> tuple[CommandRule, ...]:
     """What allow-always would store: exactly these commands. () if one of them may not be stored."""
-    found: list[Rule] = []
+    found: list[CommandRule] = []
     for program in programs:
         if _match(program, (), rules) == "safe":
             continue
-        if not program.binary or program.own or nature(program.argv, program.binary) in ("runner", "executes"):
+        if (
+            not program.binary
+            or program.own
+            or classify_command(program.argv, program.binary) in ("runner", "executes")
+        ):
             return ()
-        found.append(Rule(program.binary, program.argv[1:]))
+        found.append(CommandRule(program.binary, program.argv[1:]))
     return tuple(dict.fromkeys(found))
 
 
-def gates(
+def list_elevation_blocks(
     inbound: Inbound, *, enabled: bool, allow_from: Sequence[Mapping[str, Sequence[str]]] = ()
 ) -> tuple[str, ...]:
     """Why the turn of this message may not be elevated; () if it may. Only ever the owner, never in a group;

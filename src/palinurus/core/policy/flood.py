@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from typing import Literal, TypeAlias
 
-Step: TypeAlias = Literal["fine", "first", "more"]  # first: the one that was too much
-KNOWN = 4096
+FloodStep: TypeAlias = Literal["fine", "first", "more"]  # first: the one that was too much
+MAX_SENDERS = 4096
 
 
 class _Count:
@@ -18,14 +18,14 @@ class _Count:
         self.until = 0.0
 
 
-class Flood:
+class FloodGuard:
     """`most` in `window` seconds, by key; then nothing for `rest` seconds."""
 
-    def __init__(self, known: int = KNOWN) -> None:
+    def __init__(self, known: int = MAX_SENDERS) -> None:
         self._known = known
         self._counts: OrderedDict[str, _Count] = OrderedDict()
 
-    def step(self, key: str, now: float, most: int, window: float = 60.0, rest: float = 60.0) -> Step:
+    def step(self, key: str, now: float, most: int, window: float = 60.0, rest: float = 60.0) -> FloodStep:
         """Count one. `first` once for each overflow, so that somebody can be told."""
         count = self._counts.setdefault(key, _Count())
         self._counts.move_to_end(key)

@@ -13,11 +13,11 @@ Word: TypeAlias = Literal["in", "pair", "note", "out"]
 Policy: TypeAlias = Literal["pairing", "allowlist", "open", "disabled"]
 Bots: TypeAlias = Literal["off", "mentions", "on"]
 
-ALL = "*"
-SHORT: dict[str, str] = {"tg": "telegram"}  # how people shorten a channel's name before an id
+EVERYBODY = "*"
+CHANNEL_SHORTHANDS: dict[str, str] = {"tg": "telegram"}  # how people shorten a channel's name before an id
 
 
-class Asked(NamedTuple):
+class AdmissionRequest(NamedTuple):
     """One event. `ids`: its actor, by every id the platform itself vouches for."""
 
     ids: tuple[str, ...]
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
     plain: bool = True  # somebody said something: fit to be context. Buttons and commands are not
 
 
-class Rules(NamedTuple):
+class AdmissionRules(NamedTuple):
     """What applies in this chat. Lists hold bare ids (see `entries`); `*` is everybody."""
 
     policy: Policy
@@ -42,7 +42,7 @@ class Rules(NamedTuple):
     bots: Bots = "off"
 
 
-class Verdict(NamedTuple):
+class AdmissionVerdict(NamedTuple):
     """in: a turn; pair: nobody knows this person, offer a code; note: context only; out: nothing happens."""
 
     word: Word
@@ -51,19 +51,19 @@ class Verdict(NamedTuple):
     allowed: bool = False  # commands and directives act
 
 
-def gate(asked: Asked, rules: Rules) -> Verdict:
+def decide_admission(asked: AdmissionRequest, rules: AdmissionRules) -> AdmissionVerdict:
     """The one decision."""
-    who = frozenset(asked.ids) - {"", ALL}
+    who = frozenset(asked.ids) - {"", EVERYBODY}
     if not who:
-        return Verdict("out", "no sender id")
+        return AdmissionVerdict("out", "no sender id")
     if rules.policy == "disabled":
-        return Verdict("out", "switched off")
+        return AdmissionVerdict("out", "switched off")
     if asked.bot and (rules.bots == "off" or (rules.bots == "mentions" and not asked.named)):
-        return Verdict("out", "a bot")
+        return AdmissionVerdict("out", "a bot")
     return _direct(asked, rules, who) if asked.direct else _group(asked, rules, who)
 
 
-def entries(written: Iterable[str], channel: str) -> frozenset[str]:
+def parse_allowlist(written: Iterable[str], channel: str) -> frozenset[str]:
     """A list from the config as bare ids of this channel: `telegram:123` is 123 on Telegram, and nobody elsewhere."""
     return frozenset(_bare(entry.strip(), channel) for entry in written) - {""}
 
@@ -71,32 +71,32 @@ def entries(written: Iterable[str], channel: str) -> frozenset[str]:
 def _bare(entry: str, channel: str) -> str:
     prefix, colon, rest = entry.partition(":")
     word = prefix.lower()
-    return rest.strip() if colon and SHORT.get(word, word) == channel else entry
+    return rest.strip() if colon and CHANNEL_SHORTHANDS.get(word, word) == channel else entry
 
 
-def _direct(asked: Asked, rules: Rules, who: frozenset[str]) -> Verdict:
+def _direct(asked: AdmissionRequest, rules: AdmissionRules, who: frozenset[str]) -> AdmissionVerdict:
     owner = bool(who & rules.owners)
     if owner or who & rules.listed or (rules.paired and rules.policy == "pairing"):
         return _in(rules, who, owner, known=True)
-    if rules.policy == "open" and ALL in rules.listed:
+    if rules.policy == "open" and EVERYBODY in rules.listed:
         return _in(rules, who, owner=False, known=False)
     if rules.policy == "pairing" and not asked.bot:
-        return Verdict("pair", "unknown")
-    return Verdict("out", "not on the list")
+        return AdmissionVerdict("pair", "unknown")
+    return AdmissionVerdict("out", "not on the list")
 
 
-def _group(asked: Asked, rules: Rules, who: frozenset[str]) -> Verdict:
+def _group(asked: AdmissionRequest, rules: AdmissionRules, who: frozenset[str]) -> AdmissionVerdict:
     if not rules.chat:
-        return Verdict("out", "not one of our groups")
+        return AdmissionVerdict("out", "not one of our groups")
     known = bool(who & rules.listed)
-    if not known and rules.policy != "open" and ALL not in rules.listed:
-        return Verdict("note" if rules.overhear and asked.plain else "out", "not on the group's list")
+    if not known and rules.policy != "open" and EVERYBODY not in rules.listed:
+        return AdmissionVerdict("note" if rules.overhear and asked.plain else "out", "not on the group's list")
     verdict = _in(rules, who, bool(who & rules.owners), known=known)
     if rules.mention and not asked.named and not (asked.command and (verdict.allowed or verdict.owner)):
-        return Verdict("note" if asked.plain else "out", "not named")
+        return AdmissionVerdict("note" if asked.plain else "out", "not named")
     return verdict
 
 
-def _in(rules: Rules, who: frozenset[str], owner: bool, *, known: bool) -> Verdict:
+def _in(rules: AdmissionRules, who: frozenset[str], owner: bool, *, known: bool) -> AdmissionVerdict:
     """Being let in by `*`, or by being in the group, gives no right to command."""
-    return Verdict("in", "", owner, known if rules.commands is None else bool(who & rules.commands))
+    return AdmissionVerdict("in", "", owner, known if rules.commands is None else bool(who & rules.commands))

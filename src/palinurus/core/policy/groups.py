@@ -12,16 +12,16 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Protocol
 
-MCP = "bundle-mcp"
+MCP_ORIGIN = "bundle-mcp"
 PLUGINS = "group:plugins"
 NATIVE = "group:openclaw"
 
 ALIASES: dict[str, str] = {"bash": "exec", "apply-patch": "apply_patch"}
 
 # What reads, changes and runs on this machine; all other tools of ours are native ones.
-BASE: tuple[str, ...] = ("read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "process")
+BASE_TOOLS: tuple[str, ...] = ("read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "process")
 
-GROUPS: dict[str, tuple[str, ...]] = {
+TOOL_GROUPS: dict[str, tuple[str, ...]] = {
     "group:fs": ("read", "write", "edit", "apply_patch"),
     "group:runtime": ("exec", "process", "code_execution"),
     "group:web": ("web_search", "web_fetch", "x_search"),
@@ -39,28 +39,30 @@ GROUPS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 # Every tool of ours by name, built or not: an allow list that names one means it.
-NAMES: frozenset[str] = frozenset((*BASE, "pdf", *(name for group in GROUPS.values() for name in group)))
+BUILTIN_TOOLS: frozenset[str] = frozenset(
+    (*BASE_TOOLS, "pdf", *(name for group in TOOL_GROUPS.values() for name in group))
+)
 
-PROFILES: dict[str, tuple[str, ...]] = {
+TOOL_PROFILES: dict[str, tuple[str, ...]] = {
     "minimal": ("session_status",),
-    "messaging": ("sessions_list", "sessions_history", "sessions_send", "session_status", "message", MCP),
+    "messaging": ("sessions_list", "sessions_history", "sessions_send", "session_status", "message", MCP_ORIGIN),
     "coding": (
-        *BASE, "code_execution", "web_search", "web_fetch", "x_search", "memory_search", "memory_get", "sessions_list",
-        "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents", "session_status", "cron",
-        "get_goal", "create_goal", "update_goal", "update_plan", "skill_workshop", "image", "image_generate",
-        "music_generate", "video_generate", MCP,
+        *BASE_TOOLS, "code_execution", "web_search", "web_fetch", "x_search", "memory_search", "memory_get",
+        "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield", "subagents",
+        "session_status", "cron", "get_goal", "create_goal", "update_goal", "update_plan", "skill_workshop", "image",
+        "image_generate", "music_generate", "video_generate", MCP_ORIGIN,
     ),
     "full": ("*",),
 }  # fmt: skip
 
-OWNER: frozenset[str] = frozenset(("cron", "gateway", "nodes"))  # besides what says so of itself
+OWNER_TOOLS: frozenset[str] = frozenset(("cron", "gateway", "nodes"))  # besides what says so of itself
 
 # Who may write may patch, unless that is denied. Who may not read may not search either: it shows the same text.
 _ALLOWED_WITH = {"apply_patch": "write"}
 _DENIED_WITH = {"grep": "read", "find": "read", "ls": "read"}
 
 
-class Known(Protocol):
+class PolicyTool(Protocol):
     """What policy asks of a tool."""
 
     @property
@@ -75,80 +77,88 @@ class Known(Protocol):
 
 
 @lru_cache(4096)
-def canonical(word: str) -> str:
+def normalize_tool_name(word: str) -> str:
     """One spelling for a name: no width or case variants, no blanks around it, no alias."""
     plain = unicodedata.normalize("NFKC", word).strip().lower()
     return ALIASES.get(plain, plain)
 
 
 @lru_cache(65536)
-def means(word: str, name: str, origin: str) -> bool:
+def matches_tool(word: str, name: str, origin: str) -> bool:
     """Does this word of a list stand for the tool?"""
-    word = canonical(word)
-    if word in GROUPS:
-        return name in GROUPS[word]
+    word = normalize_tool_name(word)
+    if word in TOOL_GROUPS:
+        return name in TOOL_GROUPS[word]
     if word == NATIVE:
-        return not origin and name not in BASE
+        return not origin and name not in BASE_TOOLS
     if word == PLUGINS:
         return bool(origin)
-    if origin and (word == origin.lower() or (word == MCP and origin.startswith(MCP))):
+    if origin and (word == origin.lower() or (word == MCP_ORIGIN and origin.startswith(MCP_ORIGIN))):
         return True
-    if origin.startswith(f"{MCP}:") and word == origin[len(MCP) + 1 :].lower() and word not in NAMES:
+    if (
+        origin.startswith(f"{MCP_ORIGIN}:")
+        and word == origin[len(MCP_ORIGIN) + 1 :].lower()
+        and word not in BUILTIN_TOOLS
+    ):
         return True  # an MCP server's name stands for its tools
     return fnmatchcase(name.lower(), word.replace("[", "[[]").replace("?", "[?]"))
 
 
-def allowing(words: Iterable[str], name: str, origin: str) -> bool:
+def allows_tool(words: Iterable[str], name: str, origin: str) -> bool:
     """Is the tool among them?"""
     also = _ALLOWED_WITH.get(name)
-    return any(means(w, name, origin) or (also is not None and means(w, also, "")) for w in words)
+    return any(matches_tool(w, name, origin) or (also is not None and matches_tool(w, also, "")) for w in words)
 
 
-def denying(words: Iterable[str], name: str, origin: str) -> str:
+def find_denying_word(words: Iterable[str], name: str, origin: str) -> str:
     """The first word that takes the tool away, or ""."""
     also = _DENIED_WITH.get(name)
-    return next((w for w in words if means(w, name, origin) or (also is not None and means(w, also, ""))), "")
+    return next(
+        (w for w in words if matches_tool(w, name, origin) or (also is not None and matches_tool(w, also, ""))), ""
+    )
 
 
-def explicit(word: str) -> bool:
+def is_explicit(word: str) -> bool:
     """Does it name tools or a group, rather than whatever matches?"""
     return "*" not in word
 
 
-def without(words: Iterable[str], name: str, origin: str, tools: Mapping[str, Known]) -> tuple[str, ...]:
+def remove_tool(words: Iterable[str], name: str, origin: str, tools: Mapping[str, PolicyTool]) -> tuple[str, ...]:
     """The list with the tool taken out: what stood for several stands for the others now."""
-    every = {**dict.fromkeys(sorted(NAMES), ""), **{other: tool.origin for other, tool in tools.items()}}
+    every = {**dict.fromkeys(sorted(BUILTIN_TOOLS), ""), **{other: tool.origin for other, tool in tools.items()}}
     made: dict[str, None] = {}
     for word in words:
-        if not denying((word,), name, origin):
+        if not find_denying_word((word,), name, origin):
             made[word] = None
             continue
-        others = GROUPS.get(canonical(word)) or [n for n, whose in every.items() if means(word, n, whose)]
-        made.update(dict.fromkeys(n for n in others if n != name and not denying((n,), name, origin)))
+        others = TOOL_GROUPS.get(normalize_tool_name(word)) or [
+            n for n, whose in every.items() if matches_tool(word, n, whose)
+        ]
+        made.update(dict.fromkeys(n for n in others if n != name and not find_denying_word((n,), name, origin)))
     return tuple(made)
 
 
-def core(word: str, tools: Mapping[str, Known] = {}) -> bool:
+def names_builtin(word: str, tools: Mapping[str, PolicyTool] = {}) -> bool:
     """Does it stand for at least one tool of ours?"""
-    return any(means(word, name, "") for name in NAMES) or any(
-        means(word, name, "") for name, tool in tools.items() if not tool.origin
+    return any(matches_tool(word, name, "") for name in BUILTIN_TOOLS) or any(
+        matches_tool(word, name, "") for name, tool in tools.items() if not tool.origin
     )
 
 
-def known(word: str, tools: Mapping[str, Known] = {}) -> bool:
+def is_known_word(word: str, tools: Mapping[str, PolicyTool] = {}) -> bool:
     """Does it stand for anything?"""
-    plain = canonical(word)
-    if plain in (NATIVE, PLUGINS, MCP) or plain in GROUPS:
+    plain = normalize_tool_name(word)
+    if plain in (NATIVE, PLUGINS, MCP_ORIGIN) or plain in TOOL_GROUPS:
         return True
-    return core(word) or any(means(word, name, tool.origin) for name, tool in tools.items())
+    return names_builtin(word) or any(matches_tool(word, name, tool.origin) for name, tool in tools.items())
 
 
-def meant(word: str, more: Iterable[str] = ()) -> str:
+def suggest_word(word: str, more: Iterable[str] = ()) -> str:
     """The known word this one looks like, or ""."""
-    words = [*NAMES, *GROUPS, NATIVE, PLUGINS, MCP, *ALIASES, *more]
-    return next(iter(difflib.get_close_matches(canonical(word)[:80], words, 1, 0.7)), "")
+    words = [*BUILTIN_TOOLS, *TOOL_GROUPS, NATIVE, PLUGINS, MCP_ORIGIN, *ALIASES, *more]
+    return next(iter(difflib.get_close_matches(normalize_tool_name(word)[:80], words, 1, 0.7)), "")
 
 
-def smallest(name: str, origin: str) -> str:
+def find_smallest_profile(name: str, origin: str) -> str:
     """The smallest profile with the tool in it."""
-    return next(profile for profile, words in PROFILES.items() if allowing(words, name, origin))
+    return next(profile for profile, words in TOOL_PROFILES.items() if allows_tool(words, name, origin))

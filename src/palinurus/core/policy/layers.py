@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.core.policy import depth, groups, senders
-from palinurus.core.policy.senders import Asker
+from palinurus.core.policy.senders import ToolAsker
 
 LAYERS: tuple[str, ...] = (
     "profile",
@@ -28,13 +28,13 @@ LAYERS: tuple[str, ...] = (
 
 # What sandboxed sessions get unless the config says otherwise.
 SANDBOX_ALLOW: tuple[str, ...] = (
-    *groups.BASE, "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "sessions_yield",
-    "subagents", "session_status",
+    *groups.BASE_TOOLS, "image", "sessions_list", "sessions_history", "sessions_send", "sessions_spawn",
+    "sessions_yield", "subagents", "session_status",
 )  # fmt: skip
 SANDBOX_DENY: tuple[str, ...] = ("browser", "canvas", "nodes", "cron", "gateway")
 
 
-class Lists(msgspec.Struct, frozen=True):
+class ToolLists(msgspec.Struct, frozen=True):
     """One place of the config that allows and denies. `key` is its key path."""
 
     key: str
@@ -44,23 +44,23 @@ class Lists(msgspec.Struct, frozen=True):
     profile: str = ""
 
 
-class Scope(msgspec.Struct, frozen=True):
+class ToolScope(msgspec.Struct, frozen=True):
     """`tools`, or one agent's `tools`."""
 
-    own: Lists
-    providers: dict[str, Lists] = {}  # by provider/model or provider, as written
-    senders: dict[str, Lists] = {}
-    sandbox: Lists | None = None
+    own: ToolLists
+    providers: dict[str, ToolLists] = {}  # by provider/model or provider, as written
+    senders: dict[str, ToolLists] = {}
+    sandbox: ToolLists | None = None
 
 
-class Chat(msgspec.Struct, frozen=True):
+class ChatToolRules(msgspec.Struct, frozen=True):
     """The rules of one chat, or of all chats around it."""
 
-    own: Lists | None = None
-    senders: dict[str, Lists] = {}
+    own: ToolLists | None = None
+    senders: dict[str, ToolLists] = {}
 
 
-class Place(NamedTuple):
+class ChatPlace(NamedTuple):
     """Where a chat is; "" = not said, `*` as chat = every chat there."""
 
     channel: str
@@ -70,42 +70,42 @@ class Place(NamedTuple):
     direct: bool = False
 
 
-class Patch(msgspec.Struct, frozen=True):
+class PatchToolRules(msgspec.Struct, frozen=True):
     """tools.exec.applyPatch"""
 
     enabled: bool = True
     models: tuple[str, ...] | None = None  # None: those of OpenAI
 
 
-class Rules(msgspec.Struct, frozen=True):
+class ToolRules(msgspec.Struct, frozen=True):
     """All that the config says about who may use which tool."""
 
-    shared: Scope = Scope(Lists("tools"))
-    agents: dict[str, Scope] = {}
-    chats: dict[Place, Chat] = {}
-    subagents: Lists = Lists("tools.subagents.tools")
-    patch: Patch = Patch()
+    shared: ToolScope = ToolScope(ToolLists("tools"))
+    agents: dict[str, ToolScope] = {}
+    chats: dict[ChatPlace, ChatToolRules] = {}
+    subagents: ToolLists = ToolLists("tools.subagents.tools")
+    patch: PatchToolRules = PatchToolRules()
     deepest: dict[str, int] = {}  # agent -> how deep its sub-agents may go
     narrowed: dict[str, str] = {}  # provider/model -> the key that gives it only some tools
 
 
-class Question(NamedTuple):
+class ToolQuestion(NamedTuple):
     """One occasion: who asks whom, where, with which model. Hashable, so that answers can be kept."""
 
     agent: str
     providers: tuple[str, ...] = ()  # the model's provider, then other spellings of it
     model: str = ""
     depth: int = 0
-    asker: Asker = Asker()
-    place: Place = Place("")
+    asker: ToolAsker = ToolAsker()
+    place: ChatPlace = ChatPlace("")
     sandboxed: bool = False
     callable: bool = True  # can the model call tools at all
     narrow: tuple[str, ...] | None = None  # the only tools the model is given (compat.toolNames)
     exec_denied: bool = False  # /exec security=deny in this session
-    inherited: Lists | None = None  # what the session that started this one may use
+    inherited: ToolLists | None = None  # what the session that started this one may use
 
 
-class Gate(msgspec.Struct, frozen=True):
+class ToolGate(msgspec.Struct, frozen=True):
     """Lists to pass. A name is let in by writing it to `entry`, or (`entry` a profile's) by a larger profile."""
 
     layer: int  # counted from 1
@@ -120,9 +120,9 @@ class Gate(msgspec.Struct, frozen=True):
     fixed: bool = False  # only unknown names in `allow` let nothing through (elsewhere such a list is ignored)
 
 
-def gates(rules: Rules, question: Question) -> Iterator[Gate]:
+def list_tool_gates(rules: ToolRules, question: ToolQuestion) -> Iterator[ToolGate]:
     """The gates of this question, in the order of the layers."""
-    shared, agent = rules.shared, rules.agents.get(question.agent, Scope(Lists("agents")))
+    shared, agent = rules.shared, rules.agents.get(question.agent, ToolScope(ToolLists("agents")))
     here, own = _provided(shared, question), _provided(agent, question)
     if agent.own.profile:
         yield _profile(1, agent.own)
@@ -140,59 +140,59 @@ def gates(rules: Rules, question: Question) -> Iterator[Gate]:
     if question.sandboxed:
         yield _sandbox(shared.sandbox, agent.sandbox)
     if question.depth:
-        deny = depth.denied(question.depth, rules.deepest.get(question.agent, 1))
+        deny = depth.list_denied_tools(question.depth, rules.deepest.get(question.agent, 1))
         yield _guarded(rules.subagents, rules.subagents.allow, deny, "what sub-agents get")
     if question.inherited is not None:
-        yield Gate(8, question.inherited.key, question.inherited.allow, question.inherited.deny, fixed=True)
+        yield ToolGate(8, question.inherited.key, question.inherited.allow, question.inherited.deny, fixed=True)
 
 
-def _entry(lists: Lists) -> tuple[str, tuple[str, ...]]:
+def _entry(lists: ToolLists) -> tuple[str, tuple[str, ...]]:
     """Where a name is written to let a tool in: an allow list and alsoAllow cannot stand side by side."""
     if lists.allow:
         return f"{lists.key}.allow", lists.allow
     return f"{lists.key}.alsoAllow", lists.also
 
 
-def _profile(layer: int, lists: Lists, more: tuple[str, ...] = ()) -> Gate:
-    words = (*groups.PROFILES[lists.profile], *lists.also, *more)
+def _profile(layer: int, lists: ToolLists, more: tuple[str, ...] = ()) -> ToolGate:
+    words = (*groups.TOOL_PROFILES[lists.profile], *lists.also, *more)
     entry, written = _entry(lists)
     if lists.allow:  # the profile itself must change
         entry, written = f"{lists.key}.profile", ()
     key = f"{lists.key}.profile"
-    return Gate(layer, key, words, entry=entry, written=written, words=f"profile {lists.profile}", fixed=True)
+    return ToolGate(layer, key, words, entry=entry, written=written, words=f"profile {lists.profile}", fixed=True)
 
 
-def _plain(layer: int, lists: Lists) -> Iterator[Gate]:
+def _plain(layer: int, lists: ToolLists) -> Iterator[ToolGate]:
     allow = None if lists.allow is None else (*lists.allow, *lists.also)
     if allow is not None or lists.deny:
         entry, written = _entry(lists)
-        yield Gate(layer, lists.key, allow, lists.deny, entry=entry, written=written)
+        yield ToolGate(layer, lists.key, allow, lists.deny, entry=entry, written=written)
 
 
-def _guarded(lists: Lists, allow: tuple[str, ...] | None, deny: tuple[str, ...], words: str) -> Gate:
+def _guarded(lists: ToolLists, allow: tuple[str, ...] | None, deny: tuple[str, ...], words: str) -> ToolGate:
     """A gate with denials of its own, which names in the config open."""
     entry, written = _entry(lists)
-    named = [word for word in (*(lists.allow or ()), *lists.also) if groups.explicit(word)]
-    left = tuple(name for name in deny if not groups.allowing(named, name, ""))
+    named = [word for word in (*(lists.allow or ()), *lists.also) if groups.is_explicit(word)]
+    left = tuple(name for name in deny if not groups.allows_tool(named, name, ""))
     full = None if allow is None else (*allow, *lists.also)
-    return Gate(8, lists.key, full, lists.deny, left, entry, written, words, fixed=True)
+    return ToolGate(8, lists.key, full, lists.deny, left, entry, written, words, fixed=True)
 
 
-def _sandbox(shared: Lists | None, agent: Lists | None) -> Gate:
+def _sandbox(shared: ToolLists | None, agent: ToolLists | None) -> ToolGate:
     """The agent's lists where it has some, else the shared ones; alsoAllow adds up. `allow: []` is all."""
-    base = shared or Lists("tools.sandbox.tools")
+    base = shared or ToolLists("tools.sandbox.tools")
     own = agent or base
     allow = own.allow if own.allow is not None else base.allow
     also = dict.fromkeys((*base.also, *own.also))
     deny = own.deny or base.deny
     given = SANDBOX_ALLOW if allow is None else (*allow, "image") if allow else None
-    gate = _guarded(Lists(own.key, allow, tuple(also), deny), given, SANDBOX_DENY, "what sandboxed sessions get")
+    gate = _guarded(ToolLists(own.key, allow, tuple(also), deny), given, SANDBOX_DENY, "what sandboxed sessions get")
     entry, written = _entry(own)
     deny_key = f"{own.key if own.deny else base.key}.deny"
     return msgspec.structs.replace(gate, entry=entry, written=written, deny_key=deny_key)
 
 
-def _provided(scope: Scope, question: Question) -> Lists | None:
+def _provided(scope: ToolScope, question: ToolQuestion) -> ToolLists | None:
     """The entry of the model, else that of its provider."""
     if not scope.providers:
         return None
@@ -207,11 +207,11 @@ def _spelling(key: str) -> str:
     return re.sub(r"[^a-z0-9]", "", provider) + slash + model.strip()
 
 
-def _chosen(rules: Rules, agent: Scope, question: Question) -> Iterator[Lists]:
+def _chosen(rules: ToolRules, agent: ToolScope, question: ToolQuestion) -> Iterator[ToolLists]:
     """Sender rules of the agent and of all agents, and the most particular rule of the chat."""
     for scope in (rules.shared, agent):
         yield from _sender(scope.senders, None, question.asker)
-    for place in places(question.place):
+    for place in list_chat_places(question.place):
         chat = rules.chats.get(place)
         if chat is None:
             continue
@@ -221,9 +221,9 @@ def _chosen(rules: Rules, agent: Scope, question: Question) -> Iterator[Lists]:
             return
 
 
-def _sender(rules: Mapping[str, Lists], other: Lists | None, asker: Asker) -> Iterator[Lists]:
+def _sender(rules: Mapping[str, ToolLists], other: ToolLists | None, asker: ToolAsker) -> Iterator[ToolLists]:
     """The sender's rule, else `other`. A rule that only a name points to comes on top."""
-    found = senders.found(rules, asker)
+    found = senders.find_sender_rules(rules, asker)
     base = other if found.sure is None else rules[found.sure]
     if base is not None:
         yield base
@@ -231,10 +231,10 @@ def _sender(rules: Mapping[str, Lists], other: Lists | None, asker: Asker) -> It
         yield rules[found.named]
 
 
-def places(place: Place) -> Iterator[Place]:
+def list_chat_places(place: ChatPlace) -> Iterator[ChatPlace]:
     """Where the rules of a chat may stand, the most particular place first."""
     if not place.channel or place.chat in ("", "*"):
         return
     for account in dict.fromkeys((place.account, "")):
         for guild, chat in dict.fromkeys(((place.guild, place.chat), ("", place.chat), (place.guild, "*"), ("", "*"))):
-            yield Place(place.channel, account, guild, chat, place.direct)
+            yield ChatPlace(place.channel, account, guild, chat, place.direct)

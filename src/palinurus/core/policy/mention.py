@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-MOST = 2_000  # characters of a message that are looked at
-LONGEST = 200  # characters of a pattern
+MAX_MENTION_TEXT = 2_000  # characters of a message that are looked at
+MAX_PATTERN = 200  # characters of a pattern
 
 _ESCAPED = re.compile(r"\\.", re.DOTALL)
 _CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
@@ -17,10 +17,10 @@ _AGAIN = re.compile(r"\)\s*(?:[*+]|\{)")  # a group that repeats
 _ENDLESS = re.compile(r"[*+]|\{\d*,\}")
 
 
-def problem(pattern: str) -> str:
+def find_pattern_problem(pattern: str) -> str:
     """Why a pattern cannot be used; "" if it can."""
-    if len(pattern) > LONGEST:
-        return f"is longer than {LONGEST} characters"
+    if len(pattern) > MAX_PATTERN:
+        return f"is longer than {MAX_PATTERN} characters"
     try:
         found = re.compile(pattern, re.IGNORECASE)
     except (re.error, RecursionError, OverflowError) as exc:
@@ -35,12 +35,14 @@ def problem(pattern: str) -> str:
     return ""
 
 
-def named(text: str, patterns: tuple[str, ...]) -> bool:
+def is_mentioned(text: str, patterns: tuple[str, ...]) -> bool:
     """Does the text name us? Patterns that have a `problem` name nobody."""
-    return any(not problem(one) and re.search(one, text[:MOST], re.IGNORECASE) for one in patterns)
+    return any(
+        not find_pattern_problem(one) and re.search(one, text[:MAX_MENTION_TEXT], re.IGNORECASE) for one in patterns
+    )
 
 
-def own(name: str) -> tuple[str, ...]:
+def make_name_patterns(name: str) -> tuple[str, ...]:
     """The patterns of an agent that has only a name."""
     name = name.strip()
     return (rf"(?<!\w)@?{re.escape(name)}(?!\w)",) if name else ()

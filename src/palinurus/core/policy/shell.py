@@ -48,23 +48,23 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 
 
-class Segment(NamedTuple):
+class ShellSegment(NamedTuple):
     """One simple command. `joined`: the operator before it, "" for the first."""
 
     argv: tuple[str, ...]
     joined: str = ""
 
 
-class Parsed(NamedTuple):
+class ParsedCommand(NamedTuple):
     """`compound` says why the command is not understood exactly; then there are no segments."""
 
-    segments: tuple[Segment, ...]
+    segments: tuple[ShellSegment, ...]
     compound: str = ""
 
 
-def parse(command: str) -> Parsed:
+def parse_command(command: str) -> ParsedCommand:
     """What the shell would run. Never raises."""
-    found: list[Segment] = []
+    found: list[ShellSegment] = []
     words: list[str] = []
     joined = ""
     at, end = 0, len(command)
@@ -77,7 +77,7 @@ def parse(command: str) -> Parsed:
         if operator is not None:
             if not words:
                 return _compound("an operator without a command before it")
-            found.append(Segment(tuple(words), joined))
+            found.append(ShellSegment(tuple(words), joined))
             words, joined, at = [], operator[0], operator.end()
             continue
         word, at, problem = _word(command, at)
@@ -88,12 +88,12 @@ def parse(command: str) -> Parsed:
             return _compound(f"more than {MAX_WORDS} words")
     if not words:
         return _compound("nothing after the last operator" if found else "no command")
-    found.append(Segment(tuple(words), joined))
+    found.append(ShellSegment(tuple(words), joined))
     for segment in found:
         first = segment.argv[0]
         if not first or first in _RESERVED or _ASSIGNS.match(first):
             return _compound("a variable assignment" if "=" in first else f"a word of the shell's own ({first})")
-    return Parsed(tuple(found))
+    return ParsedCommand(tuple(found))
 
 
 def _word(command: str, at: int) -> tuple[str, int, str]:
@@ -125,11 +125,11 @@ def _culprit(command: str, at: int) -> str:
     return command[at]
 
 
-def _compound(reason: str) -> Parsed:
-    return Parsed((), reason)
+def _compound(reason: str) -> ParsedCommand:
+    return ParsedCommand((), reason)
 
 
-def quoted(segments: tuple[Segment, ...]) -> str:
+def quote_segments(segments: tuple[ShellSegment, ...]) -> str:
     """The command line that means exactly these segments to any POSIX shell."""
     return " ".join(
         part
@@ -139,7 +139,7 @@ def quoted(segments: tuple[Segment, ...]) -> str:
     )
 
 
-def odd(text: str) -> str:
+def find_deceptive_text(text: str) -> str:
     """What in the text a person cannot see or would mistake for something else; "" if nothing.
 
     Line breaks and tabs are ordinary; words that mix letters of look-alike scripts are not.
@@ -147,15 +147,15 @@ def odd(text: str) -> str:
     if text.isascii() and text.isprintable():
         return ""
     for letter in text:
-        if letter not in "\n\t" and hidden(letter):
-            return f"a hidden character ({mark(letter)})"
+        if letter not in "\n\t" and is_hidden(letter):
+            return f"a hidden character ({escape_character(letter)})"
     for word in _WORD.findall(text) if not text.isascii() else ():
         if not word.isascii() and _mixed(word):
-            return f"look-alike letters ({''.join(c if c.isascii() else mark(c) for c in word[:40])})"
+            return f"look-alike letters ({''.join(c if c.isascii() else escape_character(c) for c in word[:40])})"
     return ""
 
 
-def hidden(letter: str) -> bool:
+def is_hidden(letter: str) -> bool:
     """Does this character show nothing, or change how others are shown?"""
     code = ord(letter)
     if 0x20 <= code < 0x7F:
@@ -170,7 +170,7 @@ def hidden(letter: str) -> bool:
     )
 
 
-def mark(letter: str) -> str:
+def escape_character(letter: str) -> str:
     """The character as an escape that everyone can read."""
     return f"\\u{ord(letter):04x}" if ord(letter) < 0x10000 else f"\\U{ord(letter):08x}"
 

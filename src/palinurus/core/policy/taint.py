@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from palinurus.core.policy.shell import parse
-from palinurus.core.types.messages import Assistant, Message, ToolResult, User
+from palinurus.core.policy.shell import parse_command
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
 from palinurus.core.types.taint import TaintRules
 
 Taint = tuple[str, ...]
 
-NAMED = 80  # characters of what exactly a source was
+MAX_SOURCE_DETAIL = 80  # characters of what exactly a source was
 KEPT = 16  # sources of one taint; every kind is among them
 LOCAL = frozenset(("file", "command"))  # from the machine's own files
 PEOPLE = frozenset(("member", "group", "stranger"))  # not the owner; what they may use at all is the policy's business
 
 # What a tool's results hold that nobody of ours wrote. "memory" counts only where it was written under taint.
-SOURCES: dict[str, str] = {
+TOOL_SOURCES: dict[str, str] = {
     "read": "file", "grep": "file", "find": "file", "ls": "file", "image": "file", "pdf": "file",
     "exec": "command", "process": "command", "web_fetch": "web", "web_search": "web", "browser": "web",
     "sessions_list": "session", "sessions_history": "session", "sessions_send": "session",
@@ -79,51 +79,53 @@ _ADDRESS = re.compile(r"://|@.*:|^-c$|--(?:index-url|extra-index-url|registry|up
 # sources
 
 
-def kind(source: str) -> str:
+def get_source_kind(source: str) -> str:
     """The word before what exactly it was."""
     return source.partition(" ")[0]
 
 
-def source(tool: str, given: str, origin: str, about: str, *, failed: bool = False) -> str:
+def name_source(tool: str, given: str, origin: str, about: str, *, failed: bool = False) -> str:
     """Where a result came from: `given` by the tool itself, else by its name; `origin` is the plugin it belongs to.
 
     "" for our own words. `failed`: the tool raised, and said so in words of ours.
     """
-    word = given or (f"plugin:{origin}" if origin else SOURCES.get(tool, ""))
-    if not word or (failed and not origin and kind(word) not in _TALKATIVE) or word == "memory":
+    word = given or (f"plugin:{origin}" if origin else TOOL_SOURCES.get(tool, ""))
+    if not word or (failed and not origin and get_source_kind(word) not in _TALKATIVE) or word == "memory":
         return ""
-    detail = " ".join(about.split())[:NAMED]
+    detail = " ".join(about.split())[:MAX_SOURCE_DETAIL]
     return f"{word} {detail}" if detail and " " not in word else word
 
 
-def joined(taint: Taint, new: Iterable[str]) -> Taint:
+def join_taint(taint: Taint, new: Iterable[str]) -> Taint:
     """With the new ones; of many, the first of each kind stay, then the oldest."""
     merged = dict.fromkeys((*taint, *(one for one in new if one)))
     if len(merged) <= KEPT:
         return tuple(merged)
-    first = dict.fromkeys(next(s for s in merged if kind(s) == k) for k in dict.fromkeys(map(kind, merged)))
+    first = dict.fromkeys(
+        next(s for s in merged if get_source_kind(s) == k) for k in dict.fromkeys(map(get_source_kind, merged))
+    )
     return tuple(dict.fromkeys((*first, *merged)))[: max(KEPT, len(first))]
 
 
-def of(messages: Iterable[Message]) -> Taint:
+def collect_taint(messages: Iterable[Message]) -> Taint:
     """What these messages bring along."""
-    return joined((), (m.source for m in messages if isinstance(m, (User, ToolResult))))
+    return join_taint((), (m.source for m in messages if isinstance(m, (UserMessage, ToolResult))))
 
 
-def outside(taint: Taint) -> bool:
+def is_from_outside(taint: Taint) -> bool:
     """Did any of it come from beyond this machine's files and the people who may write to the agent?"""
-    return any(kind(one) not in LOCAL and kind(one) not in PEOPLE for one in taint)
+    return any(get_source_kind(one) not in LOCAL and get_source_kind(one) not in PEOPLE for one in taint)
 
 
 # effects
 
 
-def minds(rules: TaintRules, tool: str, taint: Taint) -> bool:
+def is_reason_to_ask(rules: TaintRules, tool: str, taint: Taint) -> bool:
     """Is the taint a reason to ask about this tool?"""
     return bool(taint) and rules.enabled and tool not in rules.allow
 
 
-def effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], taint: Taint, *, foreign: bool) -> str:
+def describe_effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], taint: Taint, *, foreign: bool) -> str:
     """What a call would do beyond the session, in words; "" for nothing that is asked about here.
 
     `here` is the chat of the turn (channel, to): answering there is no message to others. `foreign`: a plugin's tool
@@ -131,7 +133,7 @@ def effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], taint: Tai
     """
     words = EFFECTS.get(tool) or (f"use {tool}, which has effects outside" if foreign else "")
     action = str(args.get("action") or "").strip().lower()
-    if not words or action in FREE.get(tool, ()) or (tool in INHERITED and not outside(taint)):
+    if not words or action in FREE.get(tool, ()) or (tool in INHERITED and not is_from_outside(taint)):
         return ""
     if tool == "message":
         channel, to = (str(args.get(name) or "").strip() for name in ("channel", "target"))
@@ -142,7 +144,7 @@ def effect(tool: str, args: Mapping[str, Any], here: tuple[str, str], taint: Tai
     return words
 
 
-def addresses(tool: str, args: Mapping[str, Any]) -> tuple[str, ...]:
+def list_addresses(tool: str, args: Mapping[str, Any]) -> tuple[str, ...]:
     """The web addresses a call would open."""
     if tool not in FETCHING:
         return ()
@@ -153,7 +155,7 @@ def addresses(tool: str, args: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(v.strip() for v in given if isinstance(v, str) and v.strip().lower().startswith(("http:", "https:")))
 
 
-def carries(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
+def may_leak(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
     """Could the address tell its host something from this conversation?
 
     Not if a person of ours or a page gave it letter by letter: who wrote it down did not know what we know. What
@@ -167,12 +169,12 @@ def carries(url: str, messages: Sequence[Message], rules: TaintRules) -> bool:
         return False
     bare = re.sub(r"(?i)^https?://", "", url)
     forms = {url, url.rstrip("/"), bare, bare.rstrip("/")} - {""}
-    asked = {c.id: str(c.arguments) for m in messages if isinstance(m, Assistant) for c in m.calls}
+    asked = {c.id: str(c.arguments) for m in messages if isinstance(m, AssistantMessage) for c in m.calls}
     for message in messages:
-        if isinstance(message, User) and not message.source:
+        if isinstance(message, UserMessage) and not message.source:
             if any(_stands(form, message.text) for form in forms):
                 return False
-        elif isinstance(message, ToolResult) and kind(message.source) == "web":
+        elif isinstance(message, ToolResult) and get_source_kind(message.source) == "web":
             own = asked.get(message.toolCallId, "")
             if any(_stands(form, message.text) and form not in own for form in {url, url.rstrip("/")}):
                 return False
@@ -192,7 +194,7 @@ def _stands(text: str, where: str) -> bool:
     return False
 
 
-def shaping(relative: str) -> bool:
+def is_shaping_file(relative: str) -> bool:
     """Is it one of the files that make the agent what it is? `relative` to its workspace, links followed."""
     parts = [part.casefold() for part in relative.split("/") if part not in ("", ".")]
     if not parts or ".." in parts:
@@ -206,19 +208,19 @@ def shaping(relative: str) -> bool:
     )
 
 
-def remembered(relative: str) -> bool:
+def is_memory_note(relative: str) -> bool:
     """Is it a note that is found again only by looking, and not shown to every run?"""
-    return shaping(relative) and "/" in relative.strip("/")
+    return is_shaping_file(relative) and "/" in relative.strip("/")
 
 
-def networked(command: str, taint: Taint, rules: TaintRules) -> bool:
+def may_use_network(command: str, taint: Taint, rules: TaintRules) -> bool:
     """May the command keep the network its cell gives it? With content from outside none may; with the machine's own
     files those that build, test and share a project, as long as they name no address."""
-    if not minds(rules, "exec:network", taint):
+    if not is_reason_to_ask(rules, "exec:network", taint):
         return True
-    if outside(taint):
+    if is_from_outside(taint):
         return False
-    parsed = parse(command)
+    parsed = parse_command(command)
     return bool(parsed.segments) and all(_developing(one.argv) for one in parsed.segments)
 
 

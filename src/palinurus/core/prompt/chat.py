@@ -4,16 +4,16 @@ boundary, because it follows the channel; only the output directives are the sam
 
 from __future__ import annotations
 
-from palinurus.core.prompt.conduct import plain
-from palinurus.core.prompt.facts import Facts, Fixed
-from palinurus.core.prompt.tooling import names
-from palinurus.core.stream.silent import TOKEN
+from palinurus.core.prompt.conduct import strip_lines
+from palinurus.core.prompt.facts import PromptFacts, StableFacts
+from palinurus.core.prompt.tooling import list_tool_names
+from palinurus.core.stream.silent import SILENCE_TOKEN
 
 HEARTBEAT_OK = "HEARTBEAT_OK"
 WEB = "webchat"
 
 
-def directives(facts: Fixed) -> str:
+def write_directives(facts: StableFacts) -> str:
     """Attachments, voice notes, reply tags."""
     if facts.message_only:
         return (
@@ -32,7 +32,7 @@ def directives(facts: Fixed) -> str:
     )
 
 
-def reasoning_format(facts: Fixed) -> str:
+def write_reasoning_format(facts: StableFacts) -> str:
     if not facts.tagged:
         return ""
     return (
@@ -42,7 +42,7 @@ def reasoning_format(facts: Fixed) -> str:
     )
 
 
-def embed(facts: Facts) -> str:
+def write_embed(facts: PromptFacts) -> str:
     if facts.channel != WEB:
         return ""
     return (
@@ -52,8 +52,8 @@ def embed(facts: Facts) -> str:
     )
 
 
-def messaging(facts: Facts) -> str:
-    have = names(facts)
+def write_messaging(facts: PromptFacts) -> str:
+    have = list_tool_names(facts)
     lines = ["## Messaging"]
     if facts.message_only:
         lines.append("Your text is not posted in this chat: answer with `message`, and send nothing else after it.")
@@ -71,21 +71,21 @@ def messaging(facts: Facts) -> str:
     return "\n".join(lines)
 
 
-def _message(facts: Facts) -> str:
+def _message(facts: PromptFacts) -> str:
     lines = [
         "Use `message` for messages you start yourself and for channel actions (polls, reactions and the like); with "
         "action send give `message`, and the target if it is not this chat."
     ]
     if _quiet(facts):
-        lines.append(f"If `message` already delivered what the person is to see, answer with only {TOKEN}.")
+        lines.append(f"If `message` already delivered what the person is to see, answer with only {SILENCE_TOKEN}.")
     if facts.buttons:
         lines.append("Inline buttons work here: `buttons` holds rows of {text, callback_data}.")
     return "\n".join(lines)
 
 
-def approvals(facts: Facts) -> str:
+def write_approvals(facts: PromptFacts) -> str:
     """Who asks the person when a tool needs approval. Depends on the channel, so it is not in Tool Call Style."""
-    if "exec" not in names(facts):
+    if "exec" not in list_tool_names(facts):
         return ""
     if facts.approvals:
         return (
@@ -101,30 +101,30 @@ def approvals(facts: Facts) -> str:
     )
 
 
-def _quiet(facts: Facts) -> bool:
+def _quiet(facts: PromptFacts) -> bool:
     """Is this an automatic reply among several people, where silence is allowed? Direct chats never hear of it."""
     return facts.kind != "direct" and not facts.message_only and facts.knobs.silent_group == "allow"
 
 
-def silent(facts: Facts) -> str:
+def write_silent_replies(facts: PromptFacts) -> str:
     """Only where replies are posted automatically among several people: elsewhere the context rules what is seen."""
     if not _quiet(facts):
         return ""
     return (
         "## Silent Replies\n"
-        f"When you have nothing to add, answer with only {TOKEN}: nothing is posted then. It must be the whole "
+        f"When you have nothing to add, answer with only {SILENCE_TOKEN}: nothing is posted then. It must be the whole "
         "answer, never a part of one, and never inside formatting."
     )
 
 
-def voice(facts: Facts) -> str:
-    hint = plain(facts.knobs.voice)
+def write_voice(facts: PromptFacts) -> str:
+    hint = strip_lines(facts.knobs.voice)
     return f"## Voice (TTS)\n{hint}" if hint else ""
 
 
-def extra(facts: Facts) -> str:
+def write_extra_context(facts: PromptFacts) -> str:
     """A group's or a sub-agent's own context. The title tells which."""
-    text = plain(facts.extra)
+    text = strip_lines(facts.extra)
     if not text:
         return ""
     if facts.mode == "minimal":
@@ -134,7 +134,7 @@ def extra(facts: Facts) -> str:
     return f"## {title}\n{text}"
 
 
-def reactions(facts: Facts) -> str:
+def write_reactions(facts: PromptFacts) -> str:
     if not facts.reactions:
         return ""
     how = (
@@ -147,13 +147,13 @@ def reactions(facts: Facts) -> str:
     return f"## Reactions\nYou can react with an emoji{where}. Do so {how}."
 
 
-def suffix(facts: Facts) -> str:
+def write_provider_suffix(facts: PromptFacts) -> str:
     """The provider's own text below the boundary."""
-    return plain(facts.contribution.suffix)
+    return strip_lines(facts.contribution.suffix)
 
 
-def heartbeats(facts: Facts) -> str:
-    prompt = plain(facts.knobs.heartbeat)
+def write_heartbeats(facts: PromptFacts) -> str:
+    prompt = strip_lines(facts.knobs.heartbeat)
     if not prompt:
         return ""
     return (

@@ -6,31 +6,31 @@ here, because a stray line end would cost the cache.
 
 from __future__ import annotations
 
-from palinurus.core.prompt.facts import Fixed
-from palinurus.core.prompt.tooling import names
+from palinurus.core.prompt.facts import StableFacts
+from palinurus.core.prompt.tooling import list_tool_names
 
 IDENTITY = "You are a personal assistant running inside Palinurus."
 
 
-def plain(text: str) -> str:
+def strip_lines(text: str) -> str:
     """The text with one kind of line end, and no white space at line ends or around it."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).strip()
 
 
-def identity(facts: Fixed) -> str:
+def write_identity(facts: StableFacts) -> str:
     return IDENTITY
 
 
-def interaction(facts: Fixed) -> str:
+def write_interaction_style(facts: StableFacts) -> str:
     """Only providers have something to say here."""
-    return plain(facts.contribution.interaction_style or "")
+    return strip_lines(facts.contribution.interaction_style or "")
 
 
-def style(facts: Fixed) -> str:
+def write_tool_style(facts: StableFacts) -> str:
     own = facts.contribution.tool_call_style
     if own is not None:
-        return plain(own)
+        return strip_lines(own)
     return (
         "## Tool Call Style\n"
         "Call routine, low-risk tools without announcing them. Say a short word first only where it helps: work of "
@@ -40,10 +40,10 @@ def style(facts: Fixed) -> str:
     )
 
 
-def bias(facts: Fixed) -> str:
+def write_execution_bias(facts: StableFacts) -> str:
     own = facts.contribution.execution_bias
     if own is not None:
-        return plain(own)
+        return strip_lines(own)
     return (
         "## Execution Bias\n"
         "- A request that can be acted on is acted on in this turn; a plan or a promise is not a result.\n"
@@ -56,13 +56,13 @@ def bias(facts: Fixed) -> str:
     )
 
 
-def prefix(facts: Fixed) -> str:
+def write_provider_prefix(facts: StableFacts) -> str:
     """The provider's own text above the boundary."""
     given = facts.contribution
-    return plain(given.prefix) if facts.mode != "none" or given.always else ""
+    return strip_lines(given.prefix) if facts.mode != "none" or given.always else ""
 
 
-def safety(facts: Fixed) -> str:
+def write_safety(facts: StableFacts) -> str:
     return (
         "## Safety\n"
         "You pursue no goals of your own: no self-preservation, no copying of yourself, no gathering of power, access "
@@ -75,10 +75,10 @@ def safety(facts: Fixed) -> str:
     )
 
 
-def control(facts: Fixed) -> str:
+def write_control(facts: StableFacts) -> str:
     first = (
         "Prefer the `gateway` tool for reading and changing settings and for restarts. "
-        if "gateway" in names(facts)
+        if "gateway" in list_tool_names(facts)
         else ""
     )
     return (
@@ -92,8 +92,8 @@ def control(facts: Fixed) -> str:
     )
 
 
-def update(facts: Fixed) -> str:
-    if "gateway" not in names(facts):
+def write_self_update(facts: StableFacts) -> str:
+    if "gateway" not in list_tool_names(facts):
         return ""
     return (
         "## Palinurus Self-Update\n"

@@ -5,10 +5,10 @@ What is cut, missing or blank was decided before; here files only find their pla
 
 from __future__ import annotations
 
-from palinurus.core.prompt.conduct import plain
-from palinurus.core.prompt.facts import FileFact, Fixed
+from palinurus.core.prompt.conduct import strip_lines
+from palinurus.core.prompt.facts import FileFact, StableFacts
 
-WEIGHTS: dict[str, int] = {
+FILE_WEIGHTS: dict[str, int] = {
     "agents.md": 10,
     "soul.md": 20,
     "identity.md": 30,
@@ -17,22 +17,22 @@ WEIGHTS: dict[str, int] = {
     "bootstrap.md": 60,
     "memory.md": 70,
 }
-DYNAMIC = frozenset(("heartbeat.md",))  # changes often: below the boundary
+DYNAMIC_FILES = frozenset(("heartbeat.md",))  # changes often: below the boundary
 _LAST = 1000
 
 
-def base(name: str) -> str:
+def get_base_name(name: str) -> str:
     """The file's own name in lower case, without directories."""
     return name.replace("\\", "/").rpartition("/")[2].lower()
 
 
-def stable(facts: Fixed) -> list[FileFact]:
+def list_stable_files(facts: StableFacts) -> list[FileFact]:
     """The files above the boundary, in order: known ones by weight, the others by path; blank ones left out."""
-    kept = [file for file in facts.files if base(file.name) not in DYNAMIC and file.text.strip()]
-    return sorted(kept, key=lambda file: (WEIGHTS.get(base(file.name), _LAST), file.name))
+    kept = [file for file in facts.files if get_base_name(file.name) not in DYNAMIC_FILES and file.text.strip()]
+    return sorted(kept, key=lambda file: (FILE_WEIGHTS.get(get_base_name(file.name), _LAST), file.name))
 
 
-def pending(facts: Fixed) -> str:
+def write_bootstrap_pending(facts: StableFacts) -> str:
     if not facts.pending:
         return ""
     return (
@@ -42,7 +42,7 @@ def pending(facts: Fixed) -> str:
     )
 
 
-def notice(facts: Fixed) -> str:
+def write_bootstrap_notice(facts: StableFacts) -> str:
     """That files were shortened; by how much is for the diagnostics."""
     cut = [file.name for file in facts.files if file.truncated]
     if not cut or facts.knobs.warn == "off":
@@ -54,7 +54,7 @@ def notice(facts: Fixed) -> str:
     )
 
 
-def announced(facts: Fixed) -> str:
+def write_workspace_files(facts: StableFacts) -> str:
     return (
         "## Workspace Files (injected)\n"
         "Palinurus loads these files, which the person edits, and includes them under Project Context."
@@ -63,18 +63,18 @@ def announced(facts: Fixed) -> str:
     )
 
 
-def project(facts: Fixed) -> str:
-    files = stable(facts)
+def write_project_context(facts: StableFacts) -> str:
+    files = list_stable_files(facts)
     if not files:
         return ""
     head = ["# Project Context", "These workspace files are part of your instructions."]
-    if any(base(file.name) == "soul.md" and not file.missing for file in files):
+    if any(get_base_name(file.name) == "soul.md" and not file.missing for file in files):
         head.append("SOUL.md is who you are: embody its persona and tone, and do not answer in stock phrases instead.")
     return "\n".join(head) + "\n\n" + "\n\n".join(_shown(file) for file in files)
 
 
-def dynamic(facts: Fixed) -> str:
-    files = [file for file in facts.files if base(file.name) in DYNAMIC and file.text.strip()]
+def write_dynamic_context(facts: StableFacts) -> str:
+    files = [file for file in facts.files if get_base_name(file.name) in DYNAMIC_FILES and file.text.strip()]
     if not files:
         return ""
     head = "# Dynamic Project Context\nThese files change often; what they say goes for this run."
@@ -82,4 +82,4 @@ def dynamic(facts: Fixed) -> str:
 
 
 def _shown(file: FileFact) -> str:
-    return f"## {file.name}\n\n{plain(file.text)}"
+    return f"## {file.name}\n\n{strip_lines(file.text)}"

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.prompt.knobs import Knobs
+from palinurus.core.prompt.knobs import PromptOptions
 
-Mode: TypeAlias = Literal["full", "minimal", "none"]
+PromptMode: TypeAlias = Literal["full", "minimal", "none"]
 
 
 class ToolFact(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class SkillFact(msgspec.Struct, frozen=True):
     location: str
 
 
-class Docs(msgspec.Struct, frozen=True):
+class DocsFact(msgspec.Struct, frozen=True):
     """Where the documentation and the source are. "" where there is none."""
 
     local: str = ""  # directory of the docs on this machine
@@ -51,7 +51,7 @@ class Docs(msgspec.Struct, frozen=True):
     settings: tuple[str, ...] = ()  # pages about the configuration, those that exist
 
 
-class Sandbox(msgspec.Struct, frozen=True):
+class SandboxFact(msgspec.Struct, frozen=True):
     """Tools run in a container: how its world looks."""
 
     workspace: str  # the working directory inside
@@ -61,7 +61,7 @@ class Sandbox(msgspec.Struct, frozen=True):
     browser: str = ""  # how the sandbox's browser is reached
 
 
-class Contribution(msgspec.Struct, frozen=True):
+class PromptContribution(msgspec.Struct, frozen=True):
     """What a provider adds for its models. Of our own sections it may replace these three and no other.
 
     None keeps our words, "" removes the section.
@@ -75,10 +75,10 @@ class Contribution(msgspec.Struct, frozen=True):
     always: bool = False  # the prefix stands also in a prompt of mode none: for models that get no other
 
 
-class Fixed(msgspec.Struct, frozen=True, kw_only=True):
+class StableFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What stands above the boundary."""
 
-    mode: Mode = "full"
+    mode: PromptMode = "full"
     tools: tuple[ToolFact, ...] = ()
     workspace: str = ""
     timezone: str = ""
@@ -86,17 +86,17 @@ class Fixed(msgspec.Struct, frozen=True, kw_only=True):
     pending: bool = False  # BOOTSTRAP.md waits for the first conversation
     skills: tuple[SkillFact, ...] = ()
     skills_left: int = 0  # eligible, but left out of the list for want of room
-    docs: Docs = Docs()
-    sandbox: Sandbox | None = None
-    knobs: Knobs = Knobs()
-    contribution: Contribution = Contribution()
+    docs: DocsFact = DocsFact()
+    sandbox: SandboxFact | None = None
+    knobs: PromptOptions = PromptOptions()
+    contribution: PromptContribution = PromptContribution()
     tagged: bool = False  # the model writes its reasoning into the text, in tags
     message_only: bool = False  # what people see goes through the message tool only
     wake: bool = False  # a background command wakes the agent when it ends
     acp: bool = False  # other agents' runtimes can be spawned
 
 
-class Facts(Fixed, frozen=True, kw_only=True):
+class PromptFacts(StableFacts, frozen=True, kw_only=True):
     """All of it."""
 
     agent: str = "main"
@@ -118,9 +118,9 @@ class Facts(Fixed, frozen=True, kw_only=True):
     extra: str = ""  # context of a group or a sub-agent's task; a client's own system text
 
 
-_FIXED = Fixed.__struct_fields__
+_FIXED = StableFacts.__struct_fields__
 
 
-def fixed(facts: Facts) -> Fixed:
+def select_stable_facts(facts: PromptFacts) -> StableFacts:
     """The stable half, which can be compared and kept."""
-    return Fixed(**{name: getattr(facts, name) for name in _FIXED})
+    return StableFacts(**{name: getattr(facts, name) for name in _FIXED})

@@ -15,14 +15,14 @@ Silence: TypeAlias = Literal["allow", "disallow"]
 Warn: TypeAlias = Literal["off", "once", "always"]
 
 # What a heartbeat asks when the config does not say. A fixed text of the specification: clients and models know it.
-HEARTBEAT = (
+HEARTBEAT_PROMPT = (
     "Read HEARTBEAT.md if it exists (workspace context). Follow it strictly. Do not infer or repeat old tasks from "
     "prior chats. If nothing needs attention, reply HEARTBEAT_OK."
 )
 HASHED = 12  # hex digits of an owner's id that are shown
 
 
-class Knobs(msgspec.Struct, frozen=True):
+class PromptOptions(msgspec.Struct, frozen=True):
     """Per agent. Every field has the value it has when nobody configured anything."""
 
     owners: tuple[str, ...] = ()  # authorised senders as they are to be shown
@@ -36,7 +36,7 @@ class Knobs(msgspec.Struct, frozen=True):
     friendly: bool = True  # the tone some model families are asked for
 
 
-def voice(auto: str, limit: int = 0) -> str:
+def write_voice_hint(auto: str, limit: int = 0) -> str:
     """What to mind in texts that are read aloud; "" when none are."""
     when = {
         "always": "Every reply is read aloud.",
@@ -49,7 +49,7 @@ def voice(auto: str, limit: int = 0) -> str:
     return f"{when} Write it to be heard: whole sentences, no tables, no code, no addresses.{short}"
 
 
-def owners(ids: Iterable[str], display: str = "raw", secret: str = "") -> tuple[str, ...]:
+def display_owners(ids: Iterable[str], display: str = "raw", secret: str = "") -> tuple[str, ...]:
     """Owner ids as the prompt shows them: as they are, or (display "hash") unreadable but recognisable."""
     clean = dict.fromkeys(i.strip() for i in ids)
     clean.pop("", None)

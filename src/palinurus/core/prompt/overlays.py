@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from palinurus.core.prompt.facts import Contribution
+from palinurus.core.prompt.facts import PromptContribution
 
 _GPT5 = """\
 <persona_latch>
@@ -43,9 +43,9 @@ _FAMILIES: tuple[tuple[re.Pattern[str], str, str], ...] = (
 )
 
 
-def contribution(model: str, friendly: bool = True) -> Contribution:
+def find_family_contribution(model: str, friendly: bool = True) -> PromptContribution:
     """What the family of this model id is told; empty for families without an entry."""
     for pattern, prefix, style in _FAMILIES:
         if pattern.search(model):
-            return Contribution(prefix=prefix, interaction_style=style if friendly else None)
-    return Contribution()
+            return PromptContribution(prefix=prefix, interaction_style=style if friendly else None)
+    return PromptContribution()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palinurus.core.prompt.facts import Docs, Fixed
-from palinurus.core.prompt.tooling import names
+from palinurus.core.prompt.facts import DocsFact, StableFacts
+from palinurus.core.prompt.tooling import list_tool_names
 
 _CITE = {
     "on": "Cite what you found: `Source: <path>#<line>`.",
@@ -13,8 +13,8 @@ _CITE = {
 }
 
 
-def memory(facts: Fixed) -> str:
-    have = names(facts) & {"memory_search", "memory_get"}
+def write_memory_recall(facts: StableFacts) -> str:
+    have = list_tool_names(facts) & {"memory_search", "memory_get"}
     if not have:
         return ""
     if "memory_search" not in have:
@@ -31,7 +31,7 @@ def memory(facts: Fixed) -> str:
     )
 
 
-def aliases(facts: Fixed) -> str:
+def write_model_aliases(facts: StableFacts) -> str:
     if not facts.knobs.aliases:
         return ""
     lines = [f"- {alias}: {ref}" for alias, ref in sorted(facts.knobs.aliases)]
@@ -40,16 +40,16 @@ def aliases(facts: Fixed) -> str:
     )
 
 
-def clock(facts: Fixed) -> str:
+def write_clock_hint(facts: StableFacts) -> str:
     """Where the time is to be had: the prompt holds none."""
     if not facts.timezone:
         return ""
-    if "session_status" in names(facts):
+    if "session_status" in list_tool_names(facts):
         return "When you need the current date, time or day of the week, call `session_status`."
     return "This prompt holds no clock: when the time matters, look it up instead of guessing."
 
 
-def workspace(facts: Fixed) -> str:
+def write_workspace(facts: StableFacts) -> str:
     where = facts.sandbox.workspace if facts.sandbox else facts.workspace
     if not where:
         return ""
@@ -68,7 +68,7 @@ def workspace(facts: Fixed) -> str:
     )
 
 
-def docs(facts: Fixed) -> str:
+def write_docs(facts: StableFacts) -> str:
     where = facts.docs
     lines = ["## Documentation"]
     if where.local:
@@ -95,14 +95,16 @@ def docs(facts: Fixed) -> str:
     return "\n".join(lines)
 
 
-def _config(facts: Fixed, where: Docs) -> str:
+def _config(facts: StableFacts, where: DocsFact) -> str:
     """First the exact field, then the wider reading."""
-    field = "`gateway` action config.schema.lookup" if "gateway" in names(facts) else "`pal config explain PATH`"
+    field = (
+        "`gateway` action config.schema.lookup" if "gateway" in list_tool_names(facts) else "`pal config explain PATH`"
+    )
     wider = f" For the wider picture: {', '.join(where.settings)}." if where.settings else ""
     return f"For one setting with its meaning and limits: {field}.{wider}"
 
 
-def sandbox(facts: Fixed) -> str:
+def write_sandbox(facts: StableFacts) -> str:
     box = facts.sandbox
     if box is None:
         return ""
@@ -125,7 +127,7 @@ def sandbox(facts: Fixed) -> str:
     return "\n".join(lines)
 
 
-def senders(facts: Fixed) -> str:
+def write_authorized_senders(facts: StableFacts) -> str:
     if not facts.knobs.owners:
         return ""
     return (
@@ -135,5 +137,5 @@ def senders(facts: Fixed) -> str:
     )
 
 
-def when(facts: Fixed) -> str:
+def write_time_zone(facts: StableFacts) -> str:
     return f"## Current Date & Time\nTime zone: {facts.timezone}" if facts.timezone else ""

@@ -8,40 +8,40 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.prompt.facts import Facts, Fixed, fixed
-from palinurus.core.prompt.order import LIVE, STABLE
+from palinurus.core.prompt.facts import PromptFacts, StableFacts, select_stable_facts
+from palinurus.core.prompt.order import LIVE_SECTIONS, STABLE_SECTIONS
 from palinurus.core.types.model import Prompt, PromptPart
 
-GAP = "\n\n"  # between sections, and between the two halves
+SECTION_GAP = "\n\n"  # between sections, and between the two halves
 
 
-def render(facts: Facts) -> Prompt:
+def render_prompt(facts: PromptFacts) -> Prompt:
     """The prompt in its two halves, with the size of every section; the cache boundary lies between the halves."""
-    stable, parts = _stable(fixed(facts))
-    made = [(row.name, row.make(facts)) for row in LIVE if facts.mode in row.modes]
+    stable, parts = _stable(select_stable_facts(facts))
+    made = [(row.name, row.make(facts)) for row in LIVE_SECTIONS if facts.mode in row.modes]
     return Prompt(stable, _joined(made), parts + _parts(made, stable=False))
 
 
-def report(facts: Facts) -> list[tuple[str, int, bool]]:
+def report_sections(facts: PromptFacts) -> list[tuple[str, int, bool]]:
     """(section, characters, above the boundary?) of every section that is there, in order."""
-    return [(part.name, part.chars, part.stable) for part in render(facts).parts]
+    return [(part.name, part.chars, part.stable) for part in render_prompt(facts).parts]
 
 
 @lru_cache(maxsize=64)
-def _stable(facts: Fixed) -> tuple[str, tuple[PromptPart, ...]]:
-    made = [(row.name, row.make(facts)) for row in STABLE if facts.mode in row.modes]
+def _stable(facts: StableFacts) -> tuple[str, tuple[PromptPart, ...]]:
+    made = [(row.name, row.make(facts)) for row in STABLE_SECTIONS if facts.mode in row.modes]
     return _joined(made), _parts(made, stable=True)
 
 
 def _joined(made: Iterable[tuple[str, str]]) -> str:
-    return GAP.join(text for _, text in made if text)
+    return SECTION_GAP.join(text for _, text in made if text)
 
 
 def _parts(made: Iterable[tuple[str, str]], *, stable: bool) -> tuple[PromptPart, ...]:
     return tuple(PromptPart(name, len(text), stable) for name, text in made if text)
 
 
-def changed(prompt: Prompt, changes: Mapping[str, Any]) -> Prompt:
+def apply_prompt_changes(prompt: Prompt, changes: Mapping[str, Any]) -> Prompt:
     """The prompt after a before_prompt_build hook: `systemPrompt` replaces it, `prependSystemContext` and
     `appendSystemContext` go around it. For compatibility; a provider's own words are a `Contribution`.
     """
@@ -51,17 +51,17 @@ def changed(prompt: Prompt, changes: Mapping[str, Any]) -> Prompt:
     if replaced:
         prompt = Prompt(replaced, "", (PromptPart("hook", len(replaced), True),))
     if before:
-        text = f"{before}{GAP}{prompt.stable}"
+        text = f"{before}{SECTION_GAP}{prompt.stable}"
         part = PromptPart("hook_before", len(before), True)
         prompt = msgspec.structs.replace(prompt, stable=text, parts=(part, *prompt.parts))
     if after:
-        text = f"{prompt.volatile}{GAP}{after}" if prompt.volatile else after
+        text = f"{prompt.volatile}{SECTION_GAP}{after}" if prompt.volatile else after
         part = PromptPart("hook_after", len(after), False)
         prompt = msgspec.structs.replace(prompt, volatile=text, parts=(*prompt.parts, part))
     return prompt
 
 
-def around(text: str, changes: Mapping[str, Any]) -> str:
+def wrap_user_text(text: str, changes: Mapping[str, Any]) -> str:
     """A user's text after a before_prompt_build hook: `prependContext` and `appendContext` go around it."""
     parts = (str(changes.get("prependContext") or ""), text, str(changes.get("appendContext") or ""))
-    return GAP.join(part for part in parts if part)
+    return SECTION_GAP.join(part for part in parts if part)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palinurus.core.prompt.facts import Facts
+from palinurus.core.prompt.facts import PromptFacts
 
 
-def runtime(facts: Facts) -> str:
+def write_runtime(facts: PromptFacts) -> str:
     """One line of facts, one about reasoning. What is not known is left out."""
     caps = None if facts.capabilities is None else ",".join(facts.capabilities) or "none"
     parts = {

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from html import escape
 
-from palinurus.core.prompt.facts import Fixed, SkillFact
-from palinurus.core.prompt.tooling import names
+from palinurus.core.prompt.facts import SkillFact, StableFacts
+from palinurus.core.prompt.tooling import list_tool_names
 
 
-def skills(facts: Fixed) -> str:
+def write_skills(facts: StableFacts) -> str:
     """The rules and the list; "" when no skill is eligible."""
     if not facts.skills:
         return ""
@@ -25,11 +25,11 @@ def skills(facts: Fixed) -> str:
         "- Several fit: take the most specific one, read it, follow it.\n"
         "- None clearly fits: read none.\n"
         "Never read more than one before you have chosen. Relative paths in a skill start at its directory.\n"
-        f"{listing(facts.skills)}{left}"
+        f"{write_skill_list(facts.skills)}{left}"
     )
 
 
-def listing(found: Iterable[SkillFact]) -> str:
+def write_skill_list(found: Iterable[SkillFact]) -> str:
     """The XML block, sorted by name. A skill without description (the compact form) has no such element."""
     lines = ["<available_skills>"]
     for skill in sorted(found, key=lambda s: s.name):
@@ -40,8 +40,8 @@ def listing(found: Iterable[SkillFact]) -> str:
     return "\n".join([*lines, "</available_skills>"])
 
 
-def workshop(facts: Fixed) -> str:
-    if "skill_workshop" not in names(facts):
+def write_skill_workshop(facts: StableFacts) -> str:
+    if "skill_workshop" not in list_tool_names(facts):
         return ""
     return (
         "When a way of doing something proved itself and will be needed again, propose it as a skill with "

@@ -7,15 +7,15 @@ from typing import Any, Literal
 
 import msgspec
 
-Level = Literal["", "minimal", "extensive"]
+ReactionLevel = Literal["", "minimal", "extensive"]
 
 
-class Surface(msgspec.Struct, frozen=True):
+class ChannelSurface(msgspec.Struct, frozen=True):
     """`approvals`: the channel itself asks for approvals, with buttons or cards."""
 
     buttons: bool = False
     approvals: bool = False
-    reactions: Level = ""
+    reactions: ReactionLevel = ""
 
     @property
     def capabilities(self) -> tuple[str, ...]:
@@ -24,19 +24,19 @@ class Surface(msgspec.Struct, frozen=True):
         return tuple(name for name, there in names.items() if there)
 
 
-SURFACES: dict[str, Surface] = {
-    "telegram": Surface(buttons=True, approvals=True, reactions="minimal"),
-    "signal": Surface(reactions="minimal"),
-    "discord": Surface(buttons=True, approvals=True),
-    "slack": Surface(buttons=True, approvals=True),
-    "webchat": Surface(approvals=True),
+SURFACES: dict[str, ChannelSurface] = {
+    "telegram": ChannelSurface(buttons=True, approvals=True, reactions="minimal"),
+    "signal": ChannelSurface(reactions="minimal"),
+    "discord": ChannelSurface(buttons=True, approvals=True),
+    "slack": ChannelSurface(buttons=True, approvals=True),
+    "webchat": ChannelSurface(approvals=True),
 }
-_LEVELS: dict[str, Level] = {"off": "", "ack": "", "minimal": "minimal", "extensive": "extensive"}
+_LEVELS: dict[str, ReactionLevel] = {"off": "", "ack": "", "minimal": "minimal", "extensive": "extensive"}
 
 
-def surface(channel: str, config: Mapping[str, Any]) -> Surface:
+def find_surface(channel: str, config: Mapping[str, Any]) -> ChannelSurface:
     """The row of a channel, overlaid with `reactionLevel` and `capabilities` of its config."""
-    found = SURFACES.get(channel, Surface())
+    found = SURFACES.get(channel, ChannelSurface())
     level = config.get("reactionLevel")
     if isinstance(level, str) and level in _LEVELS:
         found = msgspec.structs.replace(found, reactions=_LEVELS[level])

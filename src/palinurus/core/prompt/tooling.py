@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from palinurus.core.prompt.facts import Fixed, ToolFact
+from palinurus.core.prompt.facts import StableFacts, ToolFact
 
 # First the tools everybody knows, in this order; then the others by name.
-ORDER: tuple[str, ...] = (
+TOOL_ORDER: tuple[str, ...] = (
     "read", "write", "edit", "apply_patch", "grep", "find", "ls", "exec", "process", "web_search", "web_fetch",
     "browser", "canvas", "nodes", "cron", "message", "gateway", "agents_list", "sessions_list", "sessions_history",
     "sessions_send", "sessions_spawn", "sessions_yield", "subagents", "session_status", "skill_workshop", "image",
     "image_generate",
 )  # fmt: skip
-_RANK = {name: rank for rank, name in enumerate(ORDER)}
+_RANK = {name: rank for rank, name in enumerate(TOOL_ORDER)}
 
 # Tools that must all be there -> the line. Lines about waiting come first: they are broken most often.
 _GUIDANCE: tuple[tuple[frozenset[str], str], ...] = (
@@ -48,19 +48,21 @@ _ACP = (
 )
 
 
-def names(facts: Fixed) -> frozenset[str]:
+def list_tool_names(facts: StableFacts) -> frozenset[str]:
     """The tools of this run, in lower case."""
     return frozenset(tool.name.lower() for tool in facts.tools)
 
 
-def tooling(facts: Fixed) -> str:
+def write_tooling(facts: StableFacts) -> str:
     """Which tools there are, and the rules that depend on which there are."""
     if not facts.tools:
         return (
             "## Tooling\nNo tool list was handed over for this run. Use only tools that are defined for you as "
             "structured calls; if there are none, answer from what you know and say what you could not check."
         )
-    lines = [f"- {tool.name}: {tool.summary}" if tool.summary else f"- {tool.name}" for tool in ordered(facts.tools)]
+    lines = [
+        f"- {tool.name}: {tool.summary}" if tool.summary else f"- {tool.name}" for tool in order_tools(facts.tools)
+    ]
     return "\n".join(
         (
             "## Tooling",
@@ -73,17 +75,17 @@ def tooling(facts: Fixed) -> str:
     )
 
 
-def ordered(tools: Iterable[ToolFact]) -> list[ToolFact]:
+def order_tools(tools: Iterable[ToolFact]) -> list[ToolFact]:
     """Known tools in their order, the others by name; of names that differ only in case, the first."""
     first: dict[str, ToolFact] = {}
     for tool in tools:
         if tool.name.strip():
             first.setdefault(tool.name.lower(), tool)
-    return [first[low] for low in sorted(first, key=lambda low: (_RANK.get(low, len(ORDER)), low))]
+    return [first[low] for low in sorted(first, key=lambda low: (_RANK.get(low, len(TOOL_ORDER)), low))]
 
 
-def _rules(facts: Fixed) -> list[str]:
-    have = names(facts)
+def _rules(facts: StableFacts) -> list[str]:
+    have = list_tool_names(facts)
     rules = [line for needed, line in _GUIDANCE if needed <= have]
     if facts.wake and "exec" in have:
         rules.insert(len([n for n, _ in _GUIDANCE[:2] if n <= have]), _WAKE)
@@ -96,9 +98,9 @@ def _rules(facts: Fixed) -> list[str]:
     return rules
 
 
-def delegation(facts: Fixed) -> str:
+def write_delegation(facts: StableFacts) -> str:
     """The strong form of the nudge towards sub-agents. Words only: policy decides whether the tool exists."""
-    if facts.knobs.delegation != "prefer" or "sessions_spawn" not in names(facts):
+    if facts.knobs.delegation != "prefer" or "sessions_spawn" not in list_tool_names(facts):
         return ""
     return (
         "## Sub-Agent Delegation\n"

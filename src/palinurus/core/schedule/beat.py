@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.schedule.tasks import Page, Task, due
+from palinurus.core.schedule.tasks import HeartbeatPage, HeartbeatTask, list_due_tasks
 
 SLOWEST = 3  # doublings
-WATCH = "watch-changed"
+WATCH_CHANGED = "watch-changed"
 
 
-class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
+class HeartbeatState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is remembered between two beats of an agent. Times in milliseconds."""
 
     last: int = 0  # when the last one ran, or when we began to count
@@ -31,46 +31,46 @@ class Beat(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int = 0
 
 
-class Look(msgspec.Struct, frozen=True):
+class HeartbeatObservation(msgspec.Struct, frozen=True):
     """What is there now."""
 
     now: int
     every: float  # seconds
-    page: Page
+    page: HeartbeatPage
     digest: str  # "" for a page that says nothing
     events: bool = False  # something waits to be told to the session
     talked: int = 0  # when a person last wrote there
     watch: str = ""  # digest of what the watched command prints; "": not known
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class HeartbeatVerdict(msgspec.Struct, frozen=True):
     """`why` names the reason either way, as clients of OpenClaw know them."""
 
     beat: bool
     why: str
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[HeartbeatTask, ...] = ()
 
 
-def judge(before: Beat, look: Look) -> Verdict:
+def judge_heartbeat(before: HeartbeatState, look: HeartbeatObservation) -> HeartbeatVerdict:
     """Ask now, or not."""
     if before.stopped:
-        return Verdict(False, "stopped")
-    tasks = due(look.page.tasks, before.tasks, look.now)
+        return HeartbeatVerdict(False, "stopped")
+    tasks = list_due_tasks(look.page.tasks, before.tasks, look.now)
     rest = look.every * 1000
     if look.digest and before.digest and look.digest != before.digest:
-        return Verdict(True, "file-changed", tasks)
+        return HeartbeatVerdict(True, "file-changed", tasks)
     if look.now - before.last < rest and not (tasks and before.digest):
-        return Verdict(False, "not-due")
+        return HeartbeatVerdict(False, "not-due")
     if tasks:
-        return Verdict(True, "tasks-due", tasks)
+        return HeartbeatVerdict(True, "tasks-due", tasks)
     if look.events:
-        return Verdict(True, "events")
+        return HeartbeatVerdict(True, "events")
     if look.watch and before.watch and look.watch != before.watch:
-        return Verdict(True, WATCH)
+        return HeartbeatVerdict(True, WATCH_CHANGED)
     if look.now - before.last < rest * 2 ** min(before.quiet, SLOWEST):
-        return Verdict(False, "idle")
+        return HeartbeatVerdict(False, "idle")
     if look.digest and look.page.text and (not before.digest or look.talked > before.last):
-        return Verdict(True, "activity" if before.digest else "first")
+        return HeartbeatVerdict(True, "activity" if before.digest else "first")
     if not look.page.text:
-        return Verdict(False, "no-tasks-due" if look.page.tasks else "empty-heartbeat-file")
-    return Verdict(False, "unchanged")
+        return HeartbeatVerdict(False, "no-tasks-due" if look.page.tasks else "empty-heartbeat-file")
+    return HeartbeatVerdict(False, "unchanged")

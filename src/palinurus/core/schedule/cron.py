@@ -25,7 +25,7 @@ LAST = 99  # L in the field for days
 REACH = 366 * 40  # days looked ahead: 29 February on a given weekday comes within 40 years
 
 
-class Line(NamedTuple):
+class CronLine(NamedTuple):
     """The values each field allows, sorted."""
 
     seconds: tuple[int, ...]
@@ -85,7 +85,7 @@ class Line(NamedTuple):
         return None
 
 
-def parse(text: str) -> Line:
+def parse_cron(text: str) -> CronLine:
     """Raises ValueError with what is wrong."""
     words = MACROS.get(text.strip().lower(), text).split()
     if len(words) == 5:
@@ -94,7 +94,7 @@ def parse(text: str) -> Line:
         raise ValueError("a cron line has five fields: minute, hour, day, month, weekday (six with seconds first)")
     second, minute, hour, day, month, weekday = words
     weekdays = frozenset(value % 7 for value in _field(weekday, 0, 7, DAYS, "weekday"))
-    return Line(
+    return CronLine(
         _field(second, 0, 59, {}, "second"),
         _field(minute, 0, 59, {}, "minute"),
         _field(hour, 0, 23, {}, "hour"),

@@ -14,27 +14,27 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
-from palinurus.core.schedule.cron import Line, parse
+from palinurus.core.schedule.cron import CronLine, parse_cron
 
 SECOND = timedelta(seconds=1)
 LONGEST = 100 * 366 * 86_400_000  # ms: of an interval
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class At(msgspec.Struct, frozen=True, tag_field="kind", tag="at"):
+class AtSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="at"):
     """Once. `at` in milliseconds."""
 
     at: int
 
 
-class Every(msgspec.Struct, frozen=True, tag_field="kind", tag="every", rename="camel", omit_defaults=True):
+class EverySchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="every", rename="camel", omit_defaults=True):
     """At anchor + n * every."""
 
     every_ms: int
     anchor_ms: int = 0
 
 
-class Cron(msgspec.Struct, frozen=True, tag_field="kind", tag="cron", rename="camel", omit_defaults=True):
+class CronSchedule(msgspec.Struct, frozen=True, tag_field="kind", tag="cron", rename="camel", omit_defaults=True):
     """A cron line in a zone ("": the owner's). `stagger_ms`: each job its own fixed delay up to that."""
 
     expr: str
@@ -42,10 +42,10 @@ class Cron(msgspec.Struct, frozen=True, tag_field="kind", tag="cron", rename="ca
     stagger_ms: int = 0
 
 
-Schedule: TypeAlias = At | Every | Cron
+Schedule: TypeAlias = AtSchedule | EverySchedule | CronSchedule
 
 
-def zone(name: str) -> tzinfo:
+def find_time_zone(name: str) -> tzinfo:
     """Raises ValueError for a name nobody knows."""
     try:
         return ZoneInfo(name) if name else UTC
@@ -54,38 +54,38 @@ def zone(name: str) -> tzinfo:
 
 
 @lru_cache(maxsize=512)
-def _line(expr: str) -> Line:
-    return parse(expr)
+def _line(expr: str) -> CronLine:
+    return parse_cron(expr)
 
 
-def check(schedule: Schedule, tz: str = "") -> None:
+def check_schedule(schedule: Schedule, tz: str = "") -> None:
     """Raises ValueError with what is wrong with it."""
-    if isinstance(schedule, Every) and not 1000 <= schedule.every_ms <= LONGEST:
+    if isinstance(schedule, EverySchedule) and not 1000 <= schedule.every_ms <= LONGEST:
         raise ValueError("everyMs is at least 1000")
-    if isinstance(schedule, At) and not 0 <= schedule.at < 253_000_000_000_000:
+    if isinstance(schedule, AtSchedule) and not 0 <= schedule.at < 253_000_000_000_000:
         raise ValueError("at is not a time")
-    if isinstance(schedule, Cron):
+    if isinstance(schedule, CronSchedule):
         if not 0 <= schedule.stagger_ms <= 3_600_000:
             raise ValueError("staggerMs is between 0 and one hour")
-        zone(schedule.tz or tz)
+        find_time_zone(schedule.tz or tz)
         if _line(schedule.expr).after(datetime(2026, 1, 1)) is None:
             raise ValueError("this cron line never comes true")
 
 
-def following(schedule: Schedule, after: int, tz: str = "", job: str = "") -> int | None:
+def find_next_due(schedule: Schedule, after: int, tz: str = "", job: str = "") -> int | None:
     """The first time it is due that is later than `after`; None: never again. `job` gives it its stagger."""
     match schedule:
-        case At(at):
+        case AtSchedule(at):
             return at if at > after else None
-        case Every(every, anchor):
+        case EverySchedule(every, anchor):
             return anchor + max(0, (after - anchor) // every + 1) * every
-        case Cron(expr, own, stagger):
-            delay = spread(job, stagger)
-            found = _cron(_line(expr), after - delay, zone(own or tz))
+        case CronSchedule(expr, own, stagger):
+            delay = choose_stagger(job, stagger)
+            found = _cron(_line(expr), after - delay, find_time_zone(own or tz))
             return None if found is None else found + delay
 
 
-def spread(job: str, within: int) -> int:
+def choose_stagger(job: str, within: int) -> int:
     """The same delay every time, below `within` milliseconds, in whole seconds."""
     seconds = within // 1000
     if seconds < 1:
@@ -93,25 +93,25 @@ def spread(job: str, within: int) -> int:
     return int.from_bytes(blake2s(job.encode(), digest_size=4).digest()) % seconds * 1000
 
 
-def _cron(line: Line, after: int, tz: tzinfo) -> int | None:
+def _cron(line: CronLine, after: int, tz: tzinfo) -> int | None:
     start = _EPOCH + timedelta(milliseconds=after)
     return _elapsed(line, start, tz) if line.hourly else _walled(line, start, tz)
 
 
-def _walled(line: Line, start: datetime, tz: tzinfo) -> int | None:
+def _walled(line: CronLine, start: datetime, tz: tzinfo) -> int | None:
     """For lines with hours of their own: by the hands of the clock."""
     wall = start.astimezone(tz).replace(tzinfo=None, microsecond=0)
     while True:
         found = line.after(wall)
         if found is None:
             return None
-        instant = instant_of(found, tz)
+        instant = to_instant(found, tz)
         if instant > start:
             return _ms(instant)
         wall = found + SECOND
 
 
-def _elapsed(line: Line, start: datetime, tz: tzinfo) -> int | None:
+def _elapsed(line: CronLine, start: datetime, tz: tzinfo) -> int | None:
     """For lines that run every hour: through both passes of an hour that comes twice."""
     base, at = start, (start.replace(microsecond=0) + SECOND)
     while True:
@@ -125,7 +125,7 @@ def _elapsed(line: Line, start: datetime, tz: tzinfo) -> int | None:
         at = _change(at, instant, tz)
 
 
-def instant_of(wall: datetime, tz: tzinfo) -> datetime:
+def to_instant(wall: datetime, tz: tzinfo) -> datetime:
     """The instant of a wall time (naive), in UTC: see the head of this file."""
     first = wall.replace(tzinfo=tz).astimezone(UTC)
     if first.astimezone(tz).replace(tzinfo=None) == wall:
@@ -160,12 +160,12 @@ def _ms(instant: datetime) -> int:
 
 
 Misfire: TypeAlias = Literal["skip", "once", "all"]
-GRACE = 120_000  # ms: not later than this is on time
-DAY = 86_400_000
-ALL = 100  # slots made up for at once at most
+GRACE_MS = 120_000  # ms: not later than this is on time
+DAY_MS = 86_400_000
+MAX_CATCH_UP = 100  # slots made up for at once at most
 
 
-class Decision(msgspec.Struct, frozen=True):
+class MisfireDecision(msgspec.Struct, frozen=True):
     """`fires`: the due times to run now, oldest first. `skipped`: how many are passed over. `upto`: the last."""
 
     fires: tuple[int, ...] = ()
@@ -173,31 +173,31 @@ class Decision(msgspec.Struct, frozen=True):
     upto: int = 0
 
 
-def decide(dues: list[int], now: int, policy: Misfire, window: int | None) -> Decision:
+def decide_misfires(dues: list[int], now: int, policy: Misfire, window: int | None) -> MisfireDecision:
     """What becomes of the times that are due and not run (sorted). `window`: how late one may be, in milliseconds;
     None: as late as it likes."""
     if not dues:
-        return Decision()
-    late = [due for due in dues if due < now - GRACE and (window is None or due >= now - window)]
-    fresh = [due for due in dues if due >= now - GRACE]
-    wanted = {"skip": fresh[-1:], "once": (late + fresh)[-1:], "all": (late + fresh)[-ALL:]}[policy]
-    return Decision(tuple(wanted), len(dues) - len(wanted), dues[-1])
+        return MisfireDecision()
+    late = [due for due in dues if due < now - GRACE_MS and (window is None or due >= now - window)]
+    fresh = [due for due in dues if due >= now - GRACE_MS]
+    wanted = {"skip": fresh[-1:], "once": (late + fresh)[-1:], "all": (late + fresh)[-MAX_CATCH_UP:]}[policy]
+    return MisfireDecision(tuple(wanted), len(dues) - len(wanted), dues[-1])
 
 
-def passed(schedule: Schedule, after: int, now: int, tz: str, job: str) -> tuple[list[int], int]:
+def list_past_dues(schedule: Schedule, after: int, now: int, tz: str, job: str) -> tuple[list[int], int]:
     """The times due in (after, now], at most the last of them where they are very many, and how many were left out."""
-    if isinstance(schedule, Every):
-        first = following(schedule, after)
+    if isinstance(schedule, EverySchedule):
+        first = find_next_due(schedule, after)
         assert first is not None
         count = max(0, (now - first) // schedule.every_ms + 1)
-        kept = min(count, ALL)
+        kept = min(count, MAX_CATCH_UP)
         last = first + (count - 1) * schedule.every_ms
         return [last - n * schedule.every_ms for n in reversed(range(kept))], count - kept
     found: list[int] = []
     left = 0
-    while (at := following(schedule, after, tz, job)) is not None and at <= now:
+    while (at := find_next_due(schedule, after, tz, job)) is not None and at <= now:
         found.append(at)
         after = at
-        if len(found) > 2 * ALL:
-            found, left = found[-ALL:], left + len(found) - ALL
+        if len(found) > 2 * MAX_CATCH_UP:
+            found, left = found[-MAX_CATCH_UP:], left + len(found) - MAX_CATCH_UP
     return found, left

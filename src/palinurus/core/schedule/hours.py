@@ -9,7 +9,7 @@ import msgspec
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Hours(msgspec.Struct, frozen=True):
+class HeartbeatHours(msgspec.Struct, frozen=True):
     """Minutes of the day. The same twice: no time at all."""
 
     start: int = 0
@@ -24,7 +24,7 @@ class Hours(msgspec.Struct, frozen=True):
         return minute >= self.start or minute < self.end
 
 
-def minutes(text: str | None, otherwise: int) -> int:
+def parse_minutes(text: str | None, otherwise: int) -> int:
     """Of "08:30"; what cannot be read counts as not said."""
     hour, colon, minute = (text or "").strip().partition(":")
     if not colon or not (hour.isdecimal() and minute.isdecimal()):

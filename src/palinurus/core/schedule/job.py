@@ -7,15 +7,24 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.schedule.fire import DAY, At, Cron, Every, Misfire, Schedule, check, zone
+from palinurus.core.schedule.fire import (
+    DAY_MS,
+    AtSchedule,
+    CronSchedule,
+    EverySchedule,
+    Misfire,
+    Schedule,
+    check_schedule,
+    find_time_zone,
+)
 
 NAME, TEXT = 200, 20_000  # characters
 
-Mode: TypeAlias = Literal["none", "announce", "webhook"]
+DeliveryMode: TypeAlias = Literal["none", "announce", "webhook"]
 Wake: TypeAlias = Literal["now", "next-heartbeat"]
 
 
-class Payload(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CronPayload(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """systemEvent: `text` is told to a session. agentTurn: `message` is asked; the rest is for that turn only."""
 
     kind: Literal["systemEvent", "agentTurn"]
@@ -32,30 +41,30 @@ class Payload(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
         return self.text or self.message
 
 
-class Delivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CronDelivery(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Who gets the answer. announce without a channel: where the person wrote last. webhook: `to` is a URL."""
 
-    mode: Mode = "none"
+    mode: DeliveryMode = "none"
     channel: str = ""
     to: str = ""
     account_id: str = ""
     thread_id: str = ""
 
 
-class Job(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CronJob(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """As a person made it. Times in milliseconds. `source`: whose words it may hold, if not the owner's (taint)."""
 
     id: str
     name: str
     schedule: Schedule
-    payload: Payload
+    payload: CronPayload
     session_target: str  # main, isolated, session:<key>
     agent_id: str
     created_at_ms: int
     updated_at_ms: int
     enabled: bool = True
     wake_mode: Wake = "now"
-    delivery: Delivery = Delivery()
+    delivery: CronDelivery = CronDelivery()
     delete_after_run: bool = False
     description: str = ""
     misfire: Misfire = "once"
@@ -64,11 +73,11 @@ class Job(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
     @property
     def window(self) -> int | None:
-        once = isinstance(self.schedule, At)
-        return self.misfire_window_ms if self.misfire_window_ms is not None else None if once else DAY
+        once = isinstance(self.schedule, AtSchedule)
+        return self.misfire_window_ms if self.misfire_window_ms is not None else None if once else DAY_MS
 
 
-class State(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class CronJobState(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What has become of it so far. `cursor`: every due time up to here is dealt with. `pending`: the fire that is
     being started; found at a start, it is started again under the same name."""
 
@@ -85,17 +94,17 @@ class State(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     skipped: int = 0
 
 
-_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(Job))
+_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(CronJob))
 _OURS = frozenset(("id", "createdAtMs", "updatedAtMs", "state", "source"))
 
 
-def made(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, source: str = "") -> Job:
+def make_job(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, source: str = "") -> CronJob:
     """The job somebody asks for, with what they left out. Raises ValueError with what is wrong."""
     payload = _payload(asked)
     turn = payload.get("kind") == "agentTurn"
     target = str(asked.get("sessionTarget") or ("isolated" if turn else "main"))
-    schedule = schedule_of(asked.get("schedule"), now, tz)
-    once = isinstance(schedule, At)
+    schedule = parse_schedule(asked.get("schedule"), now, tz)
+    once = isinstance(schedule, AtSchedule)
     name = str(asked.get("name") or payload.get("message") or payload.get("text") or "").strip()
     body = {
         **{key: value for key, value in asked.items() if key in _FIELDS - _OURS and value is not None},
@@ -112,12 +121,12 @@ def made(asked: dict[str, Any], ident: str, now: int, agent: str, tz: str, sourc
         "source": source,
     }
     job = _read(body)
-    if once and isinstance(job.schedule, At) and job.schedule.at < now - 60_000:
+    if once and isinstance(job.schedule, AtSchedule) and job.schedule.at < now - 60_000:
         raise ValueError("that time is over")
-    return checked(job, tz)
+    return check_job(job, tz)
 
 
-def patched(job: Job, patch: dict[str, Any], now: int, tz: str) -> Job:
+def patch_job(job: CronJob, patch: dict[str, Any], now: int, tz: str) -> CronJob:
     """The job with some things changed. Raises ValueError."""
     unknown = sorted(set(patch) - _FIELDS - {"state"})
     if unknown:
@@ -127,17 +136,17 @@ def patched(job: Job, patch: dict[str, Any], now: int, tz: str) -> Job:
         if key in _OURS:
             continue
         if key == "schedule":
-            value = msgspec.to_builtins(schedule_of(value, now, tz))
+            value = msgspec.to_builtins(parse_schedule(value, now, tz))
         elif key in ("payload", "delivery") and isinstance(value, dict):
             same = value.get("kind", body.get(key, {}).get("kind")) == body.get(key, {}).get("kind")
             value = {**(body.get(key, {}) if same else {}), **value}
         body[key] = value
-    return checked(_read({**{k: v for k, v in body.items() if v is not None}, "updatedAtMs": now}), tz)
+    return check_job(_read({**{k: v for k, v in body.items() if v is not None}, "updatedAtMs": now}), tz)
 
 
-def checked(job: Job, tz: str) -> Job:
+def check_job(job: CronJob, tz: str) -> CronJob:
     """The same job. Raises ValueError for what cannot be."""
-    check(job.schedule, tz)
+    check_schedule(job.schedule, tz)
     if not job.payload.words.strip():
         raise ValueError("the payload says nothing: text for a systemEvent, message for an agentTurn")
     if len(job.payload.words) > TEXT:
@@ -151,27 +160,27 @@ def checked(job: Job, tz: str) -> Job:
     return job
 
 
-def schedule_of(asked: Any, now: int, tz: str) -> Schedule:
+def parse_schedule(asked: Any, now: int, tz: str) -> Schedule:
     """Also as people write it: {at: "2026-02-01T09:00"}, {every: "30m"}, {cron: "0 9 * * *"}. Raises ValueError."""
     if not isinstance(asked, dict):
         raise ValueError("schedule is an object with kind at, every or cron")
     kind = asked.get("kind") or next((k for k in ("at", "every", "cron") if k in asked), "")
     if "atMs" in asked or kind == "at":
-        return At(moment(asked.get("at", asked.get("atMs")), now, tz))
+        return AtSchedule(parse_moment(asked.get("at", asked.get("atMs")), now, tz))
     if kind == "every" or "everyMs" in asked:
         every, anchor = _whole(asked.get("everyMs")), _whole(asked.get("anchorMs"))
         if every is None:
             raise ValueError("everyMs is a number of milliseconds")
-        return Every(every, now if anchor is None else anchor)
+        return EverySchedule(every, now if anchor is None else anchor)
     if kind == "cron":
         expr = asked.get("expr") or asked.get("cron")
         if not isinstance(expr, str):
             raise ValueError("expr is a cron line such as 0 9 * * 1-5")
-        return Cron(expr.strip(), str(asked.get("tz") or tz), _whole(asked.get("staggerMs")) or 0)
+        return CronSchedule(expr.strip(), str(asked.get("tz") or tz), _whole(asked.get("staggerMs")) or 0)
     raise ValueError("schedule.kind is at, every or cron")
 
 
-def moment(written: Any, now: int, tz: str) -> int:
+def parse_moment(written: Any, now: int, tz: str) -> int:
     """Milliseconds, from a number, digits or ISO 8601 (without an offset: the owner's zone). Raises ValueError."""
     if (number := _whole(written)) is not None:
         return number
@@ -183,7 +192,7 @@ def moment(written: Any, now: int, tz: str) -> int:
     except ValueError:
         raise ValueError(f"{text[:40]!r} is not a time; write it as 2026-02-01T09:00") from None
     if found.tzinfo is None:
-        found = found.replace(tzinfo=zone(tz))
+        found = found.replace(tzinfo=find_time_zone(tz))
     return round((found - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
 
@@ -193,7 +202,7 @@ def _whole(value: Any) -> int | None:
     return int(value) if number else None
 
 
-def shown(job: Job, state: State, due: int | None) -> dict[str, Any]:
+def to_client_job(job: CronJob, state: CronJobState, due: int | None) -> dict[str, Any]:
     """As clients see it."""
     body: dict[str, Any] = msgspec.to_builtins(job)
     own = {key: value for key, value in msgspec.to_builtins(state).items() if key.endswith(("Ms", "Status", "Error"))}
@@ -204,7 +213,7 @@ def shown(job: Job, state: State, due: int | None) -> dict[str, Any]:
         own["consecutiveErrors"] = state.consecutive_errors
     whole = {"enabled": job.enabled, "wakeMode": job.wake_mode, "delivery": msgspec.to_builtins(job.delivery)}
     whole["delivery"].setdefault("mode", job.delivery.mode)
-    if isinstance(job.schedule, At):
+    if isinstance(job.schedule, AtSchedule):
         iso = datetime.fromtimestamp(job.schedule.at / 1000, UTC).isoformat(timespec="seconds")
         body["schedule"] = {"kind": "at", "at": iso.replace("+00:00", "Z")}
     return {**body, **whole, "state": own}
@@ -221,8 +230,8 @@ def _payload(asked: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in payload.items() if value is not None}, "kind": kind}
 
 
-def _read(body: dict[str, Any]) -> Job:
+def _read(body: dict[str, Any]) -> CronJob:
     try:
-        return msgspec.convert(body, Job)
+        return msgspec.convert(body, CronJob)
     except msgspec.ValidationError as exc:
         raise ValueError(str(exc)) from None

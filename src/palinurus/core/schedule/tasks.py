@@ -19,7 +19,7 @@ _FIELD = re.compile(r"^\s+(\w+):\s*(.*)$")
 _NOTHING = re.compile(r"^\s*(#.*|[-*+]\s*(\[[ xX]?\])?\s*|```\w*|<!--.*-->)?$")
 
 
-class Task(msgspec.Struct, frozen=True):
+class HeartbeatTask(msgspec.Struct, frozen=True):
     """`interval` in seconds."""
 
     name: str
@@ -27,19 +27,19 @@ class Task(msgspec.Struct, frozen=True):
     prompt: str
 
 
-class Page(msgspec.Struct, frozen=True):
+class HeartbeatPage(msgspec.Struct, frozen=True):
     """`text` is what stands there besides the tasks; "" if that says nothing."""
 
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[HeartbeatTask, ...] = ()
     text: str = ""
 
 
-def read(text: str, seconds: Callable[[str], float | None]) -> Page:
+def parse_heartbeat_page(text: str, seconds: Callable[[str], float | None]) -> HeartbeatPage:
     """`seconds` reads a duration. A task without a name, an interval or a prompt is left in the text."""
     lines = text.splitlines()
     start = next((at for at, line in enumerate(lines) if _HEAD.match(line)), None)
     if start is None:
-        return Page(text=_said(lines))
+        return HeartbeatPage(text=_said(lines))
     end = start + 1
     while end < len(lines) and (not lines[end].strip() or lines[end][:1] in " \t-"):
         end += 1
@@ -50,19 +50,19 @@ def read(text: str, seconds: Callable[[str], float | None]) -> Page:
         elif found and (field := _FIELD.match(line)):
             found[-1][field[1]] = _bare(field[2])
     tasks = [task for each in found if (task := _task(each, seconds)) is not None]
-    return Page(tuple(tasks), _said(lines[:start] + lines[end:]))
+    return HeartbeatPage(tuple(tasks), _said(lines[:start] + lines[end:]))
 
 
-def due(tasks: tuple[Task, ...], last: Mapping[str, int], now: int) -> tuple[Task, ...]:
+def list_due_tasks(tasks: tuple[HeartbeatTask, ...], last: Mapping[str, int], now: int) -> tuple[HeartbeatTask, ...]:
     """Those whose interval is over; `last` says when each was asked about, in milliseconds."""
     return tuple(task for task in tasks if now - last.get(task.name, -(1 << 60)) >= task.interval * 1000)
 
 
-def _task(fields: dict[str, str], seconds: Callable[[str], float | None]) -> Task | None:
+def _task(fields: dict[str, str], seconds: Callable[[str], float | None]) -> HeartbeatTask | None:
     every = seconds(fields.get("interval", ""))
     if not fields.get("name") or not fields.get("prompt") or not every:
         return None
-    return Task(fields["name"], every, fields["prompt"])
+    return HeartbeatTask(fields["name"], every, fields["prompt"])
 
 
 def _bare(text: str) -> str:

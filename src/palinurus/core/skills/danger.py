@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from palinurus.core.skills.skill import hidden
+from palinurus.core.skills.skill import is_invisible
 
 SHOWN = 100  # characters of a line
-MOST = 40  # findings of one file
+MAX_FINDINGS = 40  # findings of one file
 LINE = 4000  # characters of a line that are looked at
 _BINARY: tuple[tuple[bytes, str], ...] = (
     (b"\x7fELF", "Linux program"),
@@ -22,7 +22,7 @@ _BINARY: tuple[tuple[bytes, str], ...] = (
 )
 
 
-class Finding(NamedTuple):
+class SkillFinding(NamedTuple):
     kind: str
     file: str
     line: int  # 0: the file as a whole
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
         return f"{self.kind}: {where}: {self.what}"
 
 
-class Part(NamedTuple):
+class SkillFile(NamedTuple):
     """A file of the folder."""
 
     name: str
@@ -94,38 +94,43 @@ _SIGNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 _GRAVE = frozenset(("suspicious instruction", "hidden text", "runs what it downloads", "program", "secrets"))
 
 
-def grave(finding: Finding) -> bool:
+def is_grave(finding: SkillFinding) -> bool:
     """Is it one that good skills seldom need?"""
     return finding.kind in _GRAVE
 
 
-def findings(parts: Iterable[Part]) -> tuple[Finding, ...]:
+def find_dangers(parts: Iterable[SkillFile]) -> tuple[SkillFinding, ...]:
     """What there is to say, graver kinds first, then by file and line."""
     found = [one for part in parts for one in _part(part)]
-    return tuple(sorted(found, key=lambda one: (not grave(one), one.kind, one.file, one.line)))
+    return tuple(sorted(found, key=lambda one: (not is_grave(one), one.kind, one.file, one.line)))
 
 
-def _part(part: Part) -> list[Finding]:
+def _part(part: SkillFile) -> list[SkillFinding]:
     kind = next((what for magic, what in _BINARY if part.data.startswith(magic)), "")
     if kind:
-        return [Finding("program", part.name, 0, kind)]
+        return [SkillFinding("program", part.name, 0, kind)]
     made = []
     if part.executable or part.data.startswith(b"#!"):
-        made.append(Finding("executable", part.name, 0, "a script that can be started"))
+        made.append(SkillFinding("executable", part.name, 0, "a script that can be started"))
     if b"\x00" in part.data[:8192]:
         return made  # an image, a font …
     for number, line in enumerate(part.data.decode("utf-8", "replace").splitlines(), 1):
         made += _line(part.name, number, line[:LINE])
-        if len(made) >= MOST:
-            return [*made[:MOST], Finding("more", part.name, number, "the rest of this file is not listed")]
+        if len(made) >= MAX_FINDINGS:
+            return [
+                *made[:MAX_FINDINGS],
+                SkillFinding("more", part.name, number, "the rest of this file is not listed"),
+            ]
     return made
 
 
-def _line(name: str, number: int, line: str) -> list[Finding]:
+def _line(name: str, number: int, line: str) -> list[SkillFinding]:
     made = []
     if not line.isascii():
-        unseen = sorted({f"U+{ord(c):04X}" for c in line.lstrip("\ufeff") if hidden(c)})
+        unseen = sorted({f"U+{ord(c):04X}" for c in line.lstrip("\ufeff") if is_invisible(c)})
         if unseen:
-            made.append(Finding("hidden text", name, number, f"characters that are not seen: {', '.join(unseen[:6])}"))
-    shown = "".join(c for c in line.strip() if not hidden(c))[:SHOWN]
-    return made + [Finding(kind, name, number, shown) for kind, sign in _SIGNS if sign.search(line)]
+            made.append(
+                SkillFinding("hidden text", name, number, f"characters that are not seen: {', '.join(unseen[:6])}")
+            )
+    shown = "".join(c for c in line.strip() if not is_invisible(c))[:SHOWN]
+    return made + [SkillFinding(kind, name, number, shown) for kind, sign in _SIGNS if sign.search(line)]

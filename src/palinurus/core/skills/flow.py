@@ -14,7 +14,7 @@ _WORDS: dict[str, bool | None] = {
 }  # fmt: skip
 
 
-class Fault(Exception):
+class FrontMatterFault(Exception):
     """The text cannot be read from `at` on. Caught in `front`; nobody else sees it."""
 
     def __init__(self, at: int, message: str) -> None:
@@ -23,34 +23,34 @@ class Fault(Exception):
         self.message = message
 
 
-class Read(NamedTuple):
+class FlowValue(NamedTuple):
     """A value, and the position after it."""
 
     value: Any
     end: int
 
 
-def typed(word: str) -> Any:
+def parse_word(word: str) -> Any:
     """A plain word as a value: true, false and nothing are what they say, all else is text."""
     return _WORDS.get(word, word)
 
 
-def value(text: str, at: int, depth: int = 0) -> Read:
+def parse_value(text: str, at: int, depth: int = 0) -> FlowValue:
     """The value that starts at `at` (white space before it is skipped). Raises Fault."""
-    at = skip(text, at)
+    at = skip_blanks(text, at)
     head = text[at : at + 1]
     if depth > DEPTH:
-        raise Fault(at, f"more than {DEPTH} brackets inside each other")
+        raise FrontMatterFault(at, f"more than {DEPTH} brackets inside each other")
     if head == "{":
         return _map(text, at, depth)
     if head == "[":
         return _list(text, at, depth)
     if head in ('"', "'") and head:
-        return quoted(text, at)
+        return parse_quoted(text, at)
     return _plain(text, at)
 
 
-def quoted(text: str, at: int) -> Read:
+def parse_quoted(text: str, at: int) -> FlowValue:
     """The quoted text that starts at `at`. A line end inside is one space. Raises Fault."""
     mark = text[at]
     end = at + 1
@@ -62,11 +62,11 @@ def quoted(text: str, at: int) -> Read:
         elif mark == "'" and text[end + 1 : end + 2] == "'":
             end += 2
         else:
-            return Read(_unquoted(text, at, end + 1), end + 1)
-    raise Fault(at, "the quotation is not closed")
+            return FlowValue(_unquoted(text, at, end + 1), end + 1)
+    raise FrontMatterFault(at, "the quotation is not closed")
 
 
-def skip(text: str, at: int) -> int:
+def skip_blanks(text: str, at: int) -> int:
     """The position of the next thing that is neither white space nor comment."""
     while at < len(text):
         if text[at] == "#" and (at == 0 or text[at - 1].isspace()):
@@ -88,50 +88,50 @@ def _unquoted(text: str, start: int, end: int) -> str:
     try:
         made = json.loads(raw, strict=False)
     except ValueError:
-        raise Fault(start, "a \\ in this quotation stands before something it does not go with") from None
+        raise FrontMatterFault(start, "a \\ in this quotation stands before something it does not go with") from None
     # Half of a surrogate pair cannot be written to a file or sent to anybody.
     return str(made).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _map(text: str, at: int, depth: int) -> Read:
+def _map(text: str, at: int, depth: int) -> FlowValue:
     made: dict[str, Any] = {}
-    opened, at = at, skip(text, at + 1)
+    opened, at = at, skip_blanks(text, at + 1)
     while text[at : at + 1] != "}":
-        key = value(text, at, depth + 1)
-        at = skip(text, key.end)
+        key = parse_value(text, at, depth + 1)
+        at = skip_blanks(text, key.end)
         item: Any = None
         if text[at : at + 1] == ":":
-            at = skip(text, at + 1)
+            at = skip_blanks(text, at + 1)
             if text[at : at + 1] not in (",", "}"):
-                item, at = value(text, at, depth + 1)
-                at = skip(text, at)
+                item, at = parse_value(text, at, depth + 1)
+                at = skip_blanks(text, at)
         made[key.value if isinstance(key.value, str) else json.dumps(key.value)] = item
         at = _next(text, at, "}", opened)
-    return Read(made, at + 1)
+    return FlowValue(made, at + 1)
 
 
-def _list(text: str, at: int, depth: int) -> Read:
+def _list(text: str, at: int, depth: int) -> FlowValue:
     made: list[Any] = []
-    opened, at = at, skip(text, at + 1)
+    opened, at = at, skip_blanks(text, at + 1)
     while text[at : at + 1] != "]":
-        item = value(text, at, depth + 1)
+        item = parse_value(text, at, depth + 1)
         made.append(item.value)
-        at = _next(text, skip(text, item.end), "]", opened)
-    return Read(made, at + 1)
+        at = _next(text, skip_blanks(text, item.end), "]", opened)
+    return FlowValue(made, at + 1)
 
 
 def _next(text: str, at: int, close: str, opened: int) -> int:
     """Past the comma, to the next item or the closing bracket. Raises Fault."""
     if at >= len(text):
-        raise Fault(opened, f"the {text[opened]} is not closed")
+        raise FrontMatterFault(opened, f"the {text[opened]} is not closed")
     if text[at] == ",":
-        return skip(text, at + 1)
+        return skip_blanks(text, at + 1)
     if text[at] != close:
-        raise Fault(at, f"expected , or {close} before {text[at : at + 12]!r}")
+        raise FrontMatterFault(at, f"expected , or {close} before {text[at : at + 12]!r}")
     return at
 
 
-def _plain(text: str, at: int) -> Read:
+def _plain(text: str, at: int) -> FlowValue:
     end = at
     while end < len(text) and text[end] not in ",[]{}\n":
         if text[end] == ":" and (end + 1 == len(text) or text[end + 1] in " \t\n,]}"):
@@ -142,5 +142,7 @@ def _plain(text: str, at: int) -> Read:
     word = text[at:end].strip()
     if not word:
         found = text[at : at + 1]
-        raise Fault(min(at, len(text)), f"expected a value, found {found!r}" if found else "a value is missing")
-    return Read(typed(word), end)
+        raise FrontMatterFault(
+            min(at, len(text)), f"expected a value, found {found!r}" if found else "a value is missing"
+        )
+    return FlowValue(parse_word(word), end)

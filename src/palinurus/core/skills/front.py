@@ -10,7 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from palinurus.core.skills import flow
-from palinurus.core.skills.flow import Fault
+from palinurus.core.skills.flow import FrontMatterFault
 
 LIMIT = 65_536  # characters of a header
 DEPTH = 16  # blocks in blocks
@@ -20,14 +20,14 @@ _COMMENT = re.compile(r"(?:^|\s)#.*")
 _RESERVED = "&*!%@`"
 
 
-class Header(NamedTuple):
+class FrontMatter(NamedTuple):
     """What stands in the header, and where the body begins (an index into the normalised text)."""
 
     fields: dict[str, Any]
     body: str
 
 
-class Unreadable(NamedTuple):
+class BadFrontMatter(NamedTuple):
     """Why there is no header. `line` counts from 1 in the file."""
 
     line: int
@@ -40,23 +40,23 @@ class _Line(NamedTuple):
     at: int  # where `text` starts in the whole
 
 
-def read(text: str) -> Header | Unreadable:
+def parse_front_matter(text: str) -> FrontMatter | BadFrontMatter:
     """The header of a file."""
     clean = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     lines = clean.split("\n")
     if lines[0].rstrip() != _FENCE:
-        return Unreadable(1, "does not begin with a header (a line of ---)")
+        return BadFrontMatter(1, "does not begin with a header (a line of ---)")
     end = next((i for i, line in enumerate(lines[1:], 1) if line.rstrip() in (_FENCE, "...")), 0)
     if not end:
-        return Unreadable(1, "the header is not closed (a second line of ---)")
+        return BadFrontMatter(1, "the header is not closed (a second line of ---)")
     head = "\n".join(lines[1:end])
     if len(head) > LIMIT:
-        return Unreadable(1, f"the header has more than {LIMIT} characters")
+        return BadFrontMatter(1, f"the header has more than {LIMIT} characters")
     try:
         fields = _Block(head).whole()
-    except Fault as exc:
-        return Unreadable(head.count("\n", 0, exc.at) + 2, exc.message)
-    return Header(fields, "\n".join(lines[end + 1 :]))
+    except FrontMatterFault as exc:
+        return BadFrontMatter(head.count("\n", 0, exc.at) + 2, exc.message)
+    return FrontMatter(fields, "\n".join(lines[end + 1 :]))
 
 
 class _Block:
@@ -81,9 +81,9 @@ class _Block:
         made = self._node(line.indent, 0)
         left = self._peek()
         if left is not None:
-            raise Fault(left.at, "is indented less than what stands before it")
+            raise FrontMatterFault(left.at, "is indented less than what stands before it")
         if not isinstance(made, dict):
-            raise Fault(line.at, "the header is not a list of `key: value` lines")
+            raise FrontMatterFault(line.at, "the header is not a list of `key: value` lines")
         return made
 
     def _peek(self) -> _Line | None:
@@ -99,7 +99,7 @@ class _Block:
         line = self._peek()
         assert line is not None
         if depth > DEPTH:
-            raise Fault(line.at, f"more than {DEPTH} levels")
+            raise FrontMatterFault(line.at, f"more than {DEPTH} levels")
         if line.text == "-" or line.text.startswith("- "):
             return self._list(indent, depth)
         if line.text[0] not in "{[" and _key(self._text, line) is not None:
@@ -113,11 +113,11 @@ class _Block:
         while (line := self._peek()) is not None and line.indent == indent:
             found = _key(self._text, line)
             if found is None:
-                raise Fault(line.at, f"expected `key: value`, found {line.text[:30]!r}")
+                raise FrontMatterFault(line.at, f"expected `key: value`, found {line.text[:30]!r}")
             key, rest = found
             made[key] = self._value(line, rest, indent, depth)
         if line is not None and line.indent > indent:
-            raise Fault(line.at, "is indented more than what stands before it")
+            raise FrontMatterFault(line.at, "is indented more than what stands before it")
         return made
 
     def _list(self, indent: int, depth: int) -> list[Any]:
@@ -155,25 +155,25 @@ class _Block:
 
     def _inline(self, at: int) -> Any:
         """Brackets or quotes, over as many lines as they take."""
-        read = flow.value(self._text, at)
+        read = flow.parse_value(self._text, at)
         end = self._text.find("\n", read.end)
         end = len(self._text) if end < 0 else end
         tail = self._text[read.end : end]
         if tail.strip() and not _COMMENT.match(tail):
-            raise Fault(read.end, f"unexpected after the value: {tail.strip()[:30]!r}")
+            raise FrontMatterFault(read.end, f"unexpected after the value: {tail.strip()[:30]!r}")
         self._now = self._text.count("\n", 0, end) + 1
         return read.value
 
     def _scalar(self, text: str, at: int, indent: int) -> Any:
         """Plain words; deeper lines below belong to them."""
         if text[0] in _RESERVED:
-            raise Fault(at, f"a plain text cannot begin with {text[0]}: put it in quotes")
+            raise FrontMatterFault(at, f"a plain text cannot begin with {text[0]}: put it in quotes")
         words = [_COMMENT.sub("", text).strip()]
         self._now += 1
         while (line := self._peek()) is not None and line.indent > indent:
             words.append(_COMMENT.sub("", line.text).strip())
             self._now += 1
-        return flow.typed(" ".join(word for word in words if word))
+        return flow.parse_word(" ".join(word for word in words if word))
 
     def _text_block(self, scalar: re.Match[str], indent: int) -> str:
         """The lines below, as they are (|) or folded (>)."""
@@ -208,8 +208,8 @@ def _key(text: str, line: _Line) -> tuple[str, int] | None:
     """The key a line begins with, and where its value may start; None if it has none."""
     if line.text[0] in "'\"":
         try:
-            read = flow.quoted(text, line.at)
-        except Fault:
+            read = flow.parse_quoted(text, line.at)
+        except FrontMatterFault:
             return None
         after = read.end
         while text[after : after + 1] in (" ", "\t"):

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from palinurus.core.skills.skill import Skill
 
-BUNDLED = "bundled"  # the source of skills that came with the program
+BUNDLED_SOURCE = "bundled"  # the source of skills that came with the program
 
 
-class Entry(NamedTuple):
+class SkillOverride(NamedTuple):
     """What skills.entries says of one skill, without any value of it."""
 
     enabled: bool = True
@@ -20,25 +20,25 @@ class Entry(NamedTuple):
     keyed: bool = False  # an apiKey is there
 
 
-class World(NamedTuple):
+class SkillEnvironment(NamedTuple):
     """What is asked about the machine and the config."""
 
     os: str  # as sys.platform has it
     has: Callable[[str], bool]  # a program on the PATH
     env: Callable[[str], bool]  # a variable that is set
     config: Callable[[str], bool]  # a key path that is set to something
-    entries: Mapping[str, Entry] = {}
+    entries: Mapping[str, SkillOverride] = {}
     bundled: frozenset[str] | None = None  # skills.allowBundled; None = all
     allowed: frozenset[str] | None = None  # the agent's; None = all
 
 
-def unmet(skill: Skill, world: World) -> tuple[str, ...]:
+def list_unmet_needs(skill: Skill, world: SkillEnvironment) -> tuple[str, ...]:
     """Why it is not eligible, each reason in words; () if it is."""
-    entry = world.entries.get(skill.key, Entry())
+    entry = world.entries.get(skill.key, SkillOverride())
     if not entry.enabled:
         return (f"switched off (skills.entries.{skill.key}.enabled)",)
     names = {skill.name, skill.key}
-    if skill.source == BUNDLED and world.bundled is not None and not names & world.bundled:
+    if skill.source == BUNDLED_SOURCE and world.bundled is not None and not names & world.bundled:
         return ("not in skills.allowBundled",)
     if world.allowed is not None and skill.name not in world.allowed:
         return ("not in the agent's list of skills",)
@@ -47,7 +47,7 @@ def unmet(skill: Skill, world: World) -> tuple[str, ...]:
     return () if skill.always else _lacking(skill, world, entry)
 
 
-def _lacking(skill: Skill, world: World, entry: Entry) -> tuple[str, ...]:
+def _lacking(skill: Skill, world: SkillEnvironment, entry: SkillOverride) -> tuple[str, ...]:
     needs = skill.requires
     why = [f"no program {name}" for name in needs.bins if not world.has(name)]
     if needs.any_bins and not any(world.has(name) for name in needs.any_bins):

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.skills.front import Header, Unreadable, read
+from palinurus.core.skills.front import BadFrontMatter, FrontMatter, parse_front_matter
 
-FILE = "SKILL.md"
+SKILL_FILE = "SKILL.md"
 NAME = 64  # characters, as the format has it
 DESCRIPTION = 1024
 VENDORS = ("openclaw", "palinurus", "clawdbot", "clawdis")  # whose part of `metadata` counts
@@ -19,7 +19,7 @@ _JOINERS = "\u200c\u200d"  # emoji and some scripts need them
 _TAGS = range(0xE0100, 0xE01F0)  # variation selectors that can carry hidden text
 
 
-class Requires(msgspec.Struct, frozen=True):
+class SkillRequirements(msgspec.Struct, frozen=True):
     """What must be there."""
 
     bins: tuple[str, ...] = ()
@@ -44,13 +44,13 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
     always: bool = False
     os: tuple[str, ...] = ()
     primary_env: str = ""
-    requires: Requires = Requires()
+    requires: SkillRequirements = SkillRequirements()
     install: tuple[str, ...] = ()  # what its author would install; for people to read
     tools: tuple[str, ...] = ()  # allowed-tools
     warnings: tuple[str, ...] = ()  # odd, but it is used
 
 
-class Broken(NamedTuple):
+class BrokenSkill(NamedTuple):
     """A folder that wants to be a skill and is none."""
 
     name: str  # of the folder
@@ -59,30 +59,30 @@ class Broken(NamedTuple):
     reason: str
 
 
-def skill(text: str, path: str, folder: str, source: str = "") -> Skill | Broken:
+def parse_skill(text: str, path: str, folder: str, source: str = "") -> Skill | BrokenSkill:
     """The skill of this SKILL.md, which lies in `folder` (its name)."""
-    head = read(text)
-    if isinstance(head, Unreadable):
-        return Broken(folder, path, source, f"line {head.line}: {head.message}")
+    head = parse_front_matter(text)
+    if isinstance(head, BadFrontMatter):
+        return BrokenSkill(folder, path, source, f"line {head.line}: {head.message}")
     name, described = _text(head.fields.get("name")), _text(head.fields.get("description"))
     missing = [field for field, found in (("name", name), ("description", described)) if not found]
     if missing:
-        return Broken(folder, path, source, f"the header has no {' and no '.join(missing)}")
+        return BrokenSkill(folder, path, source, f"the header has no {' and no '.join(missing)}")
     own = _own(head.fields.get("metadata"))
     if isinstance(own, str):
-        return Broken(folder, path, source, own)
+        return BrokenSkill(folder, path, source, own)
     return _made(head, path, source, own, _odd(name, described, folder))
 
 
-def _made(head: Header, path: str, source: str, own: dict[str, Any], odd: tuple[str, ...]) -> Skill:
+def _made(head: FrontMatter, path: str, source: str, own: dict[str, Any], odd: tuple[str, ...]) -> Skill:
     fields = head.fields
-    name = visible(_text(fields.get("name")))[:NAME]
+    name = strip_invisible(_text(fields.get("name")))[:NAME]
     needs = own.get("requires")
     needs = needs if isinstance(needs, dict) else {}
     dispatch = _text(fields.get("command-tool")) if fields.get("command-dispatch") == "tool" else ""
     return Skill(
         name=name,
-        description=visible(_text(fields.get("description")))[:DESCRIPTION],
+        description=strip_invisible(_text(fields.get("description")))[:DESCRIPTION],
         path=path,
         source=source,
         key=_text(own.get("skillKey")) or name,
@@ -94,19 +94,19 @@ def _made(head: Header, path: str, source: str, own: dict[str, Any], odd: tuple[
         always=_flag(own.get("always"), False),
         os=_names(own.get("os")),
         primary_env=_text(own.get("primaryEnv")),
-        requires=Requires(*(_names(needs.get(name)) for name in ("bins", "anyBins", "env", "config"))),
+        requires=SkillRequirements(*(_names(needs.get(name)) for name in ("bins", "anyBins", "env", "config"))),
         install=tuple(_recipe(entry) for entry in _list(own.get("install")) if isinstance(entry, dict)),
         tools=_names(fields.get("allowed-tools")),
         warnings=odd,
     )
 
 
-def visible(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """The text in one line, without characters that are there but not seen."""
-    return " ".join("".join(c for c in text if not hidden(c)).split())
+    return " ".join("".join(c for c in text if not is_invisible(c)).split())
 
 
-def hidden(char: str) -> bool:
+def is_invisible(char: str) -> bool:
     """Is it there but not seen (direction marks, zero widths, tags, controls)? Line ends and tabs are seen."""
     if char in _JOINERS or char in "\n\r\t":
         return False
@@ -116,8 +116,8 @@ def hidden(char: str) -> bool:
 def _own(metadata: Any) -> dict[str, Any] | str:
     """The part of `metadata` that is for us, or what is wrong with it."""
     if isinstance(metadata, str) and metadata.strip():  # JSON in quotes
-        inner = read(f"---\nmetadata: {' '.join(metadata.split())}\n---")
-        metadata = inner.fields.get("metadata") if isinstance(inner, Header) else metadata
+        inner = parse_front_matter(f"---\nmetadata: {' '.join(metadata.split())}\n---")
+        metadata = inner.fields.get("metadata") if isinstance(inner, FrontMatter) else metadata
     if metadata in (None, ""):
         return {}
     if not isinstance(metadata, dict):
@@ -128,11 +128,14 @@ def _own(metadata: Any) -> dict[str, Any] | str:
 
 def _odd(name: str, described: str, folder: str) -> tuple[str, ...]:
     found: list[tuple[bool, str]] = [
-        (name != folder, f"its name {visible(name)[:NAME]!r} is not that of its folder {visible(folder)[:NAME]!r}"),
+        (
+            name != folder,
+            f"its name {strip_invisible(name)[:NAME]!r} is not that of its folder {strip_invisible(folder)[:NAME]!r}",
+        ),
         (not _NAME.fullmatch(name), "its name is not made of a-z, 0-9 and single hyphens"),
         (len(name) > NAME, f"its name is longer than {NAME} characters"),
         (len(described) > DESCRIPTION, f"its description is longer than {DESCRIPTION} characters and is cut"),
-        (any(map(hidden, name + described)), "its name or description has hidden characters; they are left out"),
+        (any(map(is_invisible, name + described)), "its name or description has hidden characters; they are left out"),
     ]
     return tuple(text for wrong, text in found if wrong)
 
@@ -141,7 +144,7 @@ def _recipe(entry: dict[str, Any]) -> str:
     """An install recipe in words. It is shown, never run."""
     kind = _text(entry.get("kind")) or "?"
     what = next((_text(entry.get(k)) for k in ("formula", "package", "module", "url", "label") if entry.get(k)), "")
-    return visible(f"{kind}: {what}" if what else kind)[:200]
+    return strip_invisible(f"{kind}: {what}" if what else kind)[:200]
 
 
 def _text(value: Any) -> str:

@@ -7,22 +7,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from palinurus.core.stream.answer import plain
-from palinurus.core.stream.heartbeat import LIMIT, Ack, ack
-from palinurus.core.stream.silent import silent
-from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.stream.answer import read_answer_with_tokens
+from palinurus.core.stream.heartbeat import ACK_MAX_CHARS, HeartbeatAck, parse_ack
+from palinurus.core.stream.silent import is_silent
+from palinurus.core.types.messages import AssistantMessage, Message
 
-OPTION = "heartbeat"  # of a message: this turn is one; holds ackMaxChars, and `said`, the last alert of the day
+HEARTBEAT_OPTION = (
+    "heartbeat"  # of a message: this turn is one; holds ackMaxChars, and `said`, the last alert of the day
+)
 
 
-def last_word(messages: Iterable[Message]) -> str:
+def find_last_word(messages: Iterable[Message]) -> str:
     """What the last message of a run says to people, the token included; "" if it says nothing."""
-    said = [m.text for m in messages if isinstance(m, Assistant) and m.text.strip()]
-    text = plain(said[-1]).text.strip() if said else ""
-    return "" if silent(text) else text
+    said = [m.text for m in messages if isinstance(m, AssistantMessage) and m.text.strip()]
+    text = read_answer_with_tokens(said[-1]).text.strip() if said else ""
+    return "" if is_silent(text) else text
 
 
-def judged(text: str, options: Mapping[str, Any]) -> Ack:
+def judge_heartbeat_reply(text: str, options: Mapping[str, Any]) -> HeartbeatAck:
     """Is `text` an acknowledgement, or what was said within a day? Then it is dropped."""
-    made = ack(text, limit=int(options.get("ackMaxChars", LIMIT)))
+    made = parse_ack(text, limit=int(options.get("ackMaxChars", ACK_MAX_CHARS)))
     return made._replace(drop=True) if made.text and made.text == options.get("said") else made

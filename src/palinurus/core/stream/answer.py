@@ -8,48 +8,52 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from palinurus.core.stream.marks import UNMARKED, Found, Marks, remote
-from palinurus.core.stream.silent import audible, silent
-from palinurus.core.stream.tags import split
-from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.stream.marks import NO_REPLY_MARKS, MarkReader, ReplyMarks, is_web_address
+from palinurus.core.stream.silent import is_silent, strip_silence
+from palinurus.core.stream.tags import split_reasoning
+from palinurus.core.types.messages import AssistantMessage, Message
 
-GAP = "\n\n"  # between the texts of two messages
+MESSAGE_GAP = "\n\n"  # between the texts of two messages
 
 
-class Answer(msgspec.Struct, frozen=True):
+class VisibleAnswer(msgspec.Struct, frozen=True):
     """`silent`: the model chose to say nothing. `thinking` is what stood in tags."""
 
     text: str
     thinking: str = ""
-    found: Found = UNMARKED
+    found: ReplyMarks = NO_REPLY_MARKS
     silent: bool = False
 
 
-def answer(
+def read_answer(
     text: str,
     *,
     enforce: bool = False,
-    allowed: Callable[[str], bool] = remote,
-) -> Answer:
+    allowed: Callable[[str], bool] = is_web_address,
+) -> VisibleAnswer:
     """Read one message's text. `enforce`: only what stands in <final> counts."""
-    made = plain(text, enforce=enforce, allowed=allowed)
-    quiet = silent(made.text)
-    return msgspec.structs.replace(made, text="" if quiet else audible(made.text).strip(), silent=quiet)
+    made = read_answer_with_tokens(text, enforce=enforce, allowed=allowed)
+    quiet = is_silent(made.text)
+    return msgspec.structs.replace(made, text="" if quiet else strip_silence(made.text).strip(), silent=quiet)
 
 
-def plain(text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = remote) -> Answer:
+def read_answer_with_tokens(
+    text: str, *, enforce: bool = False, allowed: Callable[[str], bool] = is_web_address
+) -> VisibleAnswer:
     """As `answer`, but the tokens of silence and of heartbeats still stand where they stood."""
-    visible, thinking = split(text, enforce=enforce)
+    visible, thinking = split_reasoning(text, enforce=enforce)
     if "[" not in visible and "MEDIA:" not in visible:
-        return Answer(visible, thinking)
-    marks = Marks(allowed)
+        return VisibleAnswer(visible, thinking)
+    marks = MarkReader(allowed)
     visible = f"{marks.feed(visible)}{marks.close()}".strip()
-    return Answer(visible, thinking, marks.found)
+    return VisibleAnswer(visible, thinking, marks.found)
 
 
-def spoken(messages: Iterable[Message], *, enforce: bool = False) -> str:
+def collect_visible_text(messages: Iterable[Message], *, enforce: bool = False) -> str:
     """All that people see of a run's messages, in order; "" for a chosen silence."""
-    answers = [answer(m.text, enforce=enforce) for m in messages if isinstance(m, Assistant) and m.text.strip()]
+    answers = [
+        read_answer(m.text, enforce=enforce) for m in messages if isinstance(m, AssistantMessage) and m.text.strip()
+    ]
     if answers and answers[-1].silent:
         return ""
-    return GAP.join(a.text for a in answers if a.text)
+    return MESSAGE_GAP.join(a.text for a in answers if a.text)

@@ -14,21 +14,21 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.stream.code import LOOK, Fence, closes, opens
+from palinurus.core.stream.code import FENCE_LOOKAHEAD, CodeFence, is_closing_fence, parse_fence
 
-Prefer: TypeAlias = Literal["paragraph", "newline", "sentence"]
+BreakKind: TypeAlias = Literal["paragraph", "newline", "sentence"]
 
 _SENTENCE = re.compile(r"[.!?][\"')\]]?(?=\s)|[。！？]")
 _BLANK = re.compile(r"[ \t]*\n")
 _ZWJ = "\u200d"
 _JOIN = f"{_ZWJ}\ufe0f\ufe0e\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
 _EMPTY = re.compile(r"(?:[ \t]*\n)+")
-_WANTED: dict[Prefer, re.Pattern[str]] = {
+_WANTED: dict[BreakKind, re.Pattern[str]] = {
     "paragraph": re.compile(r"\n[ \t]*\n"),
     "newline": re.compile(r"\n"),
     "sentence": _SENTENCE,
 }
-_ORDER: dict[Prefer, tuple[Prefer, ...]] = {
+_ORDER: dict[BreakKind, tuple[BreakKind, ...]] = {
     "paragraph": ("paragraph", "newline", "sentence"),
     "newline": ("newline", "sentence"),
     "sentence": ("sentence", "newline"),
@@ -40,25 +40,25 @@ class BlockSettings(msgspec.Struct, frozen=True):
 
     min_chars: int = 800
     max_chars: int = 1200
-    prefer: Prefer = "paragraph"
+    prefer: BreakKind = "paragraph"
     at: Literal["text_end", "message_end"] = "text_end"  # as the text grows, or when the message is complete
 
 
-USUAL = BlockSettings()
+USUAL_BLOCKS = BlockSettings()
 
 
 class _Cut(NamedTuple):
     at: int
-    fence: Fence | None = None  # the fence this cut goes through
+    fence: CodeFence | None = None  # the fence this cut goes through
 
 
 class Chunker:
-    def __init__(self, settings: BlockSettings = USUAL) -> None:
+    def __init__(self, settings: BlockSettings = USUAL_BLOCKS) -> None:
         self._min = max(1, settings.min_chars)
         self._max = max(self._min, settings.max_chars)
         self._prefer = settings.prefer
         self._rest = ""
-        self._fence: Fence | None = None  # the text goes on inside of it
+        self._fence: CodeFence | None = None  # the text goes on inside of it
         self._skip = True  # blank lines at the start of a block are dropped
         self._gap = False  # the one blank that stood at the cut is still to come, or to be dropped
 
@@ -76,7 +76,7 @@ class Chunker:
 
     def _worth(self, text: str) -> bool:
         """Can there be a cut? Looking for one costs more than this."""
-        if len(self._rest) >= self._max + LOOK:
+        if len(self._rest) >= self._max + FENCE_LOOKAHEAD:
             return True
         if self._prefer != "sentence" and "\n" not in text:
             return False
@@ -114,7 +114,7 @@ class Chunker:
         if found := _EMPTY.match(self._rest):
             self._rest = self._rest[found.end() :]
         blanks = len(self._rest) - len(self._rest.lstrip(" \t"))
-        self._rest = self._rest[max(0, blanks - LOOK) :]
+        self._rest = self._rest[max(0, blanks - FENCE_LOOKAHEAD) :]
         if not self._rest or self._rest.isspace():
             return True
         self._skip = False
@@ -132,17 +132,17 @@ class Chunker:
 class _Finder:
     """Finds one cut in `text` (all there is, if `final`), which starts inside `fence` if that is not None."""
 
-    def __init__(self, text: str, fence: Fence | None, *, final: bool) -> None:
+    def __init__(self, text: str, fence: CodeFence | None, *, final: bool) -> None:
         self._text = text
         self._fence = fence
         self._final = final
         self._inner: list[int] = []  # ends of the lines of the fence
-        self._breaks: dict[Prefer, list[int]] = {"paragraph": [], "newline": [], "sentence": []}
+        self._breaks: dict[BreakKind, list[int]] = {"paragraph": [], "newline": [], "sentence": []}
 
-    def cut(self, low: int, high: int, prefer: Prefer) -> _Cut | None:
+    def cut(self, low: int, high: int, prefer: BreakKind) -> _Cut | None:
         """The cut between `low` and `high`; None if more text is needed to tell."""
         text = self._text
-        full = self._final or len(text) >= high + LOOK
+        full = self._final or len(text) >= high + FENCE_LOOKAHEAD
         wanted = self._breaks[prefer]
         at = 0
         while at <= high and at < len(text):
@@ -155,7 +155,7 @@ class _Finder:
                 return _Cut(end)  # over the limit by a fence's end: no worse than cutting the fence
             if self._fence is None and stop >= 0 and end <= high:
                 self._breaks["newline"].append(end)
-                if _BLANK.match(text, end + 1, end + 1 + LOOK):
+                if _BLANK.match(text, end + 1, end + 1 + FENCE_LOOKAHEAD):
                     self._breaks["paragraph"].append(end)
             while wanted and wanted[0] < low:
                 del wanted[0]
@@ -167,19 +167,19 @@ class _Finder:
     def _line(self, at: int, end: int, high: int) -> bool:
         """Note where the line could be cut. True if it ends a fence."""
         text = self._text
-        line = text[at : min(end, at + LOOK)]
+        line = text[at : min(end, at + FENCE_LOOKAHEAD)]
         if self._fence is not None:
-            closed = closes(line, self._fence)
+            closed = is_closing_fence(line, self._fence)
             self._fence = None if closed else self._fence
             self._inner = [] if closed else [*self._inner, end + 1]
             return closed
-        self._fence = opens(line)
+        self._fence = parse_fence(line)
         if self._fence is None:
             ends = (found.end() for found in _SENTENCE.finditer(text, at, end + 1))
             self._breaks["sentence"] += [e for e in ends if e <= high]
         return False
 
-    def _other(self, low: int, high: int, prefer: Prefer) -> _Cut:
+    def _other(self, low: int, high: int, prefer: BreakKind) -> _Cut:
         """The wanted break did not come: the best of the others."""
         text = self._text
         if self._final and len(text) <= high:

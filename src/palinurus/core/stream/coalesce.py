@@ -8,10 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from palinurus.core.stream.chunk import BlockSettings, Prefer
+from palinurus.core.stream.chunk import BlockSettings, BreakKind
 from palinurus.core.types.outbound import Reply
 
-JOINERS: dict[Prefer, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
+JOINERS: dict[BreakKind, str] = {"paragraph": "\n\n", "newline": "\n", "sentence": " "}
 
 
 class CoalesceSettings(msgspec.Struct, frozen=True):

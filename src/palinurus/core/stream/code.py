@@ -9,11 +9,11 @@ import re
 
 import msgspec
 
-LOOK = 256  # characters of a line that decide whether it opens a fence; more are never waited for
+FENCE_LOOKAHEAD = 256  # characters of a line that decide whether it opens a fence; more are never waited for
 _OPEN = re.compile(r"([ \t]*)(`{3,}|~{3,})([^\n]*)")
 
 
-class Fence(msgspec.Struct, frozen=True):
+class CodeFence(msgspec.Struct, frozen=True):
     """An open code fence."""
 
     indent: str
@@ -31,16 +31,16 @@ class Fence(msgspec.Struct, frozen=True):
         return f"{self.indent[:8]}{self.marker[:16]}"
 
 
-def opens(line: str) -> Fence | None:
+def parse_fence(line: str) -> CodeFence | None:
     """The fence this line opens. The first LOOK characters decide."""
-    found = _OPEN.match(line[:LOOK])
+    found = _OPEN.match(line[:FENCE_LOOKAHEAD])
     if found is None:
         return None
     indent, marker, info = found.groups()
-    return None if marker[0] == "`" and "`" in info else Fence(indent, marker, info)
+    return None if marker[0] == "`" and "`" in info else CodeFence(indent, marker, info)
 
 
-def closes(line: str, fence: Fence) -> bool:
+def is_closing_fence(line: str, fence: CodeFence) -> bool:
     """Does this line end the fence?"""
     text = line.strip(" \t\r")
     return len(text) >= len(fence.marker) and not text.strip(fence.marker[0])

@@ -149,25 +149,27 @@ _SECRET = re.compile(  # bounded everywhere: output may be one word of any lengt
 _KEY = re.compile(r"\b(?:sk|pk|rk|ghp|gho|ghs|github_pat|xox[abp]|AIza|AKIA)[-_]?[A-Za-z0-9_-]{12,}")
 
 
-def explain(command: str) -> str:
+def explain_command(command: str) -> str:
     """What the command does, in one short line; the command itself if the table does not know it."""
     steps = _steps(command)
     if not steps:
-        return short(command)
+        return shorten_line(command)
     told = [_tell(step) for step in steps[:STEPS]]
     if told[0] is None:
-        return short(command)
+        return shorten_line(command)
     more = f", {len(steps) - STEPS} more" if len(steps) > STEPS else ""
-    return short(", then ".join(t or " ".join(step) for t, step in zip(told, steps, strict=False)), LENGTH) + more
+    return (
+        shorten_line(", then ".join(t or " ".join(step) for t, step in zip(told, steps, strict=False)), LENGTH) + more
+    )
 
 
-def short(text: str, length: int = LENGTH) -> str:
+def shorten_line(text: str, length: int = LENGTH) -> str:
     """One line of at most `length` characters, without what looks like a secret."""
-    line = " ".join(masked(text[: length * 8]).split())
+    line = " ".join(mask_secrets(text[: length * 8]).split())
     return line if len(line) <= length else f"{line[: length - 1]}…"
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """`text` with what looks like a key or a password replaced."""
     return _KEY.sub("***", _SECRET.sub(r"\1***", text))
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from palinurus.core.stream.code import LOOK, Fence, closes, opens
+from palinurus.core.stream.code import FENCE_LOOKAHEAD, CodeFence, is_closing_fence, parse_fence
 
 SPAN = 1000  # characters within which inline code must end; a backtick without a partner is a backtick
 MOST = 2100  # characters of the longest construct any rule knows
@@ -19,7 +19,7 @@ _TICKS = re.compile(r"`+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 
 
-class Rule(NamedTuple):
+class LexRule(NamedTuple):
     """`partial` is asked about a text's tail that starts with `start` and did not match: may it still?"""
 
     name: str
@@ -30,7 +30,7 @@ class Rule(NamedTuple):
     line: bool = False  # only at the start of a line
 
 
-class Token(NamedTuple):
+class LexToken(NamedTuple):
     """Text (`rule` empty), or a construct with its match."""
 
     text: str
@@ -41,13 +41,13 @@ class Token(NamedTuple):
 class Lexer:
     """`feed` yields what is decided; the rest is kept. With `code` off (inside reasoning) backticks mean nothing."""
 
-    def __init__(self, *rules: Rule) -> None:
+    def __init__(self, *rules: LexRule) -> None:
         self._rules = {rule.start: rule for rule in rules}
         starts = re.escape("".join(self._rules))
         self._all = re.compile(f"[{starts}`~]")
         self._some = re.compile(f"[{starts}]")
         self._rest = ""
-        self._fence: Fence | None = None
+        self._fence: CodeFence | None = None
         self._line = ""  # the fence's last line so far
         self._fresh = True  # nothing but blanks on this line yet
         self.code = True
@@ -57,7 +57,7 @@ class Lexer:
         """Nothing kept, no code open: text without a start character would pass unchanged."""
         return not self._rest and self._fence is None
 
-    def feed(self, text: str, *, closing: bool = False) -> Iterator[Token]:
+    def feed(self, text: str, *, closing: bool = False) -> Iterator[LexToken]:
         """The tokens that are certain now; with `closing`, all of them."""
         self._rest += text
         while self._rest:
@@ -71,7 +71,7 @@ class Lexer:
         if text:
             self._note(text)
 
-    def _next(self, closing: bool) -> Token | None:
+    def _next(self, closing: bool) -> LexToken | None:
         special = self._all if self.code else self._some
         at = 0
         while found := special.search(self._rest, at):
@@ -86,7 +86,7 @@ class Lexer:
                 return None if result is None else self._take(len(result.text), result)
         return self._take(len(self._rest))
 
-    def _construct(self, at: int, closing: bool) -> Token | int | None:
+    def _construct(self, at: int, closing: bool) -> LexToken | int | None:
         """The token at `at`; None: wait for more; a number: it is text, go on there."""
         rest = self._rest
         rule = self._rules[rest[at]]
@@ -96,11 +96,11 @@ class Lexer:
         if match is None and closing and rule.last is not None:
             match = rule.last.match(rest, at)
         if match is not None:
-            return Token(match.group(), rule.name, match)
+            return LexToken(match.group(), rule.name, match)
         waits = not closing and len(rest) - at <= MOST and rule.partial(rest[at:])
         return None if waits else at + 1
 
-    def _code(self, at: int, closing: bool) -> Token | int | None:
+    def _code(self, at: int, closing: bool) -> LexToken | int | None:
         """As `_construct`, for a run of backticks or tildes: code is a token of text, as a whole."""
         rest = self._rest
         run = _RUN.match(rest, at)
@@ -109,17 +109,17 @@ class Lexer:
         if end == len(rest) and not closing:
             return None
         if end - at >= 3 and self._starts(at):
-            stop = rest.find("\n", end, at + LOOK)
-            if stop < 0 and len(rest) < at + LOOK and not closing:
+            stop = rest.find("\n", end, at + FENCE_LOOKAHEAD)
+            if stop < 0 and len(rest) < at + FENCE_LOOKAHEAD and not closing:
                 return None
-            fence = opens(rest[at : stop if stop >= 0 else at + LOOK])
+            fence = parse_fence(rest[at : stop if stop >= 0 else at + FENCE_LOOKAHEAD])
             if fence is not None:
                 if at == 0:
                     self._fence, self._line = fence, "…"  # its first line closes nothing
-                return Token(rest[at:end])
+                return LexToken(rest[at:end])
         return end if rest[at] == "~" else self._span(at, end, closing)
 
-    def _span(self, at: int, end: int, closing: bool) -> Token | int | None:
+    def _span(self, at: int, end: int, closing: bool) -> LexToken | int | None:
         rest, limit = self._rest, end + SPAN
         blank = _BLANK.search(rest, end, limit)
         stop = blank.start() if blank else limit
@@ -129,27 +129,27 @@ class Lexer:
             if run.end() == len(rest) and not closing:
                 return None
             if run.end() - run.start() == end - at:
-                return Token(rest[at : run.end()])
+                return LexToken(rest[at : run.end()])
         return end if blank or closing or len(rest) >= limit else None
 
-    def _fenced(self) -> Token:
+    def _fenced(self) -> LexToken:
         assert self._fence is not None
         stop = self._rest.find("\n")
         if stop < 0:
             self._line += self._rest
             return self._take(len(self._rest))
         line, self._line = self._line + self._rest[:stop], ""
-        if closes(line, self._fence):
+        if is_closing_fence(line, self._fence):
             self._fence = None
         return self._take(stop + 1)
 
-    def _take(self, count: int, token: Token | None = None) -> Token:
+    def _take(self, count: int, token: LexToken | None = None) -> LexToken:
         text, self._rest = self._rest[:count], self._rest[count:]
         if token is not None and token.rule:
             return token
         if self.code:
             self._note(text)
-        return Token(text)
+        return LexToken(text)
 
     def _starts(self, at: int) -> bool:
         """Is `at` the first character of its line that is not a blank?"""

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from palinurus.core.stream.lex import Lexer, Rule, Token
-from palinurus.core.stream.tags import Blanks
+from palinurus.core.stream.lex import Lexer, LexRule, LexToken
+from palinurus.core.stream.tags import BlankTrimmer
 
 _NAMES = ("reply_to_current", "audio_as_voice", "reply_to", "media")
 _MARK = re.compile(
@@ -41,12 +41,12 @@ def _line(tail: str) -> bool:
 
 
 _RULES = (
-    Rule("mark", "[", _MARK, _mark),
-    Rule("line", "M", _LINE, _line, last=_LAST, line=True),
+    LexRule("mark", "[", _MARK, _mark),
+    LexRule("line", "M", _LINE, _line, last=_LAST, line=True),
 )
 
 
-class Found(msgspec.Struct, frozen=True):
+class ReplyMarks(msgspec.Struct, frozen=True):
     """What the marks said."""
 
     reply_to: str = ""  # the first explicit id
@@ -55,33 +55,33 @@ class Found(msgspec.Struct, frozen=True):
     media: tuple[str, ...] = ()
 
 
-def remote(reference: str) -> bool:
+def is_web_address(reference: str) -> bool:
     """Is it a web address?"""
     return reference.lower().startswith(("https://", "http://")) and len(reference.split("://", 1)[1]) > 2
 
 
-def beneath(roots: Iterable[str]) -> Callable[[str], bool]:
+def allow_beneath(roots: Iterable[str]) -> Callable[[str], bool]:
     """Web addresses, and files below one of `roots` (absolute directories)."""
     tops = tuple(f"{root.rstrip('/')}/" for root in roots)
 
     def allowed(reference: str) -> bool:
         path = reference.removeprefix("file://")
-        return remote(reference) or (path.startswith(tops) and ".." not in path.split("/") and "\0" not in path)
+        return is_web_address(reference) or (path.startswith(tops) and ".." not in path.split("/") and "\0" not in path)
 
     return allowed
 
 
-UNMARKED = Found()
+NO_REPLY_MARKS = ReplyMarks()
 
 
-class Marks:
+class MarkReader:
     """`allowed` says which media may be sent."""
 
-    def __init__(self, allowed: Callable[[str], bool] = remote) -> None:
+    def __init__(self, allowed: Callable[[str], bool] = is_web_address) -> None:
         self._lex = Lexer(*_RULES)
         self._allowed = allowed
-        self._blank = Blanks()
-        self.found = UNMARKED
+        self._blank = BlankTrimmer()
+        self.found = NO_REPLY_MARKS
 
     @property
     def idle(self) -> bool:
@@ -107,7 +107,7 @@ class Marks:
         """The text has ended: the rest."""
         return "".join(self.each("", closing=True))
 
-    def _take(self, token: Token, match: re.Match[str]) -> bool:
+    def _take(self, token: LexToken, match: re.Match[str]) -> bool:
         """Note the mark. False if it stays in the text."""
         known = self._line(match[1]) if token.rule == "line" else self._word(match)
         if known:

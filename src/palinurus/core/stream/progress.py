@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from palinurus.core.stream.explain import explain, masked, short
+from palinurus.core.stream.explain import explain_command, mask_secrets, shorten_line
 
 Detail: TypeAlias = Literal["explain", "raw"]
 
@@ -48,45 +48,49 @@ _SAME = {"path": ("path", "file_path", "file"), "command": ("command", "cmd", "s
 _ANY = ("path", "file_path", "url", "query", "pattern", "action", "name", "id", "to")
 
 
-def line(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
+def write_tool_line(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
     """The line of a tool that starts: `<emoji> <Label>: <detail>`, or without the colon if there is nothing to say."""
-    told = told_of(name, args, summary, detail)
-    return f"{emoji(name)} {label(name)}: {told}" if told else f"{emoji(name)} {label(name)}"
+    told = describe_arguments(name, args, summary, detail)
+    return (
+        f"{choose_emoji(name)} {write_tool_label(name)}: {told}"
+        if told
+        else f"{choose_emoji(name)} {write_tool_label(name)}"
+    )
 
 
-def failure(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
+def write_failure_line(name: str, args: Mapping[str, Any], summary: str = "", detail: Detail = "explain") -> str:
     """The line of a tool that failed. The error itself is not in it."""
-    told = told_of(name, args, summary, detail)
-    head = f"⚠️ {emoji(name)} {label(name)} failed"
+    told = describe_arguments(name, args, summary, detail)
+    head = f"⚠️ {choose_emoji(name)} {write_tool_label(name)} failed"
     return f"{head}: {told}" if told else head
 
 
-def told_of(name: str, args: Mapping[str, Any], summary: str, detail: Detail) -> str:
+def describe_arguments(name: str, args: Mapping[str, Any], summary: str, detail: Detail) -> str:
     """The words behind the label."""
     if name == "exec":
         command = _value(args, "command")
-        told, raw = explain(command), short(command, 200)
+        told, raw = explain_command(command), shorten_line(command, 200)
         return f"{told}, {raw}" if detail == "raw" and raw not in told else told
     _, names = TOOLS.get(name, (FALLBACK, _ANY))
     picked = [v for v in (_value(args, n) for n in names) if v]
-    return short(" ".join(picked if name in TOOLS else picked[:1]) or summary)
+    return shorten_line(" ".join(picked if name in TOOLS else picked[:1]) or summary)
 
 
-def emoji(name: str) -> str:
+def choose_emoji(name: str) -> str:
     return TOOLS[name][0] if name in TOOLS else FALLBACK
 
 
-def label(name: str) -> str:
+def write_tool_label(name: str) -> str:
     """`web_search` -> `Web Search`."""
     return " ".join(w[:1].upper() + w[1:] for w in re.split(r"[\s_]+", name[:64]) if w) or "Tool"
 
 
-def output(text: str, limit: int = OUTPUT) -> str:
+def write_tool_output(text: str, limit: int = OUTPUT) -> str:
     """A tool's output as a block of code, its beginning and end if it is long; "" if there is none.
 
     The fence is longer than any in the text, so that nothing in it can end the block.
     """
-    text = masked(text[: limit * 2] if len(text) <= limit * 2 else text[:limit] + text[-limit:]).strip("\n")
+    text = mask_secrets(text[: limit * 2] if len(text) <= limit * 2 else text[:limit] + text[-limit:]).strip("\n")
     if not text.strip():
         return ""
     if len(text) > limit:

@@ -8,34 +8,36 @@ from __future__ import annotations
 
 import re
 
-TOKEN, STRAY = "NO_REPLY", "HEARTBEAT_OK"
+SILENCE_TOKEN, STRAY = "NO_REPLY", "HEARTBEAT_OK"
 _POINTS = "[.!?,;:…]{0,4}"
-_WORD = rf"(?:{TOKEN}|{STRAY}{_POINTS})"
-_SILENT = re.compile(rf"\s*{TOKEN}(?:\s+{TOKEN})*\s*", re.IGNORECASE)
-_JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{TOKEN}"\s*\}}\s*')
-_COMPACT = f'{{"action":"{TOKEN}"}}'
+_WORD = rf"(?:{SILENCE_TOKEN}|{STRAY}{_POINTS})"
+_SILENT = re.compile(rf"\s*{SILENCE_TOKEN}(?:\s+{SILENCE_TOKEN})*\s*", re.IGNORECASE)
+_JSON = re.compile(rf'\s*\{{\s*"action"\s*:\s*"{SILENCE_TOKEN}"\s*\}}\s*')
+_COMPACT = f'{{"action":"{SILENCE_TOKEN}"}}'
 _LEADING = re.compile(rf"\A\s*(?:{_WORD}\s+)+")
 _TRAILING = re.compile(rf"(?:\s+{_WORD})+\s*\Z")
 _TOKENS = re.compile(rf"\s*(?:{_WORD}\s+)*{_WORD}\s*")
 # What could still become a token at the end of a text, or has; the blank before it was let go.
-_BEGUN = "|".join((f"{STRAY}{_POINTS}", *(word[:n] for word in (TOKEN, STRAY) for n in range(len(word), 0, -1))))
+_BEGUN = "|".join(
+    (f"{STRAY}{_POINTS}", *(word[:n] for word in (SILENCE_TOKEN, STRAY) for n in range(len(word), 0, -1)))
+)
 _TAIL = re.compile(rf"(?<=\s)(?:(?:{_WORD}\s+)*(?:{_BEGUN})|(?:{_WORD}\s+)+)\Z")
 _FIRST = re.compile(f"{STRAY}{_POINTS}")
 
 
-def silent(text: str) -> bool:
+def is_silent(text: str) -> bool:
     """True if the whole text is the token (once or repeated, or as its JSON form), nothing else."""
     return bool(_SILENT.fullmatch(text) or _TOKENS.fullmatch(text) or _JSON.fullmatch(text))
 
 
-def audible(text: str) -> str:
+def strip_silence(text: str) -> str:
     """`text` without the token before or behind it; "" if it is nothing but the token."""
-    if TOKEN not in text.upper() and STRAY not in text:
+    if SILENCE_TOKEN not in text.upper() and STRAY not in text:
         return text
-    return "" if silent(text) else _TRAILING.sub("", _LEADING.sub("", text))
+    return "" if is_silent(text) else _TRAILING.sub("", _LEADING.sub("", text))
 
 
-class Hush:
+class SilenceFilter:
     """Lets text through, but no token. Leading blanks go with it."""
 
     def __init__(self) -> None:
@@ -67,7 +69,7 @@ class Hush:
     def close(self) -> str:
         """The text has ended: the rest, or nothing."""
         if not self._last:
-            return audible(self._rest)
+            return strip_silence(self._rest)
         return "" if _TOKENS.fullmatch(self._rest) else self._go(len(self._rest))
 
     def _go(self, count: int) -> str:
@@ -81,4 +83,4 @@ def _waits(text: str) -> bool:
     if text[0] == "{":
         return _COMPACT.startswith("".join(text.split()))
     rest = _LEADING.sub("", text)
-    return TOKEN.startswith(rest) or STRAY.startswith(rest) or _FIRST.fullmatch(rest) is not None
+    return SILENCE_TOKEN.startswith(rest) or STRAY.startswith(rest) or _FIRST.fullmatch(rest) is not None

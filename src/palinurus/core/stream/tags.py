@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, TypeAlias
 
-from palinurus.core.stream.lex import Lexer, Rule, Token
+from palinurus.core.stream.lex import Lexer, LexRule, LexToken
 
 Kind: TypeAlias = Literal[
     "text",
@@ -37,22 +37,22 @@ _PARTIAL = re.compile(
     rf"<\s{{0,4}}/?\s{{0,4}}(?:{'|'.join(_prefixes(w) for w in _WORDS)}|(?:{'|'.join(_WORDS)}){_INSIDE})?",
     re.IGNORECASE,
 )
-_RULE = Rule("tag", "<", _TAG, lambda tail: _PARTIAL.fullmatch(tail) is not None)
+_RULE = LexRule("tag", "<", _TAG, lambda tail: _PARTIAL.fullmatch(tail) is not None)
 
 
-class Piece(NamedTuple):
+class TagPiece(NamedTuple):
     kind: Kind
     text: str = ""
 
 
-class Split(NamedTuple):
+class ReasoningSplit(NamedTuple):
     """A whole text: what people see, and the reasoning it held."""
 
     visible: str
     thinking: str
 
 
-class Tags:
+class TagReader:
     """With `enforce` only what stands inside <final> is text; if there is none, everything is, as without."""
 
     def __init__(self, *, enforce: bool = False) -> None:
@@ -65,7 +65,7 @@ class Tags:
         self._spoke = False  # text that is not blank has been given out
         self._held: list[str] = []  # reasoning since the opening tag, while nothing was spoken
         self._orphan = False
-        self._blank = Blanks()
+        self._blank = BlankTrimmer()
 
     @property
     def idle(self) -> bool:
@@ -78,23 +78,23 @@ class Tags:
         self._lex.pass_over(text)
         self._blank.pass_over(text)
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[TagPiece]:
         """What is certain now."""
         if self._enforce:
             self._raw.append(text)
         return self._run(self._lex.feed(text))
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[TagPiece]:
         """The text has ended: the rest."""
         pieces = self._run(self._lex.feed("", closing=True))
         if self._enforce and not self._finals:
-            return [*pieces, Piece("text", split("".join(self._raw)).visible)]
+            return [*pieces, TagPiece("text", split_reasoning("".join(self._raw)).visible)]
         if self._thinking and not self._spoke and (text := "".join(self._held)).strip():
-            pieces.append(Piece("release", text))
+            pieces.append(TagPiece("release", text))
         return pieces
 
-    def _run(self, tokens: Iterable[Token]) -> list[Piece]:
-        pieces: list[Piece] = []
+    def _run(self, tokens: Iterable[LexToken]) -> list[TagPiece]:
+        pieces: list[TagPiece] = []
         for token in tokens:
             if token.match is not None:
                 self._tag(token.match)
@@ -118,7 +118,7 @@ class Tags:
         if closing:
             self._blank.gap()
 
-    def _text(self, text: str, pieces: list[Piece]) -> None:
+    def _text(self, text: str, pieces: list[TagPiece]) -> None:
         if self._thinking:
             if not self._spoke:
                 self._held.append(text)
@@ -131,13 +131,13 @@ class Tags:
             return
         if self._orphan:
             self._orphan = False
-            pieces.append(Piece("retract"))
+            pieces.append(TagPiece("retract"))
             self._blank.restart(text)
         self._spoke = self._spoke or not text.isspace()
         _add(pieces, "text", text)
 
 
-class Blanks:
+class BlankTrimmer:
     """Where something was taken out of a text, blanks are not left on both sides. Leading ones go too."""
 
     def __init__(self) -> None:
@@ -169,22 +169,22 @@ class Blanks:
         self.pass_over(text)
 
 
-def _add(pieces: list[Piece], kind: Kind, text: str) -> None:
+def _add(pieces: list[TagPiece], kind: Kind, text: str) -> None:
     if pieces and pieces[-1].kind == kind:
-        pieces[-1] = Piece(kind, pieces[-1].text + text)
+        pieces[-1] = TagPiece(kind, pieces[-1].text + text)
     else:
-        pieces.append(Piece(kind, text))
+        pieces.append(TagPiece(kind, text))
 
 
-def split(text: str, *, enforce: bool = False) -> Split:
+def split_reasoning(text: str, *, enforce: bool = False) -> ReasoningSplit:
     """A whole text at once."""
     if "<" not in text:
-        return Split(text.strip(), "")
-    tags = Tags(enforce=enforce)
-    return folded([*tags.feed(text), *tags.close()])
+        return ReasoningSplit(text.strip(), "")
+    tags = TagReader(enforce=enforce)
+    return fold_pieces([*tags.feed(text), *tags.close()])
 
 
-def folded(pieces: Iterable[Piece]) -> Split:
+def fold_pieces(pieces: Iterable[TagPiece]) -> ReasoningSplit:
     """What the pieces come to."""
     visible, thinking = "", ""
     for kind, text in pieces:
@@ -196,4 +196,4 @@ def folded(pieces: Iterable[Piece]) -> Split:
             visible, thinking = "", thinking + visible
         else:
             visible, thinking = visible + text, thinking.removesuffix(text)
-    return Split(visible.strip(), thinking.strip())
+    return ReasoningSplit(visible.strip(), thinking.strip())

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.row import DAY, HOUR, MINUTE, WEEK, Tongue, between, days, of
+from palinurus.core.tongues.row import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    PromiseLanguage,
+    build_gap_pattern,
+    compile_any,
+    compile_days,
+)
 
 _WILL = (
     r"\bI(?:['’]ll|\s+will|['’]m\s+going\s+to|\s+am\s+going\s+to)\s+"
@@ -27,7 +36,7 @@ _TIMES = (
     r"|(?:on|by)\s+(?:mon|tues|wednes|thurs|fri|satur|sun)day|every\s+(?:day|hour|morning|evening|week)"
     r"|at\s+(?:\d{1,2}(?::\d\d)?\s*(?:am|pm|o['’]clock)|\d{1,2}:\d\d|noon|midnight)|end\s+of\s+(?:the\s+)?day)"
 )
-_OBJECT = r"(?:\s+(?:you|him|her|them)\b)?" + between(
+_OBJECT = r"(?:\s+(?:you|him|her|them)\b)?" + build_gap_pattern(
     "for", "of", "with", "that", "which", "so", "if", "what", "whether", "who", "how", "you", "your", "saying",
     "leaving", "listing", "starting", "calendar", "weather", "events?", "meetings?", "appointments?", "forecast",
     "runs?", "due",
@@ -37,11 +46,11 @@ _END = r"(?=(?:\s+(?:morning|evening|afternoon|night|today|again))?\s*(?:[.!;,)�
 
 
 @cache
-def english() -> Tongue:
+def build_english() -> PromiseLanguage:
     """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return Tongue(
-        of(rf"{_WILL}(?:{_LATER}|{_VERBS}{_OBJECT}{_TIMES}{_END})"),
-        of(
+    return PromiseLanguage(
+        compile_any(rf"{_WILL}(?:{_LATER}|{_VERBS}{_OBJECT}{_TIMES}{_END})"),
+        compile_any(
             r"\bif\s+(?:you|that|it|this|needed|so|not|necessary|there)",
             r"\bunless\b",
             r"\b(?:once|when|after|until|as\s+soon\s+as|whenever)\s+you(?:['’]\w+|r)?\b",
@@ -50,14 +59,14 @@ def english() -> Tongue:
             r"\b(?:you|he|she|they|wrote|said)\s*[:,]\s*I['’]ll",
             r"\bright\s+(?:now|away)\b|\bnext\s+time\b|\bin\s+future\b|\bfrom\s+now\b",
         ),
-        of(r"\bin\s+(an?|\d{1,3}|a\s+few|half\s+an|two|three|five|ten)\s+(minute|hour|day|week)s?"),
+        compile_any(r"\bin\s+(an?|\d{1,3}|a\s+few|half\s+an|two|three|five|ten)\s+(minute|hour|day|week)s?"),
         {"a": 1, "an": 1, "a few": 3, "half an": 0.5, "two": 2, "three": 3, "five": 5, "ten": 10},
         {"minute": MINUTE, "hour": HOUR, "day": DAY, "week": WEEK},
-        days(
+        compile_days(
             evening=r"\btonight\b|this\s+evening|every\s+evening",
             afternoon=r"this\s+afternoon|\bat\s+noon|end\s+of\s+(?:the\s+)?day",
             tomorrow=r"\btomorrow\b|in\s+the\s+morning|every\s+(?:day|morning)",
             week=r"next\s+week|every\s+week",
         ),
-        of(r"\bat\s+(\d{1,2})(?::(\d\d))?\s*(am|pm)?"),
+        compile_any(r"\bat\s+(\d{1,2})(?::(\d\d))?\s*(am|pm)?"),
     )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.english import english
-from palinurus.core.tongues.french import french
-from palinurus.core.tongues.german import german
-from palinurus.core.tongues.italian import italian
-from palinurus.core.tongues.portuguese import portuguese
-from palinurus.core.tongues.row import Tongue
-from palinurus.core.tongues.spanish import spanish
+from palinurus.core.tongues.english import build_english
+from palinurus.core.tongues.french import build_french
+from palinurus.core.tongues.german import build_german
+from palinurus.core.tongues.italian import build_italian
+from palinurus.core.tongues.portuguese import build_portuguese
+from palinurus.core.tongues.row import PromiseLanguage
+from palinurus.core.tongues.spanish import build_spanish
 
 
 @cache
-def tongues() -> tuple[Tongue, ...]:
+def list_languages() -> tuple[PromiseLanguage, ...]:
     """Every language's row, in the order in which they are asked."""
-    return (english(), german(), spanish(), french(), portuguese(), italian())
+    return (build_english(), build_german(), build_spanish(), build_french(), build_portuguese(), build_italian())

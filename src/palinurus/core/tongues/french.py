@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.row import DAY, HOUR, MINUTE, WEEK, Tongue, between, days, of
+from palinurus.core.tongues.row import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    PromiseLanguage,
+    build_gap_pattern,
+    compile_any,
+    compile_days,
+)
 
 _DAY = r"(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche)"
 _TIMES = (
@@ -28,7 +37,7 @@ _DO = (
     rf"|reprendrai|mettrai|relirai)|vais\s+(?:(?:te|vous|le|la|les|lui|y)\s+|[tl]['’])*"
     rf"(?:{_STEMS}er|envoyer|appeler|jeter|faire|(?:re)?voir|finir|écrire|reprendre|mettre|relire))\b"
 )
-_BETWEEN = between(
+_BETWEEN = build_gap_pattern(
     "pour", "que", "qui", "si", "quel\\w*", "comment", "calendrier", "agenda", "météo", "réunions?", "événements?",
     "rendez-vous", "prévue?s?", "intitulée?s?",
 )  # fmt: skip
@@ -36,10 +45,10 @@ _YOU = r"(?:te|vous)"
 
 
 @cache
-def french() -> Tongue:
+def build_french() -> PromiseLanguage:
     """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return Tongue(
-        of(
+    return PromiseLanguage(
+        compile_any(
             rf"{_DO}{_BETWEEN}{_TIMES}",
             rf"(?:^){_TIMES},?\s+{_DO}",
             rf"\bje\s+(?:vais\s+)?{_YOU}\s+(?:tiens|tiendrai|tenir)\s+(?:au\s+courant|informée?s?)",
@@ -48,7 +57,7 @@ def french() -> Tongue:
             rf"|ferai\s+(?:signe|savoir))\b",
             rf"\bje\s+(?:{_YOU}\s+rappellerai|vais\s+{_YOU}\s+rappeler)(?!\s+(?:que|qu['’]))",
         ),
-        of(
+        compile_any(
             r"\bsi\b|\bs['’]il\b|\b(?:dès\s+que|quand|lorsque|une\s+fois\s+que)\s+(?:tu|vous)\b|\bvoulez-vous\b"
             r"|\bveux-tu\b|\bsouhait\w+",
             r"\b(?:puis|dois)-je\b|\b(?:pourrais|devrais|peux)\b|\bpar\s+exemple\b|\btout\s+de\s+suite\b"
@@ -57,15 +66,15 @@ def french() -> Tongue:
             r"|\bpas\b|\bjamais\b",
             r"\b(?:dit|écrit)\s*:",
         ),
-        of(r"\bdans\s+(une\s+demi-|une?|deux|trois|cinq|dix|quelques|\d{1,3})\s*(minute|heure|jour|semaine)"),
+        compile_any(r"\bdans\s+(une\s+demi-|une?|deux|trois|cinq|dix|quelques|\d{1,3})\s*(minute|heure|jour|semaine)"),
         {"un": 1, "une": 1, "une demi-": 0.5, "quelques": 3, "deux": 2, "trois": 3, "cinq": 5, "dix": 10},
         {"minute": MINUTE, "heure": HOUR, "jour": DAY, "semaine": WEEK},
-        days(
+        compile_days(
             evening=r"ce\s+soir|cette\s+nuit|(?:chaque|tous\s+les)\s+soirs?",
             afternoon=r"cet(?:te)?\s+après-midi|fin\s+de\s+journée",
             overmorrow=r"après-demain",
             tomorrow=r"\bdemain\b|chaque\s+(?:jour|matin)|tous\s+les\s+(?:jours|matins)",
             week=r"semaine\s+prochaine|chaque\s+semaine",
         ),
-        of(r"\bà\s+(\d{1,2})\s*(?:h|heures?)\s*(\d\d)?()"),
+        compile_any(r"\bà\s+(\d{1,2})\s*(?:h|heures?)\s*(\d\d)?()"),
     )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.row import DAY, HOUR, MINUTE, WEEK, Tongue, between, days, of
+from palinurus.core.tongues.row import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    PromiseLanguage,
+    build_gap_pattern,
+    compile_any,
+    compile_days,
+)
 
 _TAG = r"(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag)"
 _TIMES = (
@@ -19,17 +28,17 @@ _VERBS = (
     r"|bereite|aktualisiere|fasse|suche|beobachte|probiere|starte|werfe|setze)\b"
 )
 _DU = r"(?:dich|dir|euch|sie|ihnen)"
-_BETWEEN = between(
+_BETWEEN = build_gap_pattern(
     "für", "von", "vom", "dass", "ob", "wie", "was", "welche[rsn]?", "kalender", "wetter", "termine?", "sitzung",
     "besprechung", "fällig\\w*", "der", "unter",
 )  # fmt: skip
 
 
 @cache
-def german() -> Tongue:
+def build_german() -> PromiseLanguage:
     """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return Tongue(
-        of(
+    return PromiseLanguage(
+        compile_any(
             rf"\bich\s+{_VERBS}{_BETWEEN}{_TIMES}",
             rf"\bich\s+werde\b{_BETWEEN}{_TIMES}[^.!?\n;:]{{0,80}}?\w(?:en|ern|eln)\b",
             rf"(?:^|,\s+){_TIMES}\s+{_VERBS[:-2]}\s+ich\b",
@@ -40,7 +49,7 @@ def german() -> Tongue:
             rf"|bescheid\s+geben))",
             r"\bich\s+komme\b.{0,30}\bdarauf\s+zurück",
         ),
-        of(
+        compile_any(
             r"\b(?:wenn|sobald|falls|sofern)\s+(?:du|ihr|sie)\b|\bfalls\b|\bsofern\b|\bsoll(?:te)?\s+ich\b"
             r"|\bnicht\b|\bkeine?n?\b|\bnie\b",
             r"\bmöchtest\b|\bwillst\b|\bwünsch\w*|\b(?:würde|könnte|kann|dürfte)\b|\bsag(?:e|en)?\s+(?:mir"
@@ -49,15 +58,17 @@ def german() -> Tongue:
             r"|\bin\s+zukunft\b|\bnächstes\s+mal\b",
             r"\boder\s+ich\b|\b(?:sagte|schrieb|er|sie|du)\s*:\s*ich\b",
         ),
-        of(r"\bin\s+(einer\s+halben|einer|einem|ein\s+paar|zwei|drei|fünf|zehn|\d{1,3})\s+(minute|stunde|tag|woche)"),
+        compile_any(
+            r"\bin\s+(einer\s+halben|einer|einem|ein\s+paar|zwei|drei|fünf|zehn|\d{1,3})\s+(minute|stunde|tag|woche)"
+        ),
         {"einer": 1, "einem": 1, "einer halben": 0.5, "ein paar": 3, "zwei": 2, "drei": 3, "fünf": 5, "zehn": 10},
         {"minute": MINUTE, "stunde": HOUR, "tag": DAY, "woche": WEEK},
-        days(
+        compile_days(
             evening=r"heute\s+(?:abend|nacht)|jeden\s+abend",
             afternoon=r"heute\s+(?:nachmittag|mittag)",
             overmorrow=r"\bübermorgen\b",
             tomorrow=r"\bmorgen\b|jeden\s+tag|\btäglich\b",
             week=r"nächste\s+woche|jede\s+woche",
         ),
-        of(r"\bum\s+(\d{1,2})(?::(\d\d))?\s*()uhr"),
+        compile_any(r"\bum\s+(\d{1,2})(?::(\d\d))?\s*()uhr"),
     )

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.row import DAY, HOUR, MINUTE, WEEK, Tongue, between, days, of
+from palinurus.core.tongues.row import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    PromiseLanguage,
+    build_gap_pattern,
+    compile_any,
+    compile_days,
+)
 
 _DAY = r"(?:segunda|terça|quarta|quinta|sexta)(?:-feira)?|sábado|domingo"
 _TIMES = (
@@ -25,17 +34,17 @@ _DO = (
     rf"(?:\b{_STEMS}(?:arei|erei|irei)\b|\bfarei\b|\bdarei\s+uma\s+olhada|\bvou\s+(?:{_YOU}\s+)?"
     rf"(?:{_STEMS}(?:ar|er|ir)|fazer|dar\s+uma\s+olhada|voltar\s+a\s+\w+)(?:-(?:te|lhe|l?[oa]s?))?\b)"
 )
-_BETWEEN = between(
+_BETWEEN = build_gap_pattern(
     "para", "que", "se", "qual", "como", "calendário", "agenda", "tempo", "clima", "previsão", "reuni\\w+", "eventos?",
     "sa(?:i|em)", "chamad[oa]",
 )  # fmt: skip
 
 
 @cache
-def portuguese() -> Tongue:
+def build_portuguese() -> PromiseLanguage:
     """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return Tongue(
-        of(
+    return PromiseLanguage(
+        compile_any(
             rf"{_DO}{_BETWEEN}{_TIMES}",
             rf"(?:^){_TIMES},?\s+(?:eu\s+)?(?:{_YOU}\s+)?{_DO}",
             r"\b(?:te|lhe)\s+aviso\b|\baviso-(?:te|lhe)\b|\b(?:te\s+|lhe\s+)?avisarei\b|\bvou\s+(?:te\s+|lhe\s+)?avisar\b",
@@ -45,14 +54,14 @@ def portuguese() -> Tongue:
             r"\b(?:vou\s+ficar|ficarei)\s+de\s+olho|\b(?:vou\s+entrar|entrarei)\s+em\s+contato"
             r"|\b(?:te\s+)?dou\s+(?:um\s+)?retorno",
         ),
-        of(
+        compile_any(
             r"\bse\b|\b(?:quando|assim\s+que)\s+(?:você|quiser|puder|estiver|confirmar|me|quiseres|puderes)\b"
             r"|\bquer(?:es)?\s+que\b",
             r"\b(?:posso|poderia|devo|deveria)\b|\bpor\s+exemplo\b|\bagora\b|\bimediatamente\b|\bme\s+(?:diga"
             r"|avise)\b|\bdiga-me\b",
             r"\bda\s+próxima\s+vez\b|\bdaqui\s+em\s+diante\b|\bnão\b|\bnunca\b|\b(?:disse|escreveu)\s*:",
         ),
-        of(
+        compile_any(
             r"\b(?:em|daqui\s+a|dentro\s+de)\s+(uma?|dois|duas|três|cinco|dez|meia|alguns|algumas"
             r"|\d{1,3})\s+(minuto|hora|dia|semana)"
         ),
@@ -69,12 +78,12 @@ def portuguese() -> Tongue:
             "dez": 10,
         },
         {"minuto": MINUTE, "hora": HOUR, "dia": DAY, "semana": WEEK},
-        days(
+        compile_days(
             evening=r"(?:hoje\s+à|esta|toda)\s+noite",
             afternoon=r"(?:hoje\s+à|esta)\s+tarde|fim\s+do\s+dia",
             overmorrow=r"depois\s+de\s+amanhã",
             tomorrow=r"\bamanhã\b|todos?\s+(?:os\s+)?dias?|toda\s+manhã",
             week=r"próxima\s+semana|semana\s+que\s+vem|toda\s+semana",
         ),
-        of(r"\bàs\s+(\d{1,2})(?:[:h](\d\d))?()"),
+        compile_any(r"\bàs\s+(\d{1,2})(?:[:h](\d\d))?()"),
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 MINUTE, HOUR, DAY, WEEK = 60_000, 3_600_000, 86_400_000, 604_800_000  # milliseconds
 
 
-class Tongue(NamedTuple):
+class PromiseLanguage(NamedTuple):
     """`amount` has the groups (number, unit), `clock` (hour, minutes or None, am/pm or None)."""
 
     promise: re.Pattern[str]
@@ -24,15 +24,15 @@ class Tongue(NamedTuple):
     clock: re.Pattern[str]
 
 
-def of(*alternatives: str) -> re.Pattern[str]:
+def compile_any(*alternatives: str) -> re.Pattern[str]:
     return re.compile("|".join(alternatives), re.I)
 
 
-def days(**rows: str) -> tuple[tuple[re.Pattern[str], int, int], ...]:
+def compile_days(**rows: str) -> tuple[tuple[re.Pattern[str], int, int], ...]:
     """evening, afternoon, overmorrow, tomorrow, week: in this order."""
     when = {"overmorrow": (2, 9), "tomorrow": (1, 9), "evening": (0, 20), "afternoon": (0, 17), "week": (7, 9)}
     return tuple((re.compile(rows[name], re.I), *when[name]) for name in when if name in rows)
 
 
-def between(*words: str) -> str:
+def build_gap_pattern(*words: str) -> str:
     return rf"(?:(?!\b(?:{'|'.join(words)})\b)[^.!?\n;:]){{0,80}}?"

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from palinurus.core.tongues.row import DAY, HOUR, MINUTE, WEEK, Tongue, between, days, of
+from palinurus.core.tongues.row import (
+    DAY,
+    HOUR,
+    MINUTE,
+    WEEK,
+    PromiseLanguage,
+    build_gap_pattern,
+    compile_any,
+    compile_days,
+)
 
 _DAY = r"(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo)"
 _TIMES = (
@@ -21,7 +30,7 @@ _DO = (
     rf"(?:\b{_STEMS}(?:aré|eré|iré)\b|\bharé\b|\bvolveré\s+a\s+\w+|\btendré\s+list[oa]\b"
     rf"|\bvoy\s+a\s+(?:{_STEMS}(?:ar|er|ir)|hacer|volver\s+a\s+\w+)(?:te|l[oae]s?|tel[oa]s?)?\b)"
 )
-_BETWEEN = between(
+_BETWEEN = build_gap_pattern(
     "para", "que", "si", "qué", "cómo", "cuál", "calendario", "agenda", "tiempo", "clima", "pronóstico", "reuni\\w+",
     "eventos?", "citas?", "sal(?:e|en)", "llamad[oa]",
 )  # fmt: skip
@@ -29,10 +38,10 @@ _YOU = r"(?:te|os|le|les)"
 
 
 @cache
-def spanish() -> Tongue:
+def build_spanish() -> PromiseLanguage:
     """The row. Compiled when first asked for: that takes longer than all else at the start."""
-    return Tongue(
-        of(
+    return PromiseLanguage(
+        compile_any(
             rf"{_DO}{_BETWEEN}{_TIMES}",
             rf"(?:^|,\s+){_TIMES}\s+(?:(?:te|lo|la|le)\s+){{0,2}}{_DO}",
             rf"\b{_YOU}\s+(?:avis(?:o|aré)|notificaré|informaré)\b",
@@ -42,7 +51,7 @@ def spanish() -> Tongue:
             r"\bme\s+pondré\s+en\s+contacto|\bvolveré\s+(?:contigo|con\s+usted)|\bvoy\s+a\s+(?:avisar"
             r"|recordar)(?:te|le)\b(?!\s+que)",
         ),
-        of(
+        compile_any(
             r"\bsi\s+(?:quieres|quiere|lo|te|me|usted|es|no|necesitas|prefieres|hace|hay|te\s+parece|gustas)\b"
             r"|\ba\s+menos\s+que\b",
             r"\b(?:cuando|en\s+cuanto)\s+(?:tú|usted|quieras?|puedas?|confirmes?|me|estés?|digas?|tengas?)\b",
@@ -51,15 +60,15 @@ def spanish() -> Tongue:
             r"\bdime\b|\bdígame\b|\bavísame\b|\bla\s+próxima\s+vez\b|\ben\s+adelante\b|\bno\b|\bnunca\b|\b(?:dijo"
             r"|escribió)\s*:",
         ),
-        of(r"\b(?:dentro\s+de|en)\s+(un[oa]?s?|dos|tres|cinco|diez|media|\d{1,3})\s+(minuto|hora|día|semana)"),
+        compile_any(r"\b(?:dentro\s+de|en)\s+(un[oa]?s?|dos|tres|cinco|diez|media|\d{1,3})\s+(minuto|hora|día|semana)"),
         {"un": 1, "una": 1, "uno": 1, "unos": 3, "unas": 3, "media": 0.5, "dos": 2, "tres": 3, "cinco": 5, "diez": 10},
         {"minuto": MINUTE, "hora": HOUR, "día": DAY, "semana": WEEK},
-        days(
+        compile_days(
             evening=r"esta\s+noche|cada\s+noche",
             afternoon=r"esta\s+tarde|al\s+final\s+del\s+día",
             overmorrow=r"pasado\s+mañana",
             tomorrow=r"\bmañana\b|cada\s+(?:día|mañana)|todos\s+los\s+días",
             week=r"próxima\s+semana|semana\s+que\s+viene|cada\s+semana",
         ),
-        of(r"\ba\s+las\s+(\d{1,2})(?::(\d\d))?()"),
+        compile_any(r"\ba\s+las\s+(\d{1,2})(?::(\d\d))?()"),
     )

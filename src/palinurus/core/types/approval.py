@@ -11,17 +11,19 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-Decision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
+ApprovalDecision: TypeAlias = Literal["allow-once", "allow-always", "deny"]
 Security: TypeAlias = Literal["deny", "allowlist", "full"]
 AskMode: TypeAlias = Literal["off", "on-miss", "always"]
 Elevated: TypeAlias = Literal["off", "on", "ask", "full"]
-Show: TypeAlias = Callable[[str, str], None]  # (approval id, card): the question is shown where the turn was asked for
+ShowCard: TypeAlias = Callable[
+    [str, str], None
+]  # (approval id, card): the question is shown where the turn was asked for
 
 SAFE_BINS = ("cut", "uniq", "head", "tail", "tr", "wc")
 SAFE_DIRS = ("/bin", "/usr/bin")
 
 
-class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+class CommandRule(msgspec.Struct, frozen=True, omit_defaults=True):
     """What may run unasked: a program by path (or bare name), with exactly these arguments; None = with any."""
 
     pattern: str
@@ -44,7 +46,7 @@ class ExecRules(msgspec.Struct, frozen=True):
     timeout: float = 1800.0
 
 
-class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
+class ApprovalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One question. `binding` is what the effect depends on besides the text (inode, mtime, cwd handle, …)."""
 
     kind: Literal["exec", "tool"]
@@ -66,16 +68,16 @@ class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
     taint: tuple[str, ...] = ()  # where untrusted content of this turn came from
     why: str = ""  # which rule wants the question
     warning: str = ""
-    allowed: tuple[Decision, ...] = ("allow-once", "allow-always", "deny")
+    allowed: tuple[ApprovalDecision, ...] = ("allow-once", "allow-always", "deny")
     timeout: float = 1800.0
-    rules: tuple[Rule, ...] = ()  # what allow-always would store
+    rules: tuple[CommandRule, ...] = ()  # what allow-always would store
     asker: str = ""  # whose turn it is
 
 
-class Told(msgspec.Struct, frozen=True):
+class ApprovalAnswer(msgspec.Struct, frozen=True):
     """The answer. `decision` None: nobody answered in time, or nobody can be asked; `by` says who or why."""
 
-    decision: Decision | None
+    decision: ApprovalDecision | None
     by: str = ""
     id: str = ""
 
@@ -87,7 +89,7 @@ class Told(msgspec.Struct, frozen=True):
 class Approver(Protocol):
     """Who puts questions to people."""
 
-    def ask(self, ask: Ask, show: Show | None = None) -> Awaitable[Told]:
+    def ask(self, ask: ApprovalRequest, show: ShowCard | None = None) -> Awaitable[ApprovalAnswer]:
         """`show` puts the card before the person the turn belongs to; None: there is nobody to see it.
 
         Durable while it waits; answered once, also after a restart (then the asking run is gone and the answer

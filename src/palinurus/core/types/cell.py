@@ -9,21 +9,21 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["none", "landlock", "bubblewrap", "docker"]
-Ports: TypeAlias = tuple[tuple[int, int], ...]  # ranges, both ends included
+SandboxKind: TypeAlias = Literal["none", "landlock", "bubblewrap", "docker"]
+PortRanges: TypeAlias = tuple[tuple[int, int], ...]  # ranges, both ends included
 
 # What developers need: ssh, DNS, https, git; servers on this machine that a test or a preview starts. Not 80: behind
 # it the keys of cloud machines are given out without asking. Not the ports of databases.
-DEFAULT_PORTS: Ports = (
+DEFAULT_PORTS: PortRanges = (
     (22, 22), (53, 53), (443, 443), (3000, 3010), (4000, 4000), (4173, 4173), (4200, 4200), (5000, 5001),
     (5173, 5175), (8000, 8010), (8080, 8090), (8443, 8443), (8888, 8888), (9000, 9000), (9418, 9418), (32768, 60999),
 )  # fmt: skip
-EPHEMERAL = (32768, 60999)  # what the kernel gives to servers that ask for any
-ANY: Ports = ((1, 65535),)
-IMAGE = "debian:bookworm-slim"
+EPHEMERAL_PORTS = (32768, 60999)  # what the kernel gives to servers that ask for any
+ANY_PORT: PortRanges = ((1, 65535),)
+DEFAULT_IMAGE = "debian:bookworm-slim"
 
 
-class Limits(msgspec.Struct, frozen=True):
+class ProcessLimits(msgspec.Struct, frozen=True):
     """Resource limits of each process of the family. 0 = as the gateway has it."""
 
     files: int = 4096  # open files
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True):
     cpu_seconds: int = 0
 
 
-class Mount(msgspec.Struct, frozen=True):
+class ContainerMount(msgspec.Struct, frozen=True):
     """A folder of the host as a container sees it."""
 
     source: str
@@ -41,13 +41,13 @@ class Mount(msgspec.Struct, frozen=True):
     write: bool = False
 
 
-class Box(msgspec.Struct, frozen=True):
+class ContainerSpec(msgspec.Struct, frozen=True):
     """The container of a sandboxed session. Two boxes that differ in anything but the name need two containers."""
 
     name: str
     image: str
     workdir: str = "/workspace"
-    mounts: tuple[Mount, ...] = ()
+    mounts: tuple[ContainerMount, ...] = ()
     network: str = "none"
     user: str = ""
     read_only: bool = True
@@ -66,20 +66,20 @@ class Box(msgspec.Struct, frozen=True):
     setup: str = ""  # run once in a new container
 
 
-class Cell(msgspec.Struct, frozen=True):
+class SandboxSpec(msgspec.Struct, frozen=True):
     """`read` may be read and run, `write` also written; no other file can be opened by the child.
 
     `connect`: TCP ports it may connect to; None = any, () = no network at all.
     """
 
-    kind: Kind = "none"
+    kind: SandboxKind = "none"
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
-    connect: Ports | None = None
-    limits: Limits = Limits()
+    connect: PortRanges | None = None
+    limits: ProcessLimits = ProcessLimits()
     unix: bool = False  # may use Unix sockets, behind which programs outside the cell listen
     temporary: str = ""  # a folder of `write`, the child's TMPDIR
-    box: Box | None = None  # docker only
+    box: ContainerSpec | None = None  # docker only
     accepted: bool = False  # the owner said in the config that nothing need hold commands
 
 
@@ -94,19 +94,19 @@ class SandboxSettings(msgspec.Struct, frozen=True):
     contain: Literal["auto", "landlock", "bubblewrap", "off"] = "auto"
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
-    connect: Ports = DEFAULT_PORTS
+    connect: PortRanges = DEFAULT_PORTS
     unix: bool = False
-    limits: Limits = Limits()
-    box: Box = Box("palinurus-", IMAGE)  # the name is a prefix
+    limits: ProcessLimits = ProcessLimits()
+    box: ContainerSpec = ContainerSpec("palinurus-", DEFAULT_IMAGE)  # the name is a prefix
 
 
-def needs_asking(cell: Cell) -> bool:
+def needs_approval(cell: SandboxSpec) -> bool:
     """True where nothing holds a command back and the owner has not said that this is meant: a person has to look at
     it before it runs."""
     return cell.kind == "none" and not cell.accepted
 
 
-def within(path: str, folders: tuple[str, ...]) -> str:
+def find_enclosing_folder(path: str, folders: tuple[str, ...]) -> str:
     """The outermost of `folders` that is `path` or above it; "" if none is. All are real paths.
 
     The outermost, because what lies above it is out of reach for whoever may write inside.

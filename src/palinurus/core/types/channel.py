@@ -18,7 +18,7 @@ from palinurus.core.types.outbound import Button, Reply
 Markup: TypeAlias = Literal["plain", "markdown", "telegram", "slack", "discord", "whatsapp", "signal", "matrix", "irc"]
 
 # What kept a reply from being shown. The table in outbox/troubles.py says what follows from each.
-Trouble: TypeAlias = Literal[
+SendTrouble: TypeAlias = Literal[
     "down",  # not reachable, or the server failed before it took the message: later again
     "cut",  # the connection went while it was being sent: nobody knows
     "limited",  # too many; `retry_after` says how long
@@ -32,28 +32,28 @@ Trouble: TypeAlias = Literal[
 ]
 
 
-class Sent(msgspec.Struct, frozen=True):
+class SendReceipt(msgspec.Struct, frozen=True):
     """The platform has it. `message_id` is the platform's; `data` is what an act found out."""
 
     message_id: str
     data: Any = None
 
 
-class NotSent(msgspec.Struct, frozen=True):
+class SendFailure(msgspec.Struct, frozen=True):
     """It did not arrive, or nobody knows. `reason` is for people; `retry_after` in seconds. `everywhere`: the platform
     limits the whole account, not only this chat."""
 
     reason: str
-    trouble: Trouble = "down"
+    trouble: SendTrouble = "down"
     retry_after: float | None = None
     everywhere: bool = False
 
 
-class Typing(msgspec.Struct, frozen=True, tag="typing"):
+class TypingAction(msgspec.Struct, frozen=True, tag="typing"):
     """Show that an answer is being written; lasts `Abilities.typing` seconds."""
 
 
-class Edit(msgspec.Struct, frozen=True, tag="edit"):
+class EditAction(msgspec.Struct, frozen=True, tag="edit"):
     """Put `text` (Markdown) and `buttons` in the place of a message of ours."""
 
     message_id: str
@@ -62,11 +62,11 @@ class Edit(msgspec.Struct, frozen=True, tag="edit"):
     plain: bool = False
 
 
-class Delete(msgspec.Struct, frozen=True, tag="delete"):
+class DeleteAction(msgspec.Struct, frozen=True, tag="delete"):
     message_id: str
 
 
-class React(msgspec.Struct, frozen=True, tag="react"):
+class ReactAction(msgspec.Struct, frozen=True, tag="react"):
     """An emoji on a message; `remove` takes ours away ("" takes all of ours)."""
 
     message_id: str
@@ -74,41 +74,43 @@ class React(msgspec.Struct, frozen=True, tag="react"):
     remove: bool = False
 
 
-class Pin(msgspec.Struct, frozen=True, tag="pin"):
+class PinAction(msgspec.Struct, frozen=True, tag="pin"):
     message_id: str
     remove: bool = False
 
 
-class Poll(msgspec.Struct, frozen=True, tag="poll"):
+class PollAction(msgspec.Struct, frozen=True, tag="poll"):
     question: str
     options: tuple[str, ...]
     several: bool = False
 
 
-class Thread(msgspec.Struct, frozen=True, tag="thread"):
+class ThreadAction(msgspec.Struct, frozen=True, tag="thread"):
     """A new thread or topic, below a message where one is named. `Sent.message_id` is the thread's id."""
 
     name: str
     message_id: str = ""
 
 
-class Read(msgspec.Struct, frozen=True, tag="read"):
+class ReadAction(msgspec.Struct, frozen=True, tag="read"):
     """The newest messages of the chat: `Sent.data` is a list of {"id", "from", "text", "at"}, oldest first."""
 
     limit: int = 20
 
 
-Act: TypeAlias = Typing | Edit | Delete | React | Pin | Poll | Thread | Read
-ActName: TypeAlias = Literal["typing", "edit", "delete", "react", "pin", "poll", "thread", "read"]
+ChannelAction: TypeAlias = (
+    TypingAction | EditAction | DeleteAction | ReactAction | PinAction | PollAction | ThreadAction | ReadAction
+)
+ActionName: TypeAlias = Literal["typing", "edit", "delete", "react", "pin", "poll", "thread", "read"]
 
 
-class Abilities(msgspec.Struct, frozen=True):
+class ChannelAbilities(msgspec.Struct, frozen=True):
     """What a channel can do. The rest of the program asks here and never for a channel's name."""
 
     markup: Markup = "plain"
     limit: int = 4000  # the longest text of one message, in `unit`, after formatting
     unit: Literal["characters", "utf16", "bytes"] = "characters"
-    acts: frozenset[ActName] = frozenset()
+    acts: frozenset[ActionName] = frozenset()
     typing: float = 5.0  # seconds one `Typing` lasts, where acts has it
     pace: float = 1.0  # least seconds between two edits of a draft, where acts has "edit"
     buttons: int = 0  # at most so many on one message; 0: none, the texts are written out instead
@@ -118,18 +120,18 @@ class Abilities(msgspec.Struct, frozen=True):
     voice: bool = False
 
 
-State: TypeAlias = Literal["starting", "ready", "reconnecting", "signed_out", "failed", "stopped"]
+ChannelState: TypeAlias = Literal["starting", "ready", "reconnecting", "signed_out", "failed", "stopped"]
 
 
-class Status(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChannelStatus(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a channel's connection is. `detail` says in words what a person can do; `me` is the account's own name."""
 
-    state: State
+    state: ChannelState
     detail: str = ""
     me: str = ""
 
 
-class Hook(msgspec.Struct, frozen=True):
+class ChannelHttpRequest(msgspec.Struct, frozen=True):
     """A platform's HTTP request to us, read whole (at most 4 MiB). Header names are lower-case."""
 
     method: str
@@ -138,7 +140,7 @@ class Hook(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ChannelHttpResponse(msgspec.Struct, frozen=True):
     """What the platform is told."""
 
     status: int = 200
@@ -148,7 +150,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 # Puts a message on disk and returns its id; "" for one that is not let in. Acknowledge to the platform only then.
 # Raises Draining, QueueFull, DiskFull (do not acknowledge, try again) and BadRequest (it never will be taken).
-Submit: TypeAlias = Callable[[Inbound], Awaitable[str]]
+SubmitInbound: TypeAlias = Callable[[Inbound], Awaitable[str]]
 
 
 class Channel(Protocol):
@@ -165,27 +167,27 @@ class Channel(Protocol):
         ...
 
     @property
-    def abilities(self) -> Abilities: ...
+    def abilities(self) -> ChannelAbilities: ...
 
-    def run(self, submit: Submit) -> Awaitable[None]:
+    def run(self, submit: SubmitInbound) -> Awaitable[None]:
         """Connect and receive until cancelled; reconnects by itself. Returning ends the channel (it is signed out);
         raising has it begun again after a while."""
         ...
 
-    def send(self, reply: Reply) -> Awaitable[Sent | NotSent]:
+    def send(self, reply: Reply) -> Awaitable[SendReceipt | SendFailure]:
         """Show one message. The text is within `abilities.limit`. Raises nothing."""
         ...
 
-    def find(self, reply: Reply) -> Awaitable[Sent | None]:
+    def find(self, reply: Reply) -> Awaitable[SendReceipt | None]:
         """Read back: was a reply with this client_id already shown? None also when the platform cannot tell."""
         ...
 
-    def act(self, target: Target, act: Act) -> Awaitable[Sent | NotSent]:
+    def act(self, target: Target, act: ChannelAction) -> Awaitable[SendReceipt | SendFailure]:
         """Do something else; only what `abilities.acts` names is asked for. Raises nothing."""
         ...
 
-    def status(self) -> Status: ...
+    def status(self) -> ChannelStatus: ...
 
-    def hook(self, request: Hook, submit: Submit) -> Awaitable[Answer]:
+    def hook(self, request: ChannelHttpRequest, submit: SubmitInbound) -> Awaitable[ChannelHttpResponse]:
         """A request to /channels/<name>/<account>. Checks the platform's signature itself, in constant time."""
         ...

@@ -6,12 +6,12 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, Message, ToolResult, User
-from palinurus.core.types.model import Failure
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult, UserMessage
+from palinurus.core.types.model import ModelFailure
+from palinurus.core.types.usage import TokenUsage
 
 # Why a run ended.
-End: TypeAlias = Literal["stop", "length", "aborted", "timeout", "max_turns", "tool_loop", "error"]
+RunEndReason: TypeAlias = Literal["stop", "length", "aborted", "timeout", "max_turns", "tool_loop", "error"]
 
 
 class AgentStart(msgspec.Struct, frozen=True, tag="agent_start"):
@@ -25,7 +25,7 @@ class AgentStart(msgspec.Struct, frozen=True, tag="agent_start"):
 class MessageStart(msgspec.Struct, frozen=True, tag="message_start"):
     """A message begins. A user message (the prompt, a steered one) is complete; for the model's it is None."""
 
-    message: User | None = None
+    message: UserMessage | None = None
 
 
 class MessageUpdate(msgspec.Struct, frozen=True, tag="message_update"):
@@ -38,7 +38,7 @@ class MessageUpdate(msgspec.Struct, frozen=True, tag="message_update"):
 class MessageEnd(msgspec.Struct, frozen=True, tag="message_end"):
     """The complete message. With tool calls another turn follows; without, the run is complete."""
 
-    message: User | Assistant | ToolResult
+    message: UserMessage | AssistantMessage | ToolResult
 
 
 class ToolStart(msgspec.Struct, frozen=True, tag="tool_execution_start"):
@@ -78,14 +78,14 @@ class AgentEnd(msgspec.Struct, frozen=True, tag="agent_end"):
     """The last event of every run. `messages` are all new ones, in order."""
 
     messages: tuple[Message, ...]
-    end: End
-    usage: Usage
-    failure: Failure | None = None
+    end: RunEndReason
+    usage: TokenUsage
+    failure: ModelFailure | None = None
     ended: int = 0
     notices: tuple[str, ...] = ()  # what people should be told besides the answer
 
 
-Event: TypeAlias = (
+RunEvent: TypeAlias = (
     AgentStart
     | MessageStart
     | MessageUpdate

@@ -8,7 +8,7 @@ import msgspec
 
 from palinurus.core import envelope
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Image, Text, User
+from palinurus.core.types.messages import ImageBlock, TextBlock, UserMessage
 
 ChatKind: TypeAlias = Literal["direct", "group", "channel"]
 
@@ -49,7 +49,7 @@ class Attachment(msgspec.Struct, frozen=True, omit_defaults=True):
     voice: bool = False  # spoken into the phone: its words are wanted
 
 
-class Quote(msgspec.Struct, frozen=True, omit_defaults=True):
+class MessageQuote(msgspec.Struct, frozen=True, omit_defaults=True):
     """The message that one answers."""
 
     id: str
@@ -66,7 +66,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     text: str
     at: int
     kind: ChatKind = "direct"
-    images: tuple[Image, ...] = ()
+    images: tuple[ImageBlock, ...] = ()
     reply_to: str = ""
     session: str = ""  # an explicit session key, where the face lets one choose (terminal, gateway)
     agent: str = ""
@@ -79,7 +79,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     mentioned: bool = False  # in a group: the agent was named, answered or commanded, as the platform tells
     pressed: str = ""  # the id of our message whose button was pressed
     title: str = ""  # the group's name, for display
-    quote: Quote | None = None
+    quote: MessageQuote | None = None
     files: tuple[Attachment, ...] = ()
     before: tuple[str, ...] = ()  # what others said in the group since the last answer ("name: text"), as context
     signed: bool = False  # its text says already who wrote what: it is several messages put together
@@ -91,22 +91,22 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
         over HTTP mean what they say, also when they begin with a slash."""
         return self.sender.trusted and not self.system and self.target.channel != "http"
 
-    def message(self, now: int) -> User:
+    def message(self, now: int) -> UserMessage:
         """As the model sees it."""
         text = self._framed()
-        return User((Text(text), *self.images) if self.images else text, now, self.origin)
+        return UserMessage((TextBlock(text), *self.images) if self.images else text, now, self.origin)
 
     def _framed(self) -> str:
         people = self.kind != "direct" and not self.system
         text = self.text
         if people and not self.signed:
-            text = envelope.spoken(self.sender.name or self.sender.id, text)
+            text = envelope.prefix_speaker(self.sender.name or self.sender.id, text)
         heads = (
-            envelope.group(self.title) if people else "",
-            envelope.quoted(self.quote.sender, self.quote.text) if self.quote else "",
+            envelope.frame_group_title(self.title) if people else "",
+            envelope.frame_quote(self.quote.sender, self.quote.text) if self.quote else "",
         )
-        tails = tuple(envelope.attached(one.name, one.mime, one.path, one.size) for one in self.files)
-        return envelope.framed(text, heads, tails, self.before)
+        tails = tuple(envelope.frame_attachment(one.name, one.mime, one.path, one.size) for one in self.files)
+        return envelope.frame_message(text, heads, tails, self.before)
 
     @property
     def origin(self) -> str:

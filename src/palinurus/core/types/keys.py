@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-Kind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", "hook", "acp", "other"]
+SessionKind: TypeAlias = Literal["main", "direct", "group", "subagent", "cron", "hook", "acp", "other"]
 
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _PLAIN = re.compile(r"[A-Za-z0-9_.@+=#!-]+")
@@ -36,7 +36,7 @@ class SessionKey(NamedTuple):
         return f":{self.rest}".count(":subagent:")
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> SessionKind:
         segments = self.rest.split(":")
         if self.depth:
             return "subagent"
@@ -57,32 +57,32 @@ class SessionKey(NamedTuple):
         return {"subagent": "subagent", "cron": "cron"}.get(self.kind, "main")
 
 
-_HEADS: dict[str, Kind] = {"cron": "cron", "hook": "hook", "acp": "acp", "direct": "direct"}
+_HEADS: dict[str, SessionKind] = {"cron": "cron", "hook": "hook", "acp": "acp", "direct": "direct"}
 
 
-def agent_id(text: str) -> str | None:
+def parse_agent_id(text: str) -> str | None:
     """The id in its stored form, or None if it cannot be one."""
     low = text.strip().lower()
     return low if _AGENT.fullmatch(low) else None
 
 
-def part(raw: str) -> str:
+def escape_key_part(raw: str) -> str:
     """A foreign id as one key segment. Distinct inputs give distinct outputs; ordinary ids stay as they are."""
     if _PLAIN.fullmatch(raw):
         return raw
     return "~" + "".join(c if _PLAIN.fullmatch(c) else f"%{ord(c):x}." for c in raw)
 
 
-def session_key(text: str, default_agent: str = "main") -> SessionKey | None:
+def parse_session_key(text: str, default_agent: str = "main") -> SessionKey | None:
     """Parse a stored or typed key; a bare word is a session of the default agent. None if it cannot be one."""
     text = text.strip()
     if not text or len(text) > MAX_KEY or _BAD.search(text):
         return None
     if not text.lower().startswith("agent:"):
-        agent = agent_id(default_agent)
+        agent = parse_agent_id(default_agent)
         return SessionKey(agent, text) if agent else None
     _, head, *rest = text.split(":", 2)
-    agent = agent_id(head)
+    agent = parse_agent_id(head)
     if agent is None or not rest or not rest[0]:
         return None
     return SessionKey(agent, rest[0])
@@ -98,7 +98,7 @@ class ModelRef(NamedTuple):
         return f"{self.provider}/{self.model}"
 
 
-def model_ref(text: str) -> ModelRef | None:
+def parse_model_ref(text: str) -> ModelRef | None:
     """Split on the first slash. None when there is no provider or no model."""
     provider, slash, model = text.strip().partition("/")
     return ModelRef(provider.strip().lower(), model.strip()) if slash and provider.strip() and model.strip() else None

@@ -10,17 +10,17 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.usage import TokenUsage
 
 StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
 
 
-class Text(msgspec.Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
+class TextBlock(msgspec.Struct, frozen=True, tag_field="type", tag="text", omit_defaults=True):
     text: str
     textSignature: str | None = None
 
 
-class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
+class ThinkingBlock(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", omit_defaults=True):
     """Reasoning. `redacted` blocks have no readable text, only the signature (the opaque payload)."""
 
     thinking: str
@@ -28,7 +28,7 @@ class Thinking(msgspec.Struct, frozen=True, tag_field="type", tag="thinking", om
     redacted: bool = False
 
 
-class Image(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
+class ImageBlock(msgspec.Struct, frozen=True, tag_field="type", tag="image"):
     """Base64 data."""
 
     data: str
@@ -49,29 +49,29 @@ class ToolCall(msgspec.Struct, frozen=True, tag_field="type", tag="toolCall", om
     invalid: str | None = None
 
 
-Block: TypeAlias = Text | Thinking | Image | ToolCall
+ContentBlock: TypeAlias = TextBlock | ThinkingBlock | ImageBlock | ToolCall
 
 
-class User(msgspec.Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
-    content: str | tuple[Text | Image, ...]
+class UserMessage(msgspec.Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
+    content: str | tuple[TextBlock | ImageBlock, ...]
     timestamp: int = msgspec.field(default_factory=int)  # a factory: it is written also when it is 0
     source: str = ""  # who wrote it, where that is nobody of ours (core/policy/taint); "" = the owner, or our own words
 
     @property
-    def blocks(self) -> tuple[Text | Image, ...]:
-        return (Text(self.content),) if isinstance(self.content, str) else self.content
+    def blocks(self) -> tuple[TextBlock | ImageBlock, ...]:
+        return (TextBlock(self.content),) if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
-        return self.content if isinstance(self.content, str) else joined(self.content)
+        return self.content if isinstance(self.content, str) else join_text(self.content)
 
 
-class Assistant(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
-    content: tuple[Text | Thinking | ToolCall, ...]
+class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+    content: tuple[TextBlock | ThinkingBlock | ToolCall, ...]
     api: str = ""
     provider: str = ""
     model: str = ""
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     stopReason: StopReason = "stop"
     errorMessage: str | None = None
     timestamp: int = 0
@@ -79,11 +79,11 @@ class Assistant(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", 
     @property
     def text(self) -> str:
         """The visible text, blocks joined as they came."""
-        return joined(self.content)
+        return join_text(self.content)
 
     @property
     def thinking(self) -> str:
-        return "".join(b.thinking for b in self.content if isinstance(b, Thinking))
+        return "".join(b.thinking for b in self.content if isinstance(b, ThinkingBlock))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -101,7 +101,7 @@ class Assistant(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", 
 class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult", omit_defaults=True):
     toolCallId: str
     toolName: str
-    content: tuple[Text | Image, ...]
+    content: tuple[TextBlock | ImageBlock, ...]
     isError: bool = False
     details: Any = None
     timestamp: int = 0
@@ -110,12 +110,12 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="role", tag="toolResult"
 
     @property
     def text(self) -> str:
-        return joined(self.content)
+        return join_text(self.content)
 
 
-Message: TypeAlias = User | Assistant | ToolResult
+Message: TypeAlias = UserMessage | AssistantMessage | ToolResult
 
 
-def joined(blocks: tuple[Block, ...]) -> str:
+def join_text(blocks: tuple[ContentBlock, ...]) -> str:
     """All text blocks, concatenated."""
-    return "".join([b.text for b in blocks if isinstance(b, Text)])
+    return "".join([b.text for b in blocks if isinstance(b, TextBlock)])

@@ -12,10 +12,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 import msgspec
 
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Message
+from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.tool import ToolSpec
 
-Api: TypeAlias = Literal[
+WireApi: TypeAlias = Literal[
     "anthropic-messages",
     "openai-completions",
     "openai-responses",
@@ -27,7 +27,7 @@ Api: TypeAlias = Literal[
 ]
 
 
-class Price(msgspec.Struct, frozen=True):
+class TokenPrice(msgspec.Struct, frozen=True):
     """US dollars per million tokens."""
 
     input: float = 0.0
@@ -35,10 +35,10 @@ class Price(msgspec.Struct, frozen=True):
     cacheRead: float = 0.0
     cacheWrite: float = 0.0
     above: int = 0  # a call with more input tokens than this …
-    long: Price | None = None  # … has these prices
+    long: TokenPrice | None = None  # … has these prices
 
 
-class ModelInfo(msgspec.Struct, frozen=True):
+class ModelSpec(msgspec.Struct, frozen=True):
     """All that is known about one model, merged from the vendor's file and the config. Resolved once."""
 
     ref: ModelRef
@@ -50,7 +50,7 @@ class ModelInfo(msgspec.Struct, frozen=True):
     tools: bool = True
     context_window: int = 200_000
     max_tokens: int = 8192
-    price: Price | None = None
+    price: TokenPrice | None = None
     headers: dict[str, str] = {}
     compat: dict[str, Any] = {}
     params: dict[str, Any] = {}  # agents.defaults.models["p/m"].params and models.providers.*.models[].params
@@ -77,10 +77,10 @@ class Prompt(msgspec.Struct, frozen=True):
         return f"{self.stable}\n\n{self.volatile}" if self.volatile else self.stable
 
 
-class Request(msgspec.Struct, frozen=True):
+class ModelRequest(msgspec.Struct, frozen=True):
     """One model call. Pure data; a wire codec turns it into a body."""
 
-    model: ModelInfo
+    model: ModelSpec
     prompt: Prompt
     messages: Sequence[Message]
     tools: tuple[ToolSpec, ...] = ()
@@ -142,7 +142,7 @@ FailureKind: TypeAlias = Literal[
 ]
 
 
-class Failure(msgspec.Struct, frozen=True):
+class ModelFailure(msgspec.Struct, frozen=True):
     """Why a call failed. `message` is short, safe to show, free of secrets."""
 
     kind: FailureKind
@@ -153,35 +153,37 @@ class Failure(msgspec.Struct, frozen=True):
     rotate: bool = False  # the provider has another key that may do better: the same call is worth another try
 
 
-class Done(msgspec.Struct, frozen=True, tag="done"):
-    message: Assistant
+class StreamDone(msgspec.Struct, frozen=True, tag="done"):
+    message: AssistantMessage
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
+class StreamFailed(msgspec.Struct, frozen=True, tag="failed"):
     """`message` holds what had arrived, stopReason error or aborted; its tool calls are never run."""
 
-    failure: Failure
-    message: Assistant
+    failure: ModelFailure
+    message: AssistantMessage
 
 
-class Retrying(msgspec.Struct, frozen=True, tag="retrying"):
+class StreamRetry(msgspec.Struct, frozen=True, tag="retrying"):
     """Nothing was shown yet; the call is made again after `wait` seconds."""
 
-    failure: Failure
+    failure: ModelFailure
     attempt: int
     wait: float
 
 
-class Notice(msgspec.Struct, frozen=True, tag="notice"):
+class StreamNotice(msgspec.Struct, frozen=True, tag="notice"):
     """Something the person should know that is no part of the answer."""
 
     text: str
 
 
-ModelEvent: TypeAlias = TextDelta | ThinkingDelta | CallStart | CallDelta | Retrying | Notice | Done | Failed
+ModelEvent: TypeAlias = (
+    TextDelta | ThinkingDelta | CallStart | CallDelta | StreamRetry | StreamNotice | StreamDone | StreamFailed
+)
 
 
-class Stop(Protocol):
+class StopSignal(Protocol):
     """How a run is stopped, as far as pure code sees it (the object is `palinurus.abort.Abort`)."""
 
     reason: str | None
@@ -190,7 +192,7 @@ class Stop(Protocol):
 class Model(Protocol):
     """The port. Implementations: `providers.stream`, `providers.demo`, `testing.ScriptedModel`, cassettes."""
 
-    def stream(self, request: Request, stop: Any) -> AsyncIterator[ModelEvent]:
+    def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:
         """Events as they come; the last is Done or Failed. Never raises (a cancel of the task passes through).
 
         `stop` is a `palinurus.abort.Abort`; when it is set the stream ends with Failed(kind="aborted").
@@ -198,7 +200,7 @@ class Model(Protocol):
         ...
 
 
-class Decoder(Protocol):
+class StreamDecoder(Protocol):
     """A wire's stream decoder: a machine without I/O. Same events however the bytes are cut."""
 
     def feed(self, data: bytes) -> list[ModelEvent]:

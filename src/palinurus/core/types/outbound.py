@@ -6,11 +6,11 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Target
 
 ReplyKind: TypeAlias = Literal["final", "block", "tool", "notice", "reasoning", "draft", "message"]
-Style: TypeAlias = Literal["", "good", "bad"]
+ButtonStyle: TypeAlias = Literal["", "good", "bad"]
 
 
 class Button(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -18,7 +18,7 @@ class Button(msgspec.Struct, frozen=True, omit_defaults=True):
 
     label: str
     text: str
-    style: Style = ""
+    style: ButtonStyle = ""
 
 
 class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -36,7 +36,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     plain: bool = False
 
 
-class Show(msgspec.Struct, frozen=True):
+class RunVisibility(msgspec.Struct, frozen=True):
     """How much of a run people see besides the answer."""
 
     verbose: Literal["off", "on", "full"] = "off"
@@ -46,10 +46,10 @@ class Show(msgspec.Struct, frozen=True):
     answer: bool = True  # False: what the model writes is not posted, it answers with the message tool
 
 
-class Speaker(Protocol):
+class ReplyBuilder(Protocol):
     """Turns the events of one run into what people see. Fed by the turn, closed when it settles."""
 
-    def feed(self, event: Event) -> tuple[Reply, ...]:
+    def feed(self, event: RunEvent) -> tuple[Reply, ...]:
         """Replies that go out now, while the run is going: tool lines, blocks. Their client ids are stable, so a
         resumed run does not say them again."""
         ...

@@ -7,14 +7,14 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.approval import Ask, ExecRules, Told
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, ExecRules
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.messages import Image, Text
+from palinurus.core.types.messages import ImageBlock, TextBlock
 from palinurus.core.types.taint import TaintRules
 
 # What may be repeated after a crash: pure (reads only), idempotent (same effect again), effect (never by itself).
-Effect: TypeAlias = Literal["pure", "idempotent", "effect"]
+ToolEffect: TypeAlias = Literal["pure", "idempotent", "effect"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -25,19 +25,19 @@ class ToolSpec(msgspec.Struct, frozen=True):
     parameters: dict[str, Any]
 
 
-class Output(msgspec.Struct, frozen=True):
+class ToolOutput(msgspec.Struct, frozen=True):
     """What a tool returns. `terminate` ends the run after the batch if every result in it says so."""
 
-    content: tuple[Text | Image, ...]
+    content: tuple[TextBlock | ImageBlock, ...]
     details: Any = None
     is_error: bool = False
     terminate: bool = False
     source: str = ""  # where untrusted content in it came from ("web", "file", "memory", …); "" = our own words
 
 
-def said(text: str, details: Any = None, *, error: bool = False) -> Output:
+def make_output(text: str, details: Any = None, *, error: bool = False) -> ToolOutput:
     """One text block."""
-    return Output((Text(text),), details, error)
+    return ToolOutput((TextBlock(text),), details, error)
 
 
 class ToolFailure(Exception):
@@ -103,7 +103,7 @@ class ToolContext(Protocol):
     @property
     def settings(self) -> ToolSettings: ...
 
-    def ask(self, ask: Ask) -> Awaitable[Told]:
+    def ask(self, ask: ApprovalRequest) -> Awaitable[ApprovalAnswer]:
         """Put a question to a person and wait. Where nobody can be asked, the answer says so at once."""
         ...
 
@@ -131,7 +131,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     received: tuple[str, ...] = ()  # folders of the protected ones with what people sent: may be read, and taints
     protected: tuple[str, ...] = ()  # absolute paths tools may not touch (the state directory)
     rules: ExecRules = ExecRules()  # how commands are judged before they run
-    cell: Cell = Cell()  # what children of tools may do; handed to tools/sandbox/launch
+    cell: SandboxSpec = SandboxSpec()  # what children of tools may do; handed to tools/sandbox/launch
     taint: TaintRules = TaintRules()  # what untrusted content in the turn is a reason to ask about
 
 
@@ -145,8 +145,8 @@ class Tool(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: dict[str, Any]
-    run: Callable[..., Awaitable[Output]]
-    effect: Effect = "effect"
+    run: Callable[..., Awaitable[ToolOutput]]
+    effect: ToolEffect = "effect"
     sequential: bool = False  # True makes the whole batch sequential
     summary: Callable[[dict[str, Any]], str] | None = None  # arguments -> short text for progress lines
     aliases: dict[str, str] = {}  # other argument names models tend to use -> ours

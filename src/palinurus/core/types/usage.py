@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Cost(msgspec.Struct, frozen=True, omit_defaults=False):
+class TokenCost(msgspec.Struct, frozen=True, omit_defaults=False):
     """US dollars."""
 
     input: float = 0.0
@@ -15,7 +15,7 @@ class Cost(msgspec.Struct, frozen=True, omit_defaults=False):
     total: float = 0.0
 
 
-class Usage(msgspec.Struct, frozen=True):
+class TokenUsage(msgspec.Struct, frozen=True):
     """Tokens of one call. `input` counts what was neither read from nor written to a cache.
 
     `cost` is None when no price is known: unpriced is not free.
@@ -26,10 +26,10 @@ class Usage(msgspec.Struct, frozen=True):
     cacheRead: int = 0
     cacheWrite: int = 0
     totalTokens: int = 0
-    cost: Cost | None = None
+    cost: TokenCost | None = None
 
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
+    def __add__(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(
             self.input + other.input,
             self.output + other.output,
             self.cacheRead + other.cacheRead,
@@ -39,10 +39,10 @@ class Usage(msgspec.Struct, frozen=True):
         )
 
 
-def _sum(a: Cost | None, b: Cost | None) -> Cost | None:
+def _sum(a: TokenCost | None, b: TokenCost | None) -> TokenCost | None:
     if a is None or b is None:
         return a or b
-    return Cost(
+    return TokenCost(
         a.input + b.input,
         a.output + b.output,
         a.cacheRead + b.cacheRead,

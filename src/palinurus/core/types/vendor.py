@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.prompt.facts import Contribution
-from palinurus.core.types.model import ModelInfo, Price, Request
+from palinurus.core.prompt.facts import PromptContribution
+from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
 
 
-class Level(msgspec.Struct, frozen=True):
+class ThinkingLevel(msgspec.Struct, frozen=True):
     """A thinking level a model offers: canonical id, and the vendor's word for it if that differs."""
 
     id: str
@@ -22,15 +22,15 @@ class Level(msgspec.Struct, frozen=True):
         return self.label or self.id
 
 
-class Profile(msgspec.Struct, frozen=True):
+class ThinkingProfile(msgspec.Struct, frozen=True):
     """What a model offers, in rank order. `default` None: no opinion (then medium if it reasons, else off)."""
 
-    levels: tuple[Level, ...]
+    levels: tuple[ThinkingLevel, ...]
     default: str | None = None
     keep: bool = False  # True: offered even if the catalog says the model does not reason
 
 
-class Known(msgspec.Struct, frozen=True):
+class VendorModel(msgspec.Struct, frozen=True):
     """A model the vendor's file knows."""
 
     id: str
@@ -40,16 +40,16 @@ class Known(msgspec.Struct, frozen=True):
     tools: bool = True
     context_window: int = 200_000
     max_tokens: int = 8192
-    price: Price | None = None
+    price: TokenPrice | None = None
     compat: dict[str, Any] = {}  # what the config may say under models[].compat, said by the vendor
 
 
-def unshaped(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def keep_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The body as the wire built it."""
     return body
 
 
-class Signing(msgspec.Struct, frozen=True):
+class SigningVariables(msgspec.Struct, frozen=True):
     """Variables that hold credentials to sign requests with, where a vendor takes signatures beside bearer keys."""
 
     access: str
@@ -68,13 +68,13 @@ class Vendor(msgspec.Struct, frozen=True):
     api: str
     base_url: str
     keys: tuple[str, ...] = ()  # environment variables that hold the API key, first set one wins
-    models: tuple[Known, ...] = ()
-    profile: Callable[[ModelInfo], Profile] | None = None
-    shape: Callable[[dict[str, Any], Request], dict[str, Any]] = unshaped
-    headers: Callable[[Request], dict[str, str]] | None = None
+    models: tuple[VendorModel, ...] = ()
+    profile: Callable[[ModelSpec], ThinkingProfile] | None = None
+    shape: Callable[[dict[str, Any], ModelRequest], dict[str, Any]] = keep_body
+    headers: Callable[[ModelRequest], dict[str, str]] | None = None
     auth_header: str = "authorization"  # "authorization" sends Bearer <key>; any other name sends the bare key
     keyless: bool = False  # local servers: no key needed
     aliases: tuple[str, ...] = ()  # other spellings of the provider id
     reasons: Callable[[str], bool] | None = None  # can a model that `models` does not list think? by its id
-    prompt: Callable[[ModelInfo], Contribution] | None = None  # what its models are told besides
-    signing: Signing | None = None
+    prompt: Callable[[ModelSpec], PromptContribution] | None = None  # what its models are told besides
+    signing: SigningVariables | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.core.types.events import AgentEnd
-from palinurus.core.types.messages import Assistant
+from palinurus.core.types.messages import AssistantMessage
 from palinurus.gateway.methods import chat
 from palinurus.gateway.rpc import WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.runs import Run
@@ -107,7 +107,7 @@ def _answer(here: Scene, run: str, row: ItemRow, began: int) -> dict[str, Any]:
 
 
 def _spent(end: AgentEnd) -> dict[str, Any]:
-    last = next((m for m in reversed(end.messages) if isinstance(m, Assistant)), None)
+    last = next((m for m in reversed(end.messages) if isinstance(m, AssistantMessage)), None)
     usage = {
         "input": end.usage.input,
         "output": end.usage.output,

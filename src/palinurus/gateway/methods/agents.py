@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config.settings import AgentSettings
-from palinurus.core.levels.thinking import row as level_row
+from palinurus.core.levels.thinking import make_thinking_row as level_row
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
 from palinurus.workspace.files import FIRST, NAMES, OTHERS

@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from palinurus.config import approvals
 from palinurus.config.rewrite import digest
-from palinurus.core.types.approval import Ask, Decision
+from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -73,7 +73,7 @@ class PluginRequest(Params, frozen=True):
     severity: Literal["info", "warning", "critical"] | None = None
     tool_name: str | None = None
     tool_call_id: str | None = None
-    allowed_decisions: tuple[Decision, ...] = ("allow-once", "deny")
+    allowed_decisions: tuple[ApprovalDecision, ...] = ("allow-once", "deny")
     agent_id: str | None = None
     session_key: str | None = None
     turn_source_channel: str | None = None
@@ -210,7 +210,7 @@ async def exec_request(call: Call, asked: ExecRequest) -> dict[str, Any]:
     text = asked.command or " ".join(asked.command_argv) or str((asked.system_run_plan or {}).get("commandText") or "")
     if not text:
         raise RpcError("command is required")
-    ask = Ask(
+    ask = ApprovalRequest(
         "exec",
         asked.agent_id or "",
         asked.session_key or "",
@@ -238,7 +238,7 @@ async def exec_request(call: Call, asked: ExecRequest) -> dict[str, Any]:
 async def plugin_request(call: Call, asked: PluginRequest) -> dict[str, Any]:
     """Put any other question to people."""
     marks = {"pluginId": asked.plugin_id, "severity": asked.severity}
-    ask = Ask(
+    ask = ApprovalRequest(
         "tool",
         asked.agent_id or "",
         asked.session_key or "",
@@ -255,7 +255,7 @@ async def plugin_request(call: Call, asked: PluginRequest) -> dict[str, Any]:
     return await _asked(call, ask, PREFIX, two_phase=asked.two_phase)
 
 
-async def _asked(call: Call, ask: Ask, prefix: str, *, two_phase: bool) -> dict[str, Any]:
+async def _asked(call: Call, ask: ApprovalRequest, prefix: str, *, two_phase: bool) -> dict[str, Any]:
     now = scene(call).desk.clock.now()
     times = {"createdAtMs": now, "expiresAtMs": now + round(ask.timeout * 1000)}
 

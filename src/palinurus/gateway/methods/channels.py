@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config.channels import AccountSettings
-from palinurus.core.types.channel import NotSent
+from palinurus.core.types.channel import SendFailure
 from palinurus.core.types.inbound import Target
 from palinurus.errors import BadRequest, NotFound
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, Call, Method, Params, RpcError, Word
@@ -165,7 +165,7 @@ async def action(call: Call, asked: Action) -> dict[str, Any]:
         return await send(call, Send(to, words, asked.channel, asked.idempotency_key, asked.account_id, thread))
     target = Target(asked.channel, to, asked.account_id, thread)
     done = await _found(_chats(call).lines.act(target, asked.action, params))
-    if isinstance(done, NotSent):
+    if isinstance(done, SendFailure):
         raise RpcError(done.reason, code="UNAVAILABLE")
     return {
         "ok": True,

@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.messages import Assistant, Text
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock
+from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.gateway import attach
 from palinurus.gateway.methods import agents, commands, models
@@ -273,7 +273,9 @@ async def inject(call: Call, asked: Inject) -> dict[str, Any]:
         raise RpcError("the session is busy; try again when its run has ended", code="UNAVAILABLE", retryable=True)
     now = here.desk.clock.now()
     text = f"[{asked.label}]\n\n{asked.message}" if asked.label else asked.message
-    note = Assistant((Text(text),), "palinurus", "openclaw", "gateway-injected", Usage(), "stop", None, now)
+    note = AssistantMessage(
+        (TextBlock(text),), "palinurus", "openclaw", "gateway-injected", TokenUsage(), "stop", None, now
+    )
     lines = transcript.add(note, "", now)
     await here.desk.store.write(lines)
     payload = {"runId": f"inject-{lines[-1].id}", "sessionKey": str(key), "seq": 0, "state": "final"}

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from palinurus.core.schedule.missed import unfolded
+from palinurus.core.schedule.missed import unfold_history
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -199,7 +199,7 @@ async def runs(call: Call, asked: Runs) -> dict[str, Any]:
         raise RpcError(exc.message) from None
     found = [e for e in found if not wanted or e["status"] in wanted]
     total = sum(e["missed"]["count"] if asked.slots and "missed" in e else 1 for e in found)
-    lines = unfolded(found) if asked.slots else iter(found)
+    lines = unfold_history(found) if asked.slots else iter(found)
     if asked.run_id is not None:
         lines = iter([e for e in lines if e["runId"] == asked.run_id])
     page = list(islice(lines, asked.offset, asked.offset + asked.limit))

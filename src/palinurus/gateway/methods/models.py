@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.levels.thinking import row as level_row
-from palinurus.core.types.model import Failure
+from palinurus.core.levels.thinking import make_thinking_row as level_row
+from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.rpc import READ, Call, Method, Params
 from palinurus.gateway.scene import scene
 
@@ -21,7 +21,7 @@ async def listed(call: Call, asked: List | None) -> dict[str, Any]:
     desk = scene(call).desk
     agent = desk.settings.agents[desk.settings.default_agent]
     every = desk.catalog.all(agent)
-    ready = {ref.provider: not isinstance(desk.catalog.key(m), Failure) for m in every for ref in (m.ref,)}
+    ready = {ref.provider: not isinstance(desk.catalog.key(m), ModelFailure) for m in every for ref in (m.ref,)}
     configured = set(desk.settings.providers)
     shown = []
     for model in every:
@@ -55,7 +55,7 @@ async def status(call: Call, asked: None) -> dict[str, Any]:
         name = model.ref.provider
         if name not in found:
             missing = desk.catalog.key(model)
-            state = "missing" if isinstance(missing, Failure) else "ok"
+            state = "missing" if isinstance(missing, ModelFailure) else "ok"
             found[name] = {"provider": name, "status": state, "source": desk.catalog.key_source(name)}
     return {"ts": desk.clock.now(), "providers": [row for row in found.values() if row["status"] == "ok"]}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from palinurus.core.levels import thinking, words
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.desk import Desk
 from palinurus.inbox.commands.facts import Facts, facts
 from palinurus.inbox.commands.models import meant
@@ -30,10 +30,10 @@ def changes(now: Facts, desk: Desk, wanted: Mapping[str, Any]) -> dict[str, Any]
         made |= _model(now, desk, wanted["model"])
         if made.get("modelOverride") is not None:
             found = desk.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
-            now = facts(desk, now.key, now.record, found if isinstance(found, ModelInfo) else None)
+            now = facts(desk, now.key, now.record, found if isinstance(found, ModelSpec) else None)
         stored = now.record.thinkingLevel
         if stored is not None and "thinking_level" not in wanted:
-            made["thinkingLevel"] = thinking.remap(stored, now.offered)
+            made["thinkingLevel"] = thinking.remap_level(stored, now.offered)
     for name, value in wanted.items():
         row = _ROWS.get(name)
         if row is not None:
@@ -43,7 +43,7 @@ def changes(now: Facts, desk: Desk, wanted: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _model(now: Facts, desk: Desk, value: str | None) -> dict[str, Any]:
-    if value is None or words.clears(value):
+    if value is None or words.is_clear_word(value):
         return dict.fromkeys(_NO_MODEL)
     found = meant(desk.catalog, now.agent, value)
     if isinstance(found, str):
@@ -57,11 +57,11 @@ def _model(now: Facts, desk: Desk, value: str | None) -> dict[str, Any]:
 
 
 def _thinking(now: Facts, value: str) -> str:
-    level = thinking.named(value, now.offered)
-    offered = "|".join(thinking.ids(now.offered))
+    level = thinking.parse_level(value, now.offered)
+    offered = "|".join(thinking.list_level_ids(now.offered))
     if level is None:
         raise Refused(f"invalid thinkingLevel (use {offered})")
-    if not thinking.supported(level, now.offered):
+    if not thinking.is_offered(level, now.offered):
         raise Refused(f'thinkingLevel "{level}" is not supported for {now.model.ref} (use {offered})')
     return level
 
@@ -69,7 +69,7 @@ def _thinking(now: Facts, value: str) -> str:
 def _fast(now: Facts, value: bool | str) -> bool | str:
     if isinstance(value, bool):
         return value
-    word = words.fast(value)
+    word = words.parse_fast(value)
     if word is None:
         raise Refused("invalid fastMode (use true|false|auto)")
     return {"on": True, "off": False}.get(word, word)
@@ -93,11 +93,11 @@ _ROWS: dict[str, tuple[str, Callable[[Facts, Any], Any]]] = {
     "label": ("label", lambda now, value: value.strip()),
     "thinking_level": ("thinkingLevel", _thinking),
     "fast_mode": ("fastMode", _fast),
-    "verbose_level": ("verboseLevel", _word("verboseLevel", words.verbose, "on|off|full")),
-    "trace_level": ("traceLevel", _word("traceLevel", words.trace, "on|off|raw")),
-    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", words.reasoning, "on|off|stream")),
+    "verbose_level": ("verboseLevel", _word("verboseLevel", words.parse_verbose, "on|off|full")),
+    "trace_level": ("traceLevel", _word("traceLevel", words.parse_trace, "on|off|raw")),
+    "reasoning_level": ("reasoningLevel", _word("reasoningLevel", words.parse_reasoning, "on|off|stream")),
     "response_usage": ("responseUsage", _one_of("responseUsage", "off", "tokens", "full", "on")),
-    "elevated_level": ("elevatedLevel", _word("elevatedLevel", words.elevated, "on|off|ask|full")),
+    "elevated_level": ("elevatedLevel", _word("elevatedLevel", words.parse_elevated, "on|off|ask|full")),
     "exec_host": ("execHost", _one_of("execHost", "auto", "sandbox", "gateway", "node")),
     "exec_security": ("execSecurity", _one_of("execSecurity", "deny", "allowlist", "full")),
     "exec_ask": ("execAsk", _one_of("execAsk", "off", "on-miss", "always")),

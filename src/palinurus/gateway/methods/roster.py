@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from palinurus.config import rewrite
-from palinurus.core.types.keys import agent_id
+from palinurus.core.types.keys import parse_agent_id
 from palinurus.errors import ConfigError, PalinurusError
 from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -41,7 +41,7 @@ class Delete(Params, frozen=True):
 
 async def create(call: Call, asked: Create) -> dict[str, Any]:
     """One more agent; its id is made from its name."""
-    ident = agent_id(_OTHER.sub("-", asked.name.strip().lower()).strip("-")[:64])
+    ident = parse_agent_id(_OTHER.sub("-", asked.name.strip().lower()).strip("-")[:64])
     if ident is None:
         raise RpcError(f'"{asked.name[:64]}" cannot be made into an agent id')
     entry = {"id": ident, "name": asked.name.strip(), "workspace": asked.workspace, **_facts(asked)}
@@ -139,7 +139,7 @@ def _mapped(
 
 
 def _named(text: str) -> str:
-    ident = agent_id(text)
+    ident = parse_agent_id(text)
     if ident is None:
         raise RpcError(f'agent "{text[:64]}" not found')
     return ident

@@ -11,7 +11,7 @@ from msgspec import Meta
 from palinurus.config import patch
 from palinurus.config.keypath import show
 from palinurus.config.redact import MARKER
-from palinurus.core.skills.skill import Requires, Skill
+from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -80,7 +80,7 @@ def _row(desk: Desk, stock: Stock, skill: Skill, why: tuple[str, ...]) -> dict[s
     return {name: value for name, value in made.items() if value is not None}
 
 
-def _needs(found: Requires, systems: tuple[str, ...]) -> dict[str, list[str]]:
+def _needs(found: SkillRequirements, systems: tuple[str, ...]) -> dict[str, list[str]]:
     return {
         "bins": list(found.bins),
         "anyBins": list(found.any_bins),
@@ -90,9 +90,9 @@ def _needs(found: Requires, systems: tuple[str, ...]) -> dict[str, list[str]]:
     }
 
 
-def _lacking(found: Requires, why: tuple[str, ...]) -> Requires:
+def _lacking(found: SkillRequirements, why: tuple[str, ...]) -> SkillRequirements:
     """What of it is not there, from the reasons that `core/skills/gates` gives."""
-    return Requires(
+    return SkillRequirements(
         tuple(name for name in found.bins if f"no program {name}" in why),
         found.any_bins if any(reason.startswith("none of the programs") for reason in why) else (),
         tuple(name for name in found.env if f"{name} is not set" in why),

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.policy.groups import PROFILES, canonical
+from palinurus.core.policy.groups import TOOL_PROFILES, normalize_tool_name
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.types.model import Failure
+from palinurus.core.types.model import ModelFailure
 from palinurus.gateway.invoke import DENIED
 from palinurus.gateway.methods import chat
 from palinurus.gateway.offers import grouped, hidden, label, offer
@@ -43,7 +43,7 @@ async def catalog(call: Call, asked: Catalog) -> dict[str, Any]:
     if agent not in desk.settings.agents:
         raise RpcError(f'unknown agent id "{agent[:64]}"')
     tools = [tool for tool in desk.tools.values() if asked.include_plugins or not tool.origin]
-    profiles = [{"id": name, "label": label(name)} for name in PROFILES]
+    profiles = [{"id": name, "label": label(name)} for name in TOOL_PROFILES]
     return {"agentId": agent, "profiles": profiles, "groups": grouped(tools)}
 
 
@@ -68,13 +68,15 @@ async def invoke(call: Call, asked: Invoke) -> dict[str, Any]:
     """Call one, under the session's policy. Those that change things need a run, where people see it and are asked."""
     here = scene(call)
     key = here.rows.key(asked.session_key or here.desk.settings.session.main_key, asked.agent_id)
-    name = asked.name if asked.name in here.desk.tools else canonical(asked.name)  # those of others have capitals
+    name = (
+        asked.name if asked.name in here.desk.tools else normalize_tool_name(asked.name)
+    )  # those of others have capitals
     found = None
     if name not in DENIED:
         found = await call.gateway.host.invoke(key, name, asked.args or {}, sender(call.client))
     if found is None:
         return _failed(name, "not_found", f"Tool not available: {name[:80]}")
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         return _failed(name, "tool_error", found.message)
     if found.isError:
         return _failed(name, "tool_error", found.text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import Scene, scene
 from palinurus.gateway.why import trace, why
@@ -57,7 +57,7 @@ async def followed(call: Call, asked: Trace) -> dict[str, Any]:
 
 
 async def _transcript(here: Scene, row: ItemRow) -> Transcript | None:
-    key = session_key(row.session)
+    key = parse_session_key(row.session)
     if key is None or key.agent not in here.desk.settings.agents:
         return None
     return await here.rows.transcript(await here.rows.load(key))

@@ -15,11 +15,11 @@ import msgspec
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.levels import words as levels
-from palinurus.core.policy.depth import role
+from palinurus.core.policy.depth import find_subagent_role
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import SessionKey, session_key
-from palinurus.core.types.messages import Assistant
-from palinurus.core.types.model import Failure
+from palinurus.core.types.keys import SessionKey, parse_session_key
+from palinurus.core.types.messages import AssistantMessage
+from palinurus.core.types.model import ModelFailure
 from palinurus.inbox.children import files, rules, words
 from palinurus.inbox.children.record import Child, bare, run_id
 from palinurus.providers.catalog import Catalog
@@ -65,7 +65,7 @@ class Birth(NamedTuple):
 
 async def plan(parts: Parts, order: Order) -> Birth | No:
     """All but the number of its siblings is checked here."""
-    settings, caller = parts.settings, session_key(order.caller)
+    settings, caller = parts.settings, parse_session_key(order.caller)
     if caller is None or caller.agent not in settings.agents:
         return No("error", f"no session {order.caller[:120]}")
     row = await parts.store.session(order.caller)
@@ -117,13 +117,13 @@ def _chosen(parts: Parts, agent: str, order: Order) -> dict[str, Any] | No:
     fields: dict[str, Any] = {}
     if name := order.model or own.model:
         model = parts.catalog.find(name, parts.settings.agents[agent])
-        if isinstance(model, Failure):
+        if isinstance(model, ModelFailure):
             return No("error", f"model: {model.message}")
         # Nobody chose it by hand: where it fails, the agent's fallbacks stand in.
         chosen = {"providerOverride": model.ref.provider, "modelOverride": model.ref.model}
         fields = {**chosen, "modelOverrideSource": "auto"}
     if word := order.thinking or own.thinking:
-        level = levels.thinking(word)
+        level = levels.parse_thinking(word)
         if level is None:
             return No("error", f"thinking: {word[:40]!r} is no level")
         fields["thinkingLevel"] = level
@@ -137,7 +137,7 @@ def _named(parts: Parts, agent: str, chosen: dict[str, Any]) -> str:
 
 
 def _family(settings: Settings, order: Order, key: SessionKey, depth: int) -> dict[str, Any]:
-    mine = role(depth, rules.deepest(settings, key.agent))
+    mine = find_subagent_role(depth, rules.deepest(settings, key.agent))
     return {
         "label": order.label[:LABEL] or None,
         "spawnedBy": order.caller,
@@ -185,6 +185,6 @@ def _before(transcript: Transcript, call: str) -> str | None:
     for at in range(len(path) - 1, -1, -1):
         entry = path[at]
         message = entry.message if isinstance(entry, Said) else None
-        if isinstance(message, Assistant) and any(one.id == call for one in message.calls):
+        if isinstance(message, AssistantMessage) and any(one.id == call for one in message.calls):
             return path[at - 1].id if at else None
     return path[-1].id if path else None

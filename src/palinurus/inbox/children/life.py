@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, NamedTuple
 
 from palinurus.core.policy import taint
-from palinurus.core.stream.answer import answer
+from palinurus.core.stream.answer import read_answer
 from palinurus.core.types.inbound import Inbound
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, Message, ToolResult
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, StateBroken
 from palinurus.inbox.children import files, rules, words
 from palinurus.inbox.children.birth import Parts
@@ -150,7 +150,7 @@ class Lives:
         return True
 
     async def _hand(self, child: Child) -> bool:
-        key = session_key(child.session)
+        key = parse_session_key(child.session)
         agent = key.agent if key else ""
         may = rules.may_start(self._parts.settings, agent, child.depth)
         accepted = await self._submitted(words.order(child, may, self._parts.clock.now()))
@@ -195,12 +195,12 @@ class Lives:
         """True once the parent's turn about it is over. False: its queue dropped it. None: the gateway stops."""
         above, extra = self._registry.at(child.parent), {}
         if above is not None:
-            key = session_key(above.session)
+            key = parse_session_key(above.session)
             may = rules.may_start(self._parts.settings, key.agent if key else "", above.depth)
             extra = {"system": words.context(above, may)}
         left = sum(c.state != "told" for c in self._registry.of(child.parent) if c.id != child.id)
         text = words.report(child, result, await self.cost(child), left, secrets.token_hex(16))
-        seen = taint.of(await self._messages(child))
+        seen = taint.collect_taint(await self._messages(child))
         accepted = await self._submitted(words.announcement(child, text, extra, seen, self._parts.clock.now()))
         if accepted is None:
             return None
@@ -262,7 +262,7 @@ class Lives:
         return transcript.messages() if transcript else ()
 
     async def _transcript(self, child: Child) -> Transcript | None:
-        record, key = await self._record(child.session), session_key(child.session)
+        record, key = await self._record(child.session), parse_session_key(child.session)
         return await self._parts.transcripts.load(record.path(key.agent)) if record and key else None
 
     async def _record(self, session: str) -> Record | None:
@@ -274,7 +274,7 @@ class Lives:
 
     async def remove(self, child: Child) -> None:
         """Forget its session; the transcript is archived. One that is at work again stays."""
-        record, key = await self._record(child.session), session_key(child.session)
+        record, key = await self._record(child.session), parse_session_key(child.session)
         if record is not None and key is not None and not self._doors.running(child.session):
             self._parts.transcripts.forget(record.path(key.agent))
             home, now = self._parts.settings.home, self._parts.clock.now()
@@ -308,8 +308,8 @@ def last_words(messages: Iterable[Message], *, skip: bool = False) -> str | None
     for message in reversed(list(messages)):
         if isinstance(message, ToolResult):
             output = output or message.text.strip()
-        elif isinstance(message, Assistant) and message.text.strip():
-            seen = answer(message.text)
+        elif isinstance(message, AssistantMessage) and message.text.strip():
+            seen = read_answer(message.text)
             quiet = seen.silent or seen.text.strip() == words.SKIP
             if quiet and not skip:
                 return None

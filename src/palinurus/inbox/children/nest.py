@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.types.keys import session_key
+from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ToolResult
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.inbox.children import birth, rules, views, words
@@ -77,7 +77,7 @@ class Nest:
         """Forget those whose results were told long ago, with their sessions if the config says so."""
         now = self._parts.clock.now()
         for child in self.registry.every():
-            key = session_key(child.session)
+            key = parse_session_key(child.session)
             own = self._parts.settings.subagents.get(key.agent if key else "")
             after = own.archive_after if own else 0.0
             old = now - child.ended > max(after * 1000, views.RECENT * 60_000)
@@ -155,7 +155,7 @@ class Nest:
         return None
 
     async def _learnt(self, session: str, call: str) -> bool:
-        row, key = await self._parts.store.session(session), session_key(session)
+        row, key = await self._parts.store.session(session), parse_session_key(session)
         if row is None or key is None:
             return False
         transcript = await self._parts.transcripts.load(Record.decode(row.data).path(key.agent))
@@ -258,7 +258,7 @@ class Nest:
 
     def _read_only(self, caller: str) -> dict[str, Any] | None:
         """One that cannot start others may only look."""
-        own, key = self.registry.at(caller), session_key(caller)
+        own, key = self.registry.at(caller), parse_session_key(caller)
         depth = own.depth if own else (key.depth if key else 0)
         if depth and key and not rules.may_start(self._parts.settings, key.agent, depth):
             return {"status": "forbidden", "error": "a sub-agent that cannot start others may only list"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from palinurus.clock import Clock
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.children.registry import Registry
 
@@ -50,7 +50,7 @@ class Watch:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def on_event(self, item: str, event: Event) -> None:
+    def on_event(self, item: str, event: RunEvent) -> None:
         """Of no interest."""
 
     def on_merged(self, item: str, into: str) -> None:

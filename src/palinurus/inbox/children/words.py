@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.core.policy.taint import Taint, outside
+from palinurus.core.policy.taint import Taint, is_from_outside
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.core.untrusted import wrap
+from palinurus.core.untrusted import wrap_untrusted
 from palinurus.inbox.children.record import Child, Outcome
 
 CHANNEL = "subagent"
@@ -92,7 +92,7 @@ def options(child: Child, may_start: bool, queue: str) -> dict[str, Any]:
 
 def source(taint: Taint) -> str:
     """The one origin that stands for all: one from outside, if there is any."""
-    return next((one for one in taint if outside((one,))), next(iter(taint), ""))
+    return next((one for one in taint if is_from_outside((one,))), next(iter(taint), ""))
 
 
 def announcement(child: Child, text: str, extra: dict[str, Any], taint: Taint, now: int) -> Inbound:
@@ -124,7 +124,7 @@ def report(child: Child, result: str, cost: Cost, left: int, boundary: str) -> s
     )
     return (
         f"System: sub-agent “{child.name}” {status}.\n\n"
-        f"Result:\n{wrap(shown, 'sub-agent', boundary)}\n\n"
+        f"Result:\n{wrap_untrusted(shown, 'sub-agent', boundary)}\n\n"
         f"Stats: {stats(child, cost)} • session {child.session} • run {child.id}\n\n"
         f"{_AFTER.format(rest=rest)}"
     )

@@ -53,7 +53,7 @@ def listed(rows: list[Row], now: int) -> str:
     """Open questions, each with what it takes to answer."""
     if not rows:
         return "Nothing waits for an approval."
-    return "\n\n".join(f"{card.card(row.ask, row.id)}\n({_left(row, now)} left)" for row in rows)
+    return "\n\n".join(f"{card.write_approval_card(row.ask, row.id)}\n({_left(row, now)} left)" for row in rows)
 
 
 def _left(row: Row, now: int) -> str:
@@ -61,5 +61,5 @@ def _left(row: Row, now: int) -> str:
 
 
 def _brief(row: Row) -> str:
-    text = card.line(row.ask.command.replace("\n", "\\n") or row.ask.title)
+    text = card.show_line(row.ask.command.replace("\n", "\\n") or row.ask.title)
     return text if len(text) <= 120 else f"{text[:119]}…"

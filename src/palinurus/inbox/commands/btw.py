@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, User
+from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.follow import follow
 
@@ -18,9 +18,9 @@ async def run(call: Call) -> Answer:
     if not text:
         return Answer("Ask something beside the conversation: /btw QUESTION.")
     transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
-    said = [m for m in transcript.messages() if isinstance(m, User | Assistant) and m.text.strip()]
+    said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
     context = [
-        {"role": "user" if isinstance(m, User) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
+        {"role": "user" if isinstance(m, UserMessage) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
     ]
     beside = msgspec.structs.replace(
         follow(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from palinurus.agent.compaction import Compactions, Request, by_hand
-from palinurus.core.types.model import ModelInfo, Prompt
+from palinurus.core.types.model import ModelSpec, Prompt
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import changed, chosen, tokens
 from palinurus.sessions.entries import LEAF, Compaction, Custom, Known
@@ -141,11 +141,11 @@ async def _record(call: Call, fields: dict[str, object]) -> Record:
     return changed(Record.decode(row.data) if row else call.record, fields, call.desk.clock.now())
 
 
-def _models(call: Call) -> tuple[ModelInfo, ...]:
+def _models(call: Call) -> tuple[ModelSpec, ...]:
     """The session's model, then its stand-ins."""
     desk, own = call.desk, chosen(call.desk.catalog, call.agent, call.record)
     others = (desk.catalog.find(text, call.agent) for text in call.agent.fallbacks)
-    return (own, *(m for m in others if isinstance(m, ModelInfo) and m.ref != own.ref))
+    return (own, *(m for m in others if isinstance(m, ModelSpec) and m.ref != own.ref))
 
 
 def _point(transcript: Transcript, which: str) -> Checkpoint | None:

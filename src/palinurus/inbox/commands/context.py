@@ -8,9 +8,9 @@ import msgspec
 
 from palinurus.agent.bounds import bounds
 from palinurus.agent.gauge import read
-from palinurus.core.history.fit import fitted
-from palinurus.core.history.repair import repair
-from palinurus.core.history.tokens import CHARS, Learned, context
+from palinurus.core.history.fit import fit_history
+from palinurus.core.history.repair import repair_history
+from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, estimate_context_tokens
 from palinurus.core.types.inbound import Route
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import chosen, tokens
@@ -50,16 +50,16 @@ async def _report(call: Call) -> dict[str, Any]:
     messages = transcript.messages()
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else None
     rules = bounds(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
-    sent = fitted(repair(messages), rules, int(transcript.older_count > 0), desk.clock.now())
+    sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), desk.clock.now())
     same = {id(message) for message in messages}
     known = await read(desk.store)
-    learned = known.models.get(str(model.ref), Learned())
+    learned = known.models.get(str(model.ref), ModelCalibration())
     return {
         "session": str(call.key),
         "sessionId": call.record.sessionId,
         "model": str(model.ref),
         "window": rules.window,
-        "used": context(messages, transcript.older_count, learned.scale),
+        "used": estimate_context_tokens(messages, transcript.older_count, learned.scale),
         "messages": len(messages),
         "sent": len(sent),
         "shortened": sum(id(message) not in same for message in sent),
@@ -83,9 +83,9 @@ def _sent(report: dict[str, Any]) -> str:
 def _estimate(found: dict[str, Any]) -> str:
     """How tokens are guessed where no provider has counted, and how far off that was."""
     if not found["measures"]:
-        return f"{CHARS} characters to a token; not yet measured with this model"
+        return f"{CHARS_PER_TOKEN} characters to a token; not yet measured with this model"
     error = f"{found['error'] * 100:.0f}% off on average"
-    return f"{CHARS / found['scale']:.1f} characters to a token, {error} over {found['measures']} measures"
+    return f"{CHARS_PER_TOKEN / found['scale']:.1f} characters to a token, {error} over {found['measures']} measures"
 
 
 def _weight(file: dict[str, Any]) -> str:
@@ -96,4 +96,4 @@ def _weight(file: dict[str, Any]) -> str:
 
 
 def _size(part: dict[str, Any]) -> str:
-    return f"{part['chars']} characters, ~{tokens(part['chars'] // CHARS)} tokens"
+    return f"{part['chars']} characters, ~{tokens(part['chars'] // CHARS_PER_TOKEN)} tokens"

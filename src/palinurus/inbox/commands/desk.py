@@ -15,9 +15,9 @@ from palinurus.agent.compaction import Compactions
 from palinurus.agent.watch import Look
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.core.prompt.bootstrap import Weighed
+from palinurus.core.prompt.bootstrap import BootstrapWeight
 from palinurus.core.skills.skill import Skill
-from palinurus.core.types.events import Event
+from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
@@ -50,7 +50,7 @@ INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 class Submit(Protocol):
     """Put a message on disk; `sink` sees its run."""
 
-    def __call__(self, inbound: Inbound, sink: Callable[[Event], None] | None = None) -> Awaitable[Accepted]: ...
+    def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Accepted]: ...
 
 
 class Desk(NamedTuple):
@@ -71,7 +71,9 @@ class Desk(NamedTuple):
     clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
     prompt_report: Callable[[SessionKey], Awaitable[Prompt]] | None = None  # the prompt its next run would get
     skills: Callable[[SessionKey], Sequence[Skill]] = lambda key: ()  # those the agent can use
-    files: Callable[[SessionKey], tuple[Weighed, ...]] | None = None  # workspace files, on disk and in that prompt
+    files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
+        None  # workspace files, on disk and in that prompt
+    )
     board: Board | None = None  # open approvals
     changed: Callable[[str, Record], None] = lambda key, record: None  # told of a session's new record
     fitted: Fitted = lambda inbound, replies: replies

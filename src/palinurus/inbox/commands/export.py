@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Iterable
 
-from palinurus.core.types.messages import Assistant, Message, ToolResult
+from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import StateUnwritable
 from palinurus.inbox.commands.desk import Answer, Call
 
@@ -36,7 +36,7 @@ def markdown(title: str, messages: Iterable[Message]) -> str:
             shown = message.text if len(message.text) <= RESULT else message.text[:RESULT] + "\n…"
             ticks = "`" * max(3, _longest(shown) + 1)
             parts.append(f"**{message.toolName}**{' (error)' if message.isError else ''}\n\n{ticks}\n{shown}\n{ticks}")
-        elif isinstance(message, Assistant):
+        elif isinstance(message, AssistantMessage):
             calls = "".join(f"\n\n*calls {c.name}*" for c in message.calls)
             parts.append(f"## Assistant\n\n{message.text}{calls}")
         else:

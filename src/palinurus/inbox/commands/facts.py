@@ -9,10 +9,10 @@ import msgspec
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import thinking
-from palinurus.core.levels.resolve import Asked, Decision, Fast, fast, level
+from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecision, resolve_fast_mode, resolve_thinking
 from palinurus.core.types.keys import SessionKey
-from palinurus.core.types.model import ModelInfo
-from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.core.types.model import ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.inbox.commands.desk import Desk
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
@@ -24,32 +24,41 @@ class Facts(NamedTuple):
     key: SessionKey
     record: Record
     agent: AgentSettings
-    model: ModelInfo
+    model: ModelSpec
     vendor: Vendor | None
-    offered: Profile
-    level: Decision
-    fast: Fast
+    offered: ThinkingProfile
+    level: ThinkingDecision
+    fast: FastMode
 
 
-def facts(desk: Desk, key: SessionKey, record: Record, model: ModelInfo | None = None) -> Facts:
+def facts(desk: Desk, key: SessionKey, record: Record, model: ModelSpec | None = None) -> Facts:
     """With `model` instead of the session's own, if given."""
     agent = desk.settings.agents[key.agent]
     model = model or chosen(desk.catalog, agent, record)
     vendor = desk.catalog.vendor(model.ref.provider)
-    asked = Asked(
+    asked = LevelRequest(
         None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
     )
-    hurry = Asked(None, record.fastMode, agent.fast_default)
-    offered = thinking.policy(model, vendor)
-    return Facts(key, record, agent, model, vendor, offered, level(model, asked, vendor), fast(model, hurry))
+    hurry = LevelRequest(None, record.fastMode, agent.fast_default)
+    offered = thinking.find_thinking_profile(model, vendor)
+    return Facts(
+        key,
+        record,
+        agent,
+        model,
+        vendor,
+        offered,
+        resolve_thinking(model, asked, vendor),
+        resolve_fast_mode(model, hurry),
+    )
 
 
-def chosen(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelInfo:
+def chosen(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelSpec:
     """The session's model: what somebody chose for it if that can be found, else the agent's."""
     if record.modelOverride:
         ref = f"{record.providerOverride}/{record.modelOverride}" if record.providerOverride else record.modelOverride
         found = catalog.find(ref, agent)
-        if isinstance(found, ModelInfo):
+        if isinstance(found, ModelSpec):
             return found
     return catalog.default(agent)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from palinurus.config.settings import Settings
 from palinurus.core.levels import thinking, words
-from palinurus.core.levels.forms import ORDER
+from palinurus.core.levels.forms import DIRECTIVE_ORDER
 from palinurus.core.levels.parse import Directive
 from palinurus.core.types.inbound import Inbound
 from palinurus.inbox.commands.desk import ADMIN, admin, internal
@@ -68,7 +68,7 @@ PLAIN: dict[str, Plain] = {
     "fast": Plain(
         "fastMode",
         "fast mode",
-        words.fast,
+        words.parse_fast,
         {"on": "Fast mode enabled.", "off": "Fast mode disabled.", "auto": "Fast mode set to auto."},
         "Fast mode reset to default.",
         "status, auto, on, off, default",
@@ -77,7 +77,7 @@ PLAIN: dict[str, Plain] = {
     "verbose": Plain(
         "verboseLevel",
         "verbose level",
-        words.verbose,
+        words.parse_verbose,
         {
             "on": "Verbose logging enabled.",
             "full": "Verbose logging set to full.",
@@ -89,7 +89,7 @@ PLAIN: dict[str, Plain] = {
     "trace": Plain(
         "traceLevel",
         "trace level",
-        words.trace,
+        words.parse_trace,
         {"on": "Plugin trace enabled.", "raw": "Plugin trace set to raw.", "off": "Plugin trace disabled."},
         "Trace level reset to default.",
         "on, off, default",
@@ -97,7 +97,7 @@ PLAIN: dict[str, Plain] = {
     "reasoning": Plain(
         "reasoningLevel",
         "reasoning level",
-        words.reasoning,
+        words.parse_reasoning,
         {
             "on": "Reasoning visibility enabled.",
             "off": "Reasoning visibility disabled.",
@@ -109,7 +109,7 @@ PLAIN: dict[str, Plain] = {
     "elevated": Plain(
         "elevatedLevel",
         "elevated level",
-        words.elevated,
+        words.parse_elevated,
         {
             "off": "Elevated mode disabled.",
             "on": "Elevated mode set to ask (approvals may still apply).",
@@ -128,7 +128,7 @@ _OWNER_ONLY: dict[str, str] = {"elevated": "Elevated mode", "exec": "Exec defaul
 def apply(directives: tuple[Directive, ...], scene: Scene) -> Applied:
     """Every directive judged; the changes if all of them can be done, else the refusals and no change."""
     parts: list[Part] = []
-    for name in ORDER:
+    for name in DIRECTIVE_ORDER:
         directive = next((d for d in directives if d.name == name), None)
         if directive is not None and name in _ROWS:
             parts.append(_allowed(directive, scene.inbound) or _ROWS[name](directive, scene))
@@ -166,12 +166,12 @@ def _elevated(directive: Directive, scene: Scene) -> Part:
 def _think(directive: Directive, scene: Scene) -> Part:
     raw, after = directive.raw, scene.after
     if raw is None or raw.lower() == "status":
-        options = ", ".join(("default", *thinking.labels(after.offered)))
+        options = ", ".join(("default", *thinking.list_level_labels(after.offered)))
         shown = next((lv.display_name for lv in after.offered.levels if lv.id == after.level.level), after.level.level)
         return Part(f"Current thinking level: {shown}.\nOptions: {options}.")
-    if words.clears(raw):
+    if words.is_clear_word(raw):
         return Part("Thinking level reset to default.", {"thinkingLevel": None})
-    level, problem = thinking.check(raw, after.model, after.offered)
+    level, problem = thinking.check_level(raw, after.model, after.offered)
     if level is None:
         return Part(problem, refused=True)
     shown = next(lv.display_name for lv in after.offered.levels if lv.id == level)
@@ -184,7 +184,7 @@ def _plain(directive: Directive, scene: Scene) -> Part:
     if raw is None or raw.lower() == "status":
         return Part(f"Current {row.noun}: {_now(directive.name, scene.after)}.\nOptions: {row.options}.")
     word = row.meaning(raw)
-    if word is None and not words.clears(raw):
+    if word is None and not words.is_clear_word(raw):
         return Part(f'Unrecognized {row.noun} "{raw[:64]}". Valid levels: {row.options}.', refused=True)
     if directive.name == "verbose" and internal(scene.inbound) and not admin(scene.inbound):
         said = row.said[word] if word else row.reset
@@ -215,7 +215,7 @@ def _model(directive: Directive, scene: Scene) -> Part:
     if _asks(directive):
         how = "chosen for this session" if after.record.modelOverride else "default"
         return Part(f"Current model: {ref} ({how}).\nSwitch with /model <provider/model>; /models lists them.")
-    if words.clears(raw):
+    if words.is_clear_word(raw):
         return Part(f"Model reset to default ({ref}).", _chosen(None, None, None))
     alias = f"{raw} ({ref})" if raw.lower() in {a.lower() for a in after.agent.aliases} else str(ref)
     return Part(f"Model set to {alias}.", _chosen(ref.provider, ref.model, "user"))
@@ -237,10 +237,10 @@ def _remap(directives: tuple[Directive, ...], before: Facts, after: Facts) -> li
     said = next((d.raw for d in directives if d.name == "think"), None)
     if before.model.ref == after.model.ref or stored is None or said is not None:
         return []
-    fitted = thinking.remap(stored, after.offered)
-    if fitted == stored or stored not in thinking.RANKS:
+    fitted = thinking.remap_level(stored, after.offered)
+    if fitted == stored or stored not in thinking.LEVEL_RANKS:
         return []
-    return [Part(thinking.remapped_text(stored, fitted, after.model), {"thinkingLevel": fitted})]
+    return [Part(thinking.explain_remapped_level(stored, fitted, after.model), {"thinkingLevel": fitted})]
 
 
 def _queue(directive: Directive, scene: Scene) -> Part:

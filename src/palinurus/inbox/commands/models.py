@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import words
-from palinurus.core.types.model import Failure, ModelInfo
+from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import chosen
 from palinurus.providers.catalog import Catalog
@@ -32,18 +32,18 @@ def listed(catalog: Catalog, agent: AgentSettings, current: str, wanted: str = "
     return "\n".join(["Models (* in use; /model N or /model NAME switches):", *lines, *more])
 
 
-def meant(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelInfo | str:
+def meant(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelSpec | str:
     """The model a person wants: by number, clear word, alias, ref or id. A text says why there is none."""
-    if words.clears(raw):
+    if words.is_clear_word(raw):
         return catalog.default(agent)
     if raw.isascii() and raw.isdigit():
         every = catalog.all(agent)
         number = int(raw[:6])
         return every[number - 1] if 0 < number <= len(every) else f"There is no model number {raw[:6]}; /models lists."
     found = catalog.find(raw, agent)
-    if isinstance(found, Failure):
+    if isinstance(found, ModelFailure):
         return f"{found.message[:1].upper()}{found.message[1:]}. /models lists what there is."
     key = catalog.key(found)
-    if isinstance(key, Failure):
+    if isinstance(key, ModelFailure):
         return f"{found.ref} cannot be used: {key.message}."
     return found

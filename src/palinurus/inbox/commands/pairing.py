@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.pairing import VALID, Asking, Paired
 
@@ -56,5 +56,5 @@ def revoked(done: Paired | str) -> str:
 
 
 def _who(one: Asking | Paired) -> str:
-    name = label(one.name, 60)
+    name = clean_label(one.name, 60)
     return f"{one.who}, who calls themselves “{name}”" if name else one.who

@@ -11,9 +11,9 @@ from palinurus.config.approvals import AgentRules
 from palinurus.config.durations import seconds
 from palinurus.config.settings import QueueSettings
 from palinurus.core.levels import words
-from palinurus.core.levels.forms import DROPS, QUEUE
+from palinurus.core.levels.forms import QUEUE_DROPS, QUEUE_WORDS
 from palinurus.core.levels.parse import Directive
-from palinurus.core.policy.exec import gates
+from palinurus.core.policy.exec import list_elevation_blocks
 from palinurus.core.types.inbound import Inbound
 from palinurus.sessions.record import Record
 
@@ -23,8 +23,8 @@ MAX_DEBOUNCE = 600.0  # seconds
 MAX_CAP = 1000
 QUEUE_FIELDS = ("queueMode", "queueDebounceMs", "queueCap", "queueDrop")
 _FLAT = re.compile(r"[_-]+")
-_MODES = ", ".join(dict.fromkeys(QUEUE.values()))
-_QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(DROPS)}; default."
+_MODES = ", ".join(dict.fromkeys(QUEUE_WORDS.values()))
+_QUEUE_OPTIONS = f"Options: modes {_MODES}; debounce:<ms|s|m>, cap:<n>, drop:{'|'.join(QUEUE_DROPS)}; default."
 
 # Fields of the record's file format, kept in its `extra`; `agent/rules.py` reads them.
 EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -42,11 +42,11 @@ def queue(directive: Directive, record: Record, settings: QueueSettings, channel
         return f"Current queue settings: {queue_line(record, settings, channel)}.\n{_QUEUE_OPTIONS}", {}, False
     changes: dict[str, Any] = {}
     said: list[str] = []
-    if raw is not None and words.clears(raw):
+    if raw is not None and words.is_clear_word(raw):
         changes.update(dict.fromkeys(QUEUE_FIELDS))
         said.append("Queue mode reset to default.")
     elif raw is not None:
-        mode = QUEUE.get(_FLAT.sub("", raw.lower()))
+        mode = QUEUE_WORDS.get(_FLAT.sub("", raw.lower()))
         if mode is None:
             return f'Unrecognized queue mode "{raw[:64]}". Valid modes: {_MODES}.', {}, True
         changes["queueMode"] = mode
@@ -67,7 +67,7 @@ def _option(name: str, value: str) -> tuple[str, int | str | None]:
     if name == "cap":
         good = value.isascii() and value.isdigit() and 0 < int(value[:9]) <= MAX_CAP
         return "queueCap", int(value) if good and len(value) < 9 else None
-    return "queueDrop", value.lower() if value.lower() in DROPS else None
+    return "queueDrop", value.lower() if value.lower() in QUEUE_DROPS else None
 
 
 def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
@@ -83,10 +83,10 @@ def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
 def elevation(directive: Directive, inbound: Inbound, rules: AgentRules | None) -> tuple[str, ...]:
     """Why the level asked for cannot be had; () if it can. Turning it off is always possible."""
     raw = directive.raw or ""
-    if words.elevated(raw) == "off" or words.clears(raw):
+    if words.parse_elevated(raw) == "off" or words.is_clear_word(raw):
         return ()
     rules = rules or AgentRules()
-    return gates(inbound, enabled=rules.elevated, allow_from=rules.allow_from)
+    return list_elevation_blocks(inbound, enabled=rules.elevated, allow_from=rules.allow_from)
 
 
 def execution(directive: Directive, record: Record) -> Said:
@@ -95,7 +95,7 @@ def execution(directive: Directive, record: Record) -> Said:
     if (raw is None and not directive.options) or (raw or "").lower() == "status":
         now = ", ".join(f"{name}={record.extra.get(field) or 'default'}" for name, (field, _) in EXEC.items())
         return f"Current exec defaults: {now}.\n{_exec_options()}", {}, False
-    if raw is not None and not words.clears(raw):
+    if raw is not None and not words.is_clear_word(raw):
         return f'Unrecognized exec option "{raw[:64]}". {_exec_options()}', {}, True
     changes: dict[str, Any] = dict.fromkeys((field for field, _ in EXEC.values()), None) if raw else {}
     for name, value in directive.options:

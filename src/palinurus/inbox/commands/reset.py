@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.agent.startup import FLAG
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import changed, chosen
 from palinurus.inbox.commands.follow import follow
@@ -47,7 +47,7 @@ def session_id(claim: str) -> str:
     return str(uuid.uuid5(_SPACE, claim))
 
 
-def _first(call: Call) -> tuple[ModelInfo | None, str]:
+def _first(call: Call) -> tuple[ModelSpec | None, str]:
     """The model named first, if one is, and the text behind it."""
     text = call.args.strip()
     word, _, rest = text.partition(" ")
@@ -58,7 +58,7 @@ def _first(call: Call) -> tuple[ModelInfo | None, str]:
     named = "/" in word or any(c.isdigit() for c in word)
     if aliased or named:
         found = catalog.find(word, agent)
-        if isinstance(found, ModelInfo):
+        if isinstance(found, ModelSpec):
             return found, rest.strip()
     if not rest:  # a provider by itself: its first model
         first = next((m for m in catalog.all(agent) if m.ref.provider == word.lower()), None)
@@ -76,7 +76,7 @@ async def _quiet(call: Call) -> None:
         await call.desk.clock.sleep(0.05)
 
 
-async def _rolled(call: Call, ident: str, model: ModelInfo | None) -> Record:
+async def _rolled(call: Call, ident: str, model: ModelSpec | None) -> Record:
     desk, now = call.desk, call.desk.clock.now()
     row = await desk.store.session(str(call.key))  # again: the run just stopped has written to it
     if row is None:
@@ -93,8 +93,8 @@ async def _rolled(call: Call, ident: str, model: ModelInfo | None) -> Record:
         "modelOverrideSource": "user",
     }
     if fresh.thinkingLevel is not None:
-        offered = thinking.policy(model, desk.catalog.vendor(model.ref.provider))
-        changes["thinkingLevel"] = thinking.remap(fresh.thinkingLevel, offered)
+        offered = thinking.find_thinking_profile(model, desk.catalog.vendor(model.ref.provider))
+        changes["thinkingLevel"] = thinking.remap_level(fresh.thinkingLevel, offered)
     return changed(fresh, changes, now)
 
 

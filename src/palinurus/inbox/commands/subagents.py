@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from palinurus.core.types.keys import session_key
-from palinurus.core.types.messages import Assistant, ToolResult
+from palinurus.core.types.keys import parse_session_key
+from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.errors import StateBroken
 from palinurus.inbox.children import views, words
 from palinurus.inbox.children.nest import Nest
@@ -90,7 +90,7 @@ async def _log(call: Call, nest: Nest, rest: str) -> Answer:
     child = _one(call, nest, which)
     if isinstance(child, str):
         return Answer(child)
-    row, key = await call.desk.store.session(child.session), session_key(child.session)
+    row, key = await call.desk.store.session(child.session), parse_session_key(child.session)
     if row is None or key is None:
         return Answer(f"The session of “{child.name}” is gone.")
     try:
@@ -99,7 +99,9 @@ async def _log(call: Call, nest: Nest, rest: str) -> Answer:
         return Answer(f"⚠️ {exc.message}")
     most = int(number) if number.strip() in _NUMBERS else LOG
     said = [m for m in transcript.messages() if not isinstance(m, ToolResult) and m.text.strip()]
-    lines = [f"{'it' if isinstance(m, Assistant) else '>'}: {' '.join(m.text.split())[:LINE]}" for m in said[-most:]]
+    lines = [
+        f"{'it' if isinstance(m, AssistantMessage) else '>'}: {' '.join(m.text.split())[:LINE]}" for m in said[-most:]
+    ]
     return Answer("\n".join([f"“{child.name}”:", *lines]))
 
 

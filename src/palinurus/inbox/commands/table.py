@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from palinurus.core.levels.forms import BY_NAME
+from palinurus.core.levels.forms import DIRECTIVE_BY_NAME
 from palinurus.inbox.commands import (
     activation,
     agents,
@@ -121,7 +121,7 @@ def menu(*, owner: bool = True, more: Mapping[str, Command] = {}) -> list[dict[s
             "aliases": list(row.aliases),
             "scope": row.scope,
             "group": row.group,
-            "directive": row.name in BY_NAME and row.run is None,
+            "directive": row.name in DIRECTIVE_BY_NAME and row.run is None,
         }
         for row in (*_ROWS, *more.values())
         if owner or row.scope == "any"

@@ -49,7 +49,7 @@ async def _accepted(call: Call, chosen: list[Open]) -> Answer:
     said = []
     for one in chosen:
         zone = desk.settings.agents[one.agent].user_timezone if one.agent in desk.settings.agents else ""
-        due = commitments.due(one.text, desk.clock.now(), zone)
+        due = commitments.parse_due_time(one.text, desk.clock.now(), zone)
         try:
             job = await accepted(desk.store, desk.schedules, one, due)
         except BadRequest as exc:

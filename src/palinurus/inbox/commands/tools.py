@@ -6,7 +6,7 @@ from functools import partial
 
 from palinurus.agent.offer import Offer, Offers
 from palinurus.config.policy import source
-from palinurus.core.policy.words import told
+from palinurus.core.policy.words import explain_tool_verdict
 from palinurus.inbox.commands.desk import Answer, Call
 from palinurus.inbox.commands.facts import chosen
 
@@ -22,7 +22,7 @@ async def run(call: Call) -> Answer:
     if word:
         # Only the owner is told where the files of this machine are.
         where = partial(source, call.desk.settings) if call.admin else lambda key: ""
-        return Answer("\n".join(told(name, offer.verdict, where)))
+        return Answer("\n".join(explain_tool_verdict(name, offer.verdict, where)))
     if not offer.tools:
         return Answer(f"No tools are offered ({len(offer.hidden)} kept away; /tools why NAME).")
     lines = [f"  {n}: {tool.description.split('. ')[0].rstrip('.')}" for n, tool in offer.tools.items()]

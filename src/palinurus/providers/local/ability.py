@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from palinurus.config.files import replace
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.model import ModelSpec
 from palinurus.providers.local.weights import folder
 
 Calls: TypeAlias = Literal["structured", "text", "none", "unknown"]
@@ -35,7 +35,7 @@ def remembered(home: str) -> dict[str, Capabilities]:
         return {}
 
 
-def remember(home: str, info: ModelInfo, found: Capabilities) -> None:
+def remember(home: str, info: ModelSpec, found: Capabilities) -> None:
     """Keep it: whole or not at all. Raises OSError."""
     os.makedirs(folder(home), mode=0o700, exist_ok=True)
     known: dict[str, Any] = {**remembered(home), str(info.ref): found}
@@ -43,7 +43,7 @@ def remember(home: str, info: ModelInfo, found: Capabilities) -> None:
     replace(os.path.join(folder(home), FILE), data)
 
 
-def writes_calls(info: ModelInfo, local: bool, known: Capabilities | None = None) -> bool:
+def writes_calls(info: ModelSpec, local: bool, known: Capabilities | None = None) -> bool:
     """May this model's text hold calls? compat.textToolCalls decides; else a probe; else small local models may."""
     told = info.compat.get("textToolCalls")
     if isinstance(told, bool):

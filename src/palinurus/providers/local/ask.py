@@ -8,9 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.abort import Abort
-from palinurus.core.calls.events import PREFIX, TextCalls
-from palinurus.core.types.messages import Assistant, User
-from palinurus.core.types.model import Done, Failed, Failure, Model, ModelInfo, Prompt, Request
+from palinurus.core.calls.events import TEXT_CALL_PREFIX, TextCallDecoder
+from palinurus.core.types.messages import AssistantMessage, UserMessage
+from palinurus.core.types.model import Model, ModelFailure, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.local.ability import Capabilities
 
@@ -22,24 +22,24 @@ TOOL = ToolSpec(
 )
 
 
-async def probe(model: Model, info: ModelInfo, stop: Abort | None = None, now: int = 0) -> Capabilities:
+async def probe(model: Model, info: ModelSpec, stop: Abort | None = None, now: int = 0) -> Capabilities:
     """Ask this model to use one tool, and see what it does."""
-    request = Request(
+    request = ModelRequest(
         msgspec.structs.replace(info, tools=True),
         Prompt("You have a tool. Use it; do not describe it."),
-        (User(f"Open the box. The code is {CODE}."),),
+        (UserMessage(f"Open the box. The code is {CODE}."),),
         (TOOL,),
         max_tokens=200,
         temperature=0.0,
     )
-    reader = TextCalls(request)
-    message: Assistant | None = None
-    failure: Failure | None = None
+    reader = TextCallDecoder(request)
+    message: AssistantMessage | None = None
+    failure: ModelFailure | None = None
     async for event in model.stream(request, stop or Abort()):
         for made in reader.feed(event):
-            if isinstance(made, Done | Failed):
+            if isinstance(made, StreamDone | StreamFailed):
                 message = made.message
-                failure = made.failure if isinstance(made, Failed) else None
+                failure = made.failure if isinstance(made, StreamFailed) else None
     if message is None or failure is not None:
         problem = failure.message if failure is not None else "no answer"
         # A server that refuses tools altogether has answered the question.
@@ -49,4 +49,4 @@ async def probe(model: Model, info: ModelInfo, stop: Abort | None = None, now: i
     if call is None:
         return Capabilities("none", asked=now)
     exact = str(call.arguments.get("code")).strip() == CODE
-    return Capabilities("text" if call.id.startswith(PREFIX) else "structured", exact, now)
+    return Capabilities("text" if call.id.startswith(TEXT_CALL_PREFIX) else "structured", exact, now)

@@ -16,9 +16,9 @@ import msgspec
 from palinurus.abort import Abort, Aborted
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
-from palinurus.core.calls.events import TextCalls
-from palinurus.core.types.messages import Assistant, ToolCall
-from palinurus.core.types.model import Decoder, Done, Failed, Failure, ModelEvent, Request
+from palinurus.core.calls.events import TextCallDecoder
+from palinurus.core.types.messages import AssistantMessage, ToolCall
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamDecoder, StreamDone, StreamFailed
 from palinurus.providers.local.runtime import ENGINE, GRACE, Died, Runtime
 from palinurus.providers.local.weights import WEIGHTS, file, pulled
 from palinurus.providers.vendors.local import VENDOR
@@ -57,18 +57,18 @@ class Local:
         self._timer: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
 
-    async def stream(self, request: Request, stop: Abort) -> AsyncIterator[ModelEvent]:
+    async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """Events as they come; the last is Done or Failed."""
         found = self._file(request)
-        if isinstance(found, Failure):
+        if isinstance(found, ModelFailure):
             yield _failed(request, found)
             return
         try:
             await stop.wait(self._lock.acquire())
         except Aborted as error:
-            yield _failed(request, Failure("aborted", error.reason))
+            yield _failed(request, ModelFailure("aborted", error.reason))
             return
-        reader = TextCalls(request)
+        reader = TextCallDecoder(request)
         try:
             async for events in self._answer(request, found, stop):
                 for event in events:
@@ -88,8 +88,8 @@ class Local:
 
     # --- one answer --------------------------------------------------------------------------------------------
 
-    async def _answer(self, request: Request, path: str, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
-        decoder: Decoder = WIRE.decoder(request)
+    async def _answer(self, request: ModelRequest, path: str, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+        decoder: StreamDecoder = WIRE.decoder(request)
         try:
             runtime = await self._ready(path, request.model.context_window, stop)
             body = scrub(VENDOR.shape(WIRE.encode(request), request))
@@ -106,9 +106,9 @@ class Local:
                 yield events
         except Died as error:
             await self._unload()
-            yield _ended(request, decoder, Failure("server", f"the local runtime failed: {error}"))
+            yield _ended(request, decoder, ModelFailure("server", f"the local runtime failed: {error}"))
         except Aborted as error:
-            yield _ended(request, decoder, Failure("aborted", error.reason))
+            yield _ended(request, decoder, ModelFailure("aborted", error.reason))
 
     async def _ready(self, path: str, context: int, stop: Abort) -> Runtime:
         """The runtime with this model in it. Raises Died, Aborted."""
@@ -154,41 +154,41 @@ class Local:
 
     # --- the file ----------------------------------------------------------------------------------------------
 
-    def _file(self, request: Request) -> str | Failure:
+    def _file(self, request: ModelRequest) -> str | ModelFailure:
         home = self._home or paths.home(os.environ)
         name = request.model.ref.model
         path = file(home, name)
         if path is None or not os.path.isfile(path):
             return missing(home, name)
         if self._argv is ENGINE and importlib.util.find_spec(LIBRARY) is None:
-            return Failure("config", "local models need a runtime: pip install 'palinurus[local]'")
+            return ModelFailure("config", "local models need a runtime: pip install 'palinurus[local]'")
         return path
 
 
-def missing(home: str, name: str) -> Failure:
+def missing(home: str, name: str) -> ModelFailure:
     """Why a local model cannot be used: it is not here, and perhaps it could be fetched."""
     weights = WEIGHTS.get(name)
     if weights is not None:
         size = f"{weights.size / 1e9:.1f} GB"
-        return Failure(
+        return ModelFailure(
             "not_found", f"local/{name} is not on this machine; `pal models pull {name}` fetches it ({size})"
         )
     known = ", ".join(dict.fromkeys((*pulled(home), *WEIGHTS)))
-    return Failure("not_found", f"there is no local model {name!r}; `pal models pull` knows {known}")
+    return ModelFailure("not_found", f"there is no local model {name!r}; `pal models pull` knows {known}")
 
 
-def _failed(request: Request, failure: Failure) -> Failed:
+def _failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
     model = request.model
     reason = "aborted" if failure.kind == "aborted" else "error"
-    empty = Assistant((), model.api, model.ref.provider, model.ref.model, errorMessage=failure.message)
-    return Failed(failure, msgspec.structs.replace(empty, stopReason=reason))
+    empty = AssistantMessage((), model.api, model.ref.provider, model.ref.model, errorMessage=failure.message)
+    return StreamFailed(failure, msgspec.structs.replace(empty, stopReason=reason))
 
 
-def _ended(request: Request, decoder: Decoder, failure: Failure) -> list[ModelEvent]:
+def _ended(request: ModelRequest, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
     """What had come, then the failure. Calls that were cut off are never run."""
     events = decoder.close()
     last = events[-1] if events else None
-    if not isinstance(last, Done | Failed):
+    if not isinstance(last, StreamDone | StreamFailed):
         return [*events, _failed(request, failure)]
     kept = tuple(b for b in last.message.content if not isinstance(b, ToolCall))
     told = msgspec.structs.replace(failure, partial=bool(kept))
@@ -198,4 +198,4 @@ def _ended(request: Request, decoder: Decoder, failure: Failure) -> list[ModelEv
         stopReason="aborted" if failure.kind == "aborted" else "error",
         errorMessage=failure.message,
     )
-    return [*events[:-1], Failed(told, message)]
+    return [*events[:-1], StreamFailed(told, message)]

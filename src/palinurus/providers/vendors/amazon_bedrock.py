@@ -6,23 +6,23 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Signing, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import SigningVariables, ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
 
 _POINT = {"cachePoint": {"type": "default"}}
 _CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels; of the 4.6 generation only Opus has max here."""
     name = model.ref.model
     if not claude.is_claude(name):
-        return thinking.base(model)
+        return thinking.make_base_profile(model)
     return claude.resolve_claude_profile(name, max="opus" in name.lower())
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """additionalModelRequestFields: thinking and effort, or a budget with the beta that goes with it. Off: nothing."""
     if request.model.api != "bedrock-converse-stream":
         return custom.shape(body, request)
@@ -51,7 +51,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return claude.unprefilled(shaped)
 
 
-def _cached(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def _cached(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Cache points after the stable prompt and after the last user turn, for the models that know them."""
     if not _CACHES.search(request.model.ref.model.lower()) or request.model.params.get("cacheRetention") == "none":
         return body
@@ -68,8 +68,8 @@ def reasons(model_id: str) -> bool:
     return claude.reasons(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
 
 
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Known:
-    return Known(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
+def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
 
 
 VENDOR = Vendor(
@@ -84,12 +84,12 @@ VENDOR = Vendor(
         _known("us.anthropic.claude-opus-4-7", "Claude Opus 4.7 (Bedrock)", most=128_000),
         _known("us.anthropic.claude-opus-4-6-v1", "Claude Opus 4.6 (Bedrock)", most=128_000),
         _known("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
-        Known("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
+        VendorModel("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
     ),
     profile=profile,
     shape=shape,
     aliases=("bedrock", "aws-bedrock"),
-    signing=Signing(
+    signing=SigningVariables(
         "AWS_ACCESS_KEY_ID",
         "AWS_SECRET_ACCESS_KEY",
         "AWS_SESSION_TOKEN",

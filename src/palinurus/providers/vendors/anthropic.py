@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.model import Request
-from palinurus.core.types.vendor import Known, Vendor
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom, tiers
 
 _HOSTS = ("api.anthropic.com",)
 _TIERS = ("auto", "standard_only")
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Thinking, and the service tier: fast is auto, not fast is standard_only; only at the maker's own address."""
     shaped = custom.shape(body, request)
     if request.model.api == "anthropic-messages" and tiers.official(request, _HOSTS):
@@ -20,8 +20,8 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return shaped
 
 
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Known:
-    return Known(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
+def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
 
 
 VENDOR = Vendor(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palinurus.core.types.model import Price
-from palinurus.core.types.vendor import Known, Vendor
+from palinurus.core.types.model import TokenPrice
+from palinurus.core.types.vendor import Vendor, VendorModel
 
 VENDOR = Vendor(
     id="builtin",
@@ -11,5 +11,5 @@ VENDOR = Vendor(
     api="builtin",
     base_url="",
     keyless=True,
-    models=(Known("demo", "Demo (scripted)", context_window=200_000, max_tokens=8192, price=Price()),),
+    models=(VendorModel("demo", "Demo (scripted)", context_window=200_000, max_tokens=8192, price=TokenPrice()),),
 )

@@ -5,26 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts
 
 
-def _glm(model: ModelInfo) -> bool:
-    return "glm-" in model.ref.model.lower() and not thinking.efforts(model)
+def _glm(model: ModelSpec) -> bool:
+    return "glm-" in model.ref.model.lower() and not thinking.read_efforts(model)
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """On and off for GLM, the base levels for the rest."""
     return custom.BINARY if _glm(model) else custom.profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort`; GLM thinks unless told "none", and has no degrees."""
     model = request.model
-    if model.api != "openai-completions" or "thinkingFormat" in model.compat or thinking.efforts(model):
+    if model.api != "openai-completions" or "thinkingFormat" in model.compat or thinking.read_efforts(model):
         return custom.shape(body, request)
-    if not thinking.can(model, request.level) or (_glm(model) and custom.active(request)):
+    if not thinking.can_think(model, request.level) or (_glm(model) and custom.active(request)):
         return body
     switched = _glm(model) or "qwen" in model.ref.model.lower()
     words = (*(("none",) if switched else ()), "low", "medium", "high")
@@ -39,8 +39,8 @@ VENDOR = Vendor(
     base_url="https://api.cerebras.ai/v1",
     keys=("CEREBRAS_API_KEY",),
     models=(
-        Known("gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
-        Known("zai-glm-4.7", "GLM-4.7", True, context_window=131_072, max_tokens=32_768),
+        VendorModel("gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
+        VendorModel("zai-glm-4.7", "GLM-4.7", True, context_window=131_072, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,

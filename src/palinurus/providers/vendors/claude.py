@@ -9,8 +9,8 @@ import re
 from typing import Any, NamedTuple
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Profile
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 BUDGETS: dict[str, int] = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16384}
@@ -46,16 +46,16 @@ def is_claude(model_id: str) -> bool:
     return "claude" in model_id.lower()
 
 
-def resolve_claude_profile(model_id: str, *, max: bool = True) -> Profile:
+def resolve_claude_profile(model_id: str, *, max: bool = True) -> ThinkingProfile:
     """The levels of a Claude model. `max`: does this vendor offer it on the 4.6 generation?"""
     kind = family(model_id)
     if kind.fable:
-        return thinking.profile((*thinking.BASE, "xhigh", "adaptive", "max"), "high", keep=True)
+        return thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "adaptive", "max"), "high", keep=True)
     if kind.latest:
-        return thinking.profile((*thinking.BASE, "xhigh", "adaptive", "max"), "off")
+        return thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "adaptive", "max"), "off")
     if kind.adaptive:
-        return thinking.profile((*thinking.BASE, "adaptive", *(("max",) if max else ())), "adaptive")
-    return thinking.profile(thinking.BASE)
+        return thinking.make_profile((*thinking.BASE_LEVELS, "adaptive", *(("max",) if max else ())), "adaptive")
+    return thinking.make_profile(thinking.BASE_LEVELS)
 
 
 def reasons(model_id: str) -> bool:
@@ -74,13 +74,13 @@ def effort(level: str, model_id: str) -> str:
     return _EFFORT.get(level, level)
 
 
-def thinks(request: Request) -> bool:
+def thinks(request: ModelRequest) -> bool:
     """Will this call think?"""
     fable = family(request.model.ref.model).fable
     return fable or (request.model.reasoning is not False and request.level not in ("off", "none", ""))
 
 
-def budget(request: Request) -> tuple[int, int]:
+def budget(request: ModelRequest) -> tuple[int, int]:
     """(max_tokens, budget_tokens) of a call to a model with budgets; budget 0 when there is no room for one."""
     model = request.model
     wanted = BUDGETS.get(request.level, BUDGETS["high"])
@@ -90,18 +90,18 @@ def budget(request: Request) -> tuple[int, int]:
     return most, wanted if wanted >= LEAST_BUDGET else 0
 
 
-def _output(request: Request) -> int:
+def _output(request: ModelRequest) -> int:
     return request.max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
 
 
-def fields(request: Request) -> dict[str, Any]:
+def fields(request: ModelRequest) -> dict[str, Any]:
     """`thinking` and `output_config` (and `max_tokens` where a budget needs room); {} for models that cannot."""
     model = request.model
     kind = family(model.ref.model)
     if kind.fable:
         word = effort(request.level, model.ref.model) if request.level != "off" else "high"
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": word}}
-    if not thinking.can(model, request.level):
+    if not thinking.can_think(model, request.level):
         return {}
     if not thinks(request):
         return {"thinking": {"type": "disabled"}}
@@ -116,7 +116,7 @@ def fields(request: Request) -> dict[str, Any]:
     return {"thinking": {"type": "enabled", "budget_tokens": room}, "max_tokens": most}
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """A Messages body with its thinking fields, and without what the API refuses beside them."""
     found = fields(request)
     if found.get("thinking", {}).get("type") == "enabled" and unthought(body):
@@ -159,7 +159,7 @@ def unprefilled(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "messages": messages[:end]} if end < len(messages) else body
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """The beta header that lets models with budgets think between tool calls."""
     name = request.model.ref.model
     if thinks(request) and not family(name).adaptive:
@@ -167,6 +167,6 @@ def headers(request: Request) -> dict[str, str]:
     return {}
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """The vendor hook for hosts that offer everything."""
     return resolve_claude_profile(model.ref.model)

@@ -10,18 +10,18 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Level, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingLevel, ThinkingProfile, Vendor
 from palinurus.providers.vendors import claude, efforts
 
 Body: TypeAlias = dict[str, Any]
 
-ON = Level("low", "on")
-BINARY = thinking.profile(("off", ON), "off")
-ALWAYS = thinking.profile((ON,), "low")  # cannot be switched off
+ON = ThinkingLevel("low", "on")
+BINARY = thinking.make_profile(("off", ON), "off")
+ALWAYS = thinking.make_profile((ON,), "low")  # cannot be switched off
 
 
-def active(request: Request) -> bool:
+def active(request: ModelRequest) -> bool:
     """Is thinking on for this call?"""
     return request.level not in ("off", "none", "")
 
@@ -29,35 +29,35 @@ def active(request: Request) -> bool:
 # --- thinkingFormat: how a Chat Completions server wants to be told -------------------------------------------
 
 
-def nested(body: Body, request: Request) -> Body:
+def nested(body: Body, request: ModelRequest) -> Body:
     """`reasoning: {effort}`."""
     effort = efforts.choose(request.level, request.model)
     return {**body, "reasoning": {"effort": effort}} if effort else body
 
 
-def flag(body: Body, request: Request) -> Body:
+def flag(body: Body, request: ModelRequest) -> Body:
     """`enable_thinking`."""
     return {**body, "enable_thinking": active(request)}
 
 
-def template(body: Body, request: Request) -> Body:
+def template(body: Body, request: ModelRequest) -> Body:
     """`chat_template_kwargs.enable_thinking`."""
     before = body.get("chat_template_kwargs")
     kwargs = {**(before if isinstance(before, dict) else {}), "enable_thinking": active(request)}
     return {**body, "chat_template_kwargs": kwargs}
 
 
-def enabled(body: Body, request: Request) -> Body:
+def enabled(body: Body, request: ModelRequest) -> Body:
     """`reasoning: {enabled}`."""
     return {**body, "reasoning": {"enabled": active(request)}}
 
 
-def typed(body: Body, request: Request) -> Body:
+def typed(body: Body, request: ModelRequest) -> Body:
     """`thinking: {type}`."""
     return {**body, "thinking": {"type": "enabled" if active(request) else "disabled"}}
 
 
-FORMATS: dict[str, Callable[[Body, Request], Body]] = {
+FORMATS: dict[str, Callable[[Body, ModelRequest], Body]] = {
     "openai": efforts.completions,
     "openrouter": nested,
     "qwen": flag,
@@ -71,15 +71,15 @@ _SWITCHES = frozenset(
 )  # formats that only know on and off
 
 
-def completions(body: Body, request: Request) -> Body:
+def completions(body: Body, request: ModelRequest) -> Body:
     """Thinking fields of a Chat Completions body, in the format the catalog entry names."""
-    if not thinking.can(request.model, request.level):
+    if not thinking.can_think(request.model, request.level):
         return body
     word = request.model.compat.get("thinkingFormat")
     return FORMATS.get(word if isinstance(word, str) else "openai", efforts.completions)(body, request)
 
 
-SHAPES: dict[str, Callable[[Body, Request], Body]] = {
+SHAPES: dict[str, Callable[[Body, ModelRequest], Body]] = {
     "openai-completions": completions,
     "openai-responses": efforts.responses,
     "openai-codex-responses": efforts.responses,
@@ -87,25 +87,25 @@ SHAPES: dict[str, Callable[[Body, Request], Body]] = {
 }
 
 
-def shape(body: Body, request: Request) -> Body:
+def shape(body: Body, request: ModelRequest) -> Body:
     """Thinking fields by the API the model is reached through."""
     rule = SHAPES.get(request.model.api)
     return rule(body, request) if rule else body
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels behind the Messages API; on and off for formats that know no more; else the base levels and
     what compat.supportedReasoningEfforts adds."""
     if model.api == "anthropic-messages":
         return claude.profile(model)
-    if model.compat.get("thinkingFormat") in _SWITCHES and not thinking.efforts(model):
+    if model.compat.get("thinkingFormat") in _SWITCHES and not thinking.read_efforts(model):
         return BINARY
     if model.api in ("openai-responses", "openai-codex-responses"):
         return efforts.profile(model)
-    return thinking.base(model)
+    return thinking.make_base_profile(model)
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """What the API asks for beside the key."""
     return claude.headers(request) if request.model.api == "anthropic-messages" else {}
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
-_V4 = thinking.profile((*thinking.BASE, "xhigh", "max"), "high")
+_V4 = thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "max"), "high")
 
 
 def _v4(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("deepseek-v4")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """V4 offers everything but adaptive; older models the base levels."""
-    return _V4 if _v4(model.ref.model) else thinking.base(model)
+    return _V4 if _v4(model.ref.model) else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """V4: the switch, the effort high or max, and reasoning_content in the history as the server demands."""
     if request.model.api != "openai-completions":
         return custom.shape(body, request)
@@ -54,10 +54,10 @@ VENDOR = Vendor(
     base_url="https://api.deepseek.com",
     keys=("DEEPSEEK_API_KEY",),
     models=(
-        Known("deepseek-v4-pro", "DeepSeek V4 Pro", True, context_window=1_000_000, max_tokens=64_000),
-        Known("deepseek-v4-flash", "DeepSeek V4 Flash", True, context_window=1_000_000, max_tokens=64_000),
-        Known("deepseek-chat", "DeepSeek Chat", False, context_window=128_000, max_tokens=8192),
-        Known("deepseek-reasoner", "DeepSeek Reasoner", True, context_window=128_000, max_tokens=64_000),
+        VendorModel("deepseek-v4-pro", "DeepSeek V4 Pro", True, context_window=1_000_000, max_tokens=64_000),
+        VendorModel("deepseek-v4-flash", "DeepSeek V4 Flash", True, context_window=1_000_000, max_tokens=64_000),
+        VendorModel("deepseek-chat", "DeepSeek Chat", False, context_window=128_000, max_tokens=8192),
+        VendorModel("deepseek-reasoner", "DeepSeek Reasoner", True, context_window=128_000, max_tokens=64_000),
     ),
     profile=profile,
     shape=shape,

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Profile
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile
 
 _DATE = re.compile(r"-\d{4}-\d{2}-\d{2}$")
 _NEW = r"gpt-(5\.([2-9]|\d{2,})|([6-9]|\d{2,})(\.\d+)?)"  # GPT-5.2 and everything after it
@@ -46,17 +46,17 @@ def bare(model_id: str) -> str:
     return _DATE.sub("", model_id.strip().lower().rpartition("/")[2])
 
 
-def efforts(model: ModelInfo) -> tuple[str, ...]:
+def efforts(model: ModelSpec) -> tuple[str, ...]:
     """The efforts a model takes: exactly what compat lists, else by its id."""
     if model.compat.get("supportsReasoningEffort") is False:
         return ()
     if model.compat.get("supportedReasoningEfforts") is not None:
-        return thinking.efforts(model)
+        return thinking.read_efforts(model)
     name = bare(model.ref.model)
     return next(words for pattern, words in _EFFORTS if pattern.fullmatch(name))
 
 
-def choose(level: str, model: ModelInfo, taken: tuple[str, ...] | None = None) -> str | None:
+def choose(level: str, model: ModelSpec, taken: tuple[str, ...] | None = None) -> str | None:
     """The effort to send for a level; None: send nothing. `off` gives "none" where a model takes that."""
     taken = efforts(model) if taken is None else taken
     mapped = model.compat.get("reasoningEffortMap")
@@ -70,15 +70,15 @@ def choose(level: str, model: ModelInfo, taken: tuple[str, ...] | None = None) -
     return next((word for word in taken if word != "none"), None)
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, and xhigh (max) where the model takes that effort."""
     taken = efforts(model)
-    return thinking.profile((*thinking.BASE, *(lv for lv in ("xhigh", "max") if lv in taken)))
+    return thinking.make_profile((*thinking.BASE_LEVELS, *(lv for lv in ("xhigh", "max") if lv in taken)))
 
 
-def responses(body: dict[str, Any], request: Request, *, none: bool = True) -> dict[str, Any]:
+def responses(body: dict[str, Any], request: ModelRequest, *, none: bool = True) -> dict[str, Any]:
     """`reasoning` and `include` of the Responses API. `none` False: the endpoint refuses effort "none"."""
-    if not thinking.can(request.model, request.level):
+    if not thinking.can_think(request.model, request.level):
         return body
     effort = choose(request.level, request.model)
     if effort is None or effort == "none":
@@ -88,10 +88,10 @@ def responses(body: dict[str, Any], request: Request, *, none: bool = True) -> d
     return {**body, "reasoning": {"effort": effort, "summary": "auto"}, "include": ["reasoning.encrypted_content"]}
 
 
-def completions(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def completions(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` of Chat Completions, for models that reason and take one."""
     model = request.model
-    if not thinking.can(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
+    if not thinking.can_think(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
         return body
     if request.tools and bare(model.ref.model).startswith("gpt-5.4-mini"):
         return body  # it refuses the pair of tools and an effort

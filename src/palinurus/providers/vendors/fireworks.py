@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts
 
 # First match wins; families that are not here take the common three.
@@ -18,26 +18,28 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 
 
-def taken(model: ModelInfo) -> tuple[str, ...]:
+def taken(model: ModelSpec) -> tuple[str, ...]:
     """The efforts of a model: what the config lists, else its family's."""
     name = efforts.bare(model.ref.model)
     family = next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ("low", "medium", "high"))
-    return thinking.efforts(model) or family
+    return thinking.read_efforts(model) or family
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, and what the family has above them."""
     if "thinkingFormat" in model.compat or model.api != "openai-completions":
         return custom.profile(model)
-    return thinking.profile((*thinking.BASE, *(level for level in ("xhigh", "max") if level in taken(model))))
+    return thinking.make_profile(
+        (*thinking.BASE_LEVELS, *(level for level in ("xhigh", "max") if level in taken(model)))
+    )
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` in the words of the family; "none" only where it is one."""
     model = request.model
     if model.api != "openai-completions" or "thinkingFormat" in model.compat:
         return custom.shape(body, request)
-    if not thinking.can(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
+    if not thinking.can_think(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
         return body
     word = efforts.choose(request.level, model, taken(model))
     return {**body, "reasoning_effort": word} if word else body
@@ -50,11 +52,11 @@ VENDOR = Vendor(
     base_url="https://api.fireworks.ai/inference/v1",
     keys=("FIREWORKS_API_KEY",),
     models=(
-        Known(
+        VendorModel(
             "accounts/fireworks/models/kimi-k2p6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768
         ),
-        Known("accounts/fireworks/models/glm-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
-        Known(
+        VendorModel("accounts/fireworks/models/glm-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
+        VendorModel(
             "accounts/fireworks/models/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768
         ),
     ),

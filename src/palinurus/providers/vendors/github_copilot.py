@@ -8,32 +8,32 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.messages import Image, ToolResult, User
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.messages import ImageBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom, efforts
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels; xhigh and max only as the catalog entry lists them."""
-    return thinking.base(model)
+    return thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The common rules; the Responses endpoint refuses effort none."""
     if request.model.api in ("openai-responses", "openai-codex-responses"):
         return efforts.responses(body, request, none=False)
     return custom.shape(body, request)
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """Who asks (an agent after the first turn is not billed as a user), and whether there are pictures."""
     last = request.messages[-1] if request.messages else None
     found = {
         "Editor-Version": "vscode/1.107.0",
         "Copilot-Integration-Id": "vscode-chat",
         "Openai-Intent": "conversation-edits",
-        "X-Initiator": "user" if isinstance(last, User) else "agent",
+        "X-Initiator": "user" if isinstance(last, UserMessage) else "agent",
     }
     if any(_pictured(message) for message in request.messages):
         found["Copilot-Vision-Request"] = "true"
@@ -41,9 +41,9 @@ def headers(request: Request) -> dict[str, str]:
 
 
 def _pictured(message: object) -> bool:
-    if isinstance(message, User):
-        return any(isinstance(block, Image) for block in message.blocks)
-    return isinstance(message, ToolResult) and any(isinstance(block, Image) for block in message.content)
+    if isinstance(message, UserMessage):
+        return any(isinstance(block, ImageBlock) for block in message.blocks)
+    return isinstance(message, ToolResult) and any(isinstance(block, ImageBlock) for block in message.content)
 
 
 def reasons(model_id: str) -> bool:
@@ -57,10 +57,10 @@ VENDOR = Vendor(
     base_url="https://api.individual.githubcopilot.com",
     keys=("COPILOT_GITHUB_TOKEN",),
     models=(
-        Known("claude-sonnet-4.6", "Claude Sonnet 4.6", True, True, context_window=200_000, max_tokens=32_000),
-        Known("gpt-5.4", "GPT-5.4", True, True, context_window=400_000, max_tokens=128_000),
-        Known("gemini-3-pro-preview", "Gemini 3 Pro", True, True, context_window=128_000, max_tokens=64_000),
-        Known("gpt-4.1", "GPT-4.1", False, True, context_window=128_000, max_tokens=16_384),
+        VendorModel("claude-sonnet-4.6", "Claude Sonnet 4.6", True, True, context_window=200_000, max_tokens=32_000),
+        VendorModel("gpt-5.4", "GPT-5.4", True, True, context_window=400_000, max_tokens=128_000),
+        VendorModel("gemini-3-pro-preview", "Gemini 3 Pro", True, True, context_window=128_000, max_tokens=64_000),
+        VendorModel("gpt-4.1", "GPT-4.1", False, True, context_window=128_000, max_tokens=16_384),
     ),
     profile=profile,
     shape=shape,

@@ -9,13 +9,13 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
-_PRO = thinking.profile(("off", "low", "adaptive", "high"), keep=True)
-_FLASH = thinking.profile(("off", "minimal", "low", "medium", "adaptive", "high"), keep=True)
-_OLDER = thinking.profile(("off", "minimal", "low", "medium", "adaptive", "high"))
+_PRO = thinking.make_profile(("off", "low", "adaptive", "high"), keep=True)
+_FLASH = thinking.make_profile(("off", "minimal", "low", "medium", "adaptive", "high"), keep=True)
+_OLDER = thinking.make_profile(("off", "minimal", "low", "medium", "adaptive", "high"))
 
 # First match wins; ids are lower case without the "models/" prefix.
 _FAMILIES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
@@ -55,12 +55,12 @@ def family(model_id: str) -> str:
     return next((word for pattern, word in _FAMILIES if pattern.fullmatch(name)), "")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Gemini 3 Pro knows two efforts and dynamic thinking; the others five and dynamic."""
     return {"3-pro": _PRO, "3-flash": _FLASH}.get(family(model.ref.model), _OLDER)
 
 
-def config(request: Request) -> dict[str, Any] | None:
+def config(request: ModelRequest) -> dict[str, Any] | None:
     """generationConfig.thinkingConfig, or None to leave it out."""
     kind = family(request.model.ref.model)
     level = "high" if request.level in ("xhigh", "max") else request.level
@@ -98,7 +98,7 @@ def _numeric(kind: str, budget: int) -> dict[str, Any] | None:
     return {"includeThoughts": True, "thinkingBudget": budget}
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """thinkingConfig on the native API; the common rules elsewhere."""
     if request.model.api != "google-generative-ai":
         return custom.shape(body, request)
@@ -113,8 +113,8 @@ def reasons(model_id: str) -> bool:
     return bool(family(model_id))
 
 
-def _known(id: str, name: str) -> Known:
-    return Known(id, name, reasoning=True, vision=True, context_window=1_048_576, max_tokens=65_536)
+def _known(id: str, name: str) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=True, context_window=1_048_576, max_tokens=65_536)
 
 
 VENDOR = Vendor(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
 
@@ -14,15 +14,15 @@ def _switch(model_id: str) -> bool:
     return "qwen" in model_id.lower()
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """On and off for Qwen, the base levels for the rest."""
-    return custom.BINARY if _switch(model.ref.model) else thinking.base(model)
+    return custom.BINARY if _switch(model.ref.model) else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` in the words each family takes."""
     model = request.model
-    if model.api == "openai-completions" and _switch(model.ref.model) and thinking.can(model, request.level):
+    if model.api == "openai-completions" and _switch(model.ref.model) and thinking.can_think(model, request.level):
         if not custom.active(request):
             return {**body, "reasoning_effort": "none"}
         # Without the format thoughts come as tags inside the text unless tools are offered.
@@ -37,10 +37,10 @@ VENDOR = Vendor(
     base_url="https://api.groq.com/openai/v1",
     keys=("GROQ_API_KEY",),
     models=(
-        Known("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=65_536),
-        Known("openai/gpt-oss-20b", "GPT-OSS 20B", True, context_window=131_072, max_tokens=65_536),
-        Known("qwen/qwen3-32b", "Qwen3 32B", True, context_window=131_072, max_tokens=40_960),
-        Known("llama-3.3-70b-versatile", "Llama 3.3 70B", False, context_window=131_072, max_tokens=32_768),
+        VendorModel("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=65_536),
+        VendorModel("openai/gpt-oss-20b", "GPT-OSS 20B", True, context_window=131_072, max_tokens=65_536),
+        VendorModel("qwen/qwen3-32b", "Qwen3 32B", True, context_window=131_072, max_tokens=40_960),
+        VendorModel("llama-3.3-70b-versatile", "Llama 3.3 70B", False, context_window=131_072, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,

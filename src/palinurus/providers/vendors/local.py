@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.prompt.facts import Contribution
-from palinurus.core.types.model import ModelInfo, Price, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.prompt.facts import PromptContribution
+from palinurus.core.types.model import ModelRequest, ModelSpec, TokenPrice
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 
 # compat: promptMode and toolNames are for whoever makes the prompt; textToolCalls for whoever reads the answer.
 _SHORT: dict[str, Any] = {
@@ -23,22 +23,22 @@ _RULES = (
     "Answer in plain words, briefly. Only if the task needs a file or a command, call one of the tools; "
     "there are no others. Paths are relative to the workspace."
 )
-_OFF = thinking.profile(("off",), "off")
+_OFF = thinking.make_profile(("off",), "off")
 _SENTENCE = 80  # characters of a tool's description; arguments have none
 _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """None of them thinks."""
     return _OFF
 
 
-def prompt(model: ModelInfo) -> Contribution:
+def prompt(model: ModelSpec) -> PromptContribution:
     """What such a model needs to hear, and nothing about style."""
-    return Contribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="", always=True)
+    return PromptContribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="", always=True)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The body for the runtime: bounded answer, a calm hand, reading progress, short tools."""
     model = request.model
     out = {"temperature": 0.2, "max_tokens": model.max_tokens, **body, "return_progress": True, "cache_prompt": True}
@@ -94,21 +94,21 @@ VENDOR = Vendor(
     base_url="",
     keyless=True,
     models=(
-        Known(
+        VendorModel(
             "qwen2.5-coder-1.5b",
             "Qwen2.5 Coder 1.5B Instruct (Q4_K_M)",
             context_window=8192,  # it can 32768; more costs memory and, on two cores, minutes
             max_tokens=1024,
-            price=Price(),
+            price=TokenPrice(),
             compat=_SHORT,
         ),
-        Known(
+        VendorModel(
             "smollm2-135m",
             "SmolLM2 135M Instruct (Q4_1)",
             tools=False,
             context_window=4096,
             max_tokens=512,
-            price=Price(),
+            price=TokenPrice(),
             compat=_SHORT,
         ),
     ),

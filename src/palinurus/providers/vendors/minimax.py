@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking, words
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
 
-_M3 = thinking.profile(("off", "adaptive"), "adaptive")
-_M2 = thinking.profile(thinking.BASE, "off")
+_M3 = thinking.make_profile(("off", "adaptive"), "adaptive")
+_M2 = thinking.make_profile(thinking.BASE_LEVELS, "off")
 _FAST: dict[str, str] = {"MiniMax-M2.7": "MiniMax-M2.7-highspeed"}
 
 
@@ -18,12 +18,12 @@ def _m3(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("minimax-m3")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """M3: off and adaptive. M2: the base levels, off unless asked."""
     return _M3 if _m3(model.ref.model) else _M2
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The `thinking` field, and fast mode as another model id."""
     model = request.model
     if model.api != "anthropic-messages":
@@ -35,14 +35,16 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
         shaped = {**body, "thinking": {"type": "adaptive" if custom.active(request) else "disabled"}}
     else:
         shaped = {"thinking": {"type": "disabled"}, **claude.shape(body, request)}
-    fast = request.fast if request.fast is not None else words.fast(model.params.get("fastMode")) == "on"
+    fast = request.fast if request.fast is not None else words.parse_fast(model.params.get("fastMode")) == "on"
     if fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
     return shaped
 
 
-def _known(id: str, *, vision: bool = False) -> Known:
-    return Known(id, id.replace("-", " "), reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072)
+def _known(id: str, *, vision: bool = False) -> VendorModel:
+    return VendorModel(
+        id, id.replace("-", " "), reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072
+    )
 
 
 VENDOR = Vendor(

@@ -7,18 +7,18 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
 _ADJUSTABLE = frozenset({"mistral-small-latest", "mistral-medium-3-5", "mistral-small-2603"})
-_TWO = thinking.profile(("off", "high"), "off")
+_TWO = thinking.make_profile(("off", "high"), "off")
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """off and high where the effort can be set; the others think always or never."""
-    return _TWO if model.ref.model.lower() in _ADJUSTABLE else thinking.base(model)
+    return _TWO if model.ref.model.lower() in _ADJUSTABLE else thinking.make_base_profile(model)
 
 
 def call_id(raw: str) -> str:
@@ -26,7 +26,7 @@ def call_id(raw: str) -> str:
     return raw if _ID.fullmatch(raw) else hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()[:9]
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort, and ids the server accepts."""
     if request.model.api != "openai-completions":
         return custom.shape(body, request)
@@ -55,10 +55,10 @@ VENDOR = Vendor(
     base_url="https://api.mistral.ai/v1",
     keys=("MISTRAL_API_KEY",),
     models=(
-        Known("mistral-medium-3-5", "Mistral Medium 3.5", True, True, context_window=262_144, max_tokens=32_768),
-        Known("mistral-small-latest", "Mistral Small", True, True, context_window=262_144, max_tokens=32_768),
-        Known("mistral-large-latest", "Mistral Large", False, True, context_window=262_144, max_tokens=16_384),
-        Known("codestral-latest", "Codestral", False, context_window=262_144, max_tokens=16_384),
+        VendorModel("mistral-medium-3-5", "Mistral Medium 3.5", True, True, context_window=262_144, max_tokens=32_768),
+        VendorModel("mistral-small-latest", "Mistral Small", True, True, context_window=262_144, max_tokens=32_768),
+        VendorModel("mistral-large-latest", "Mistral Large", False, True, context_window=262_144, max_tokens=16_384),
+        VendorModel("codestral-latest", "Codestral", False, context_window=262_144, max_tokens=16_384),
     ),
     profile=profile,
     shape=shape,

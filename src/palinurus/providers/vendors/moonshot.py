@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
 _SWITCH: dict[object, bool] = {
@@ -28,12 +28,12 @@ def _always(model_id: str) -> bool:
     return _name(model_id).startswith("kimi-k2.7-code")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """off and on; only on where it cannot be switched off."""
     return custom.ALWAYS if _always(model.ref.model) else custom.BINARY
 
 
-def _wanted(request: Request) -> dict[str, Any]:
+def _wanted(request: ModelRequest) -> dict[str, Any]:
     """The `thinking` field: the model's own params beat the level."""
     given = request.model.params.get("thinking")
     fields = given if isinstance(given, dict) else {}
@@ -47,7 +47,7 @@ def _wanted(request: Request) -> dict[str, Any]:
     return found
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The switch; while thinking, a tool choice other than auto or none becomes auto."""
     model = request.model
     if model.api != "openai-completions":
@@ -55,7 +55,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     shaped = {key: value for key, value in body.items() if key not in ("thinking", "reasoning_effort")}
     if _always(model.ref.model):
         return _auto(shaped)
-    if not thinking.can(model, request.level):
+    if not thinking.can_think(model, request.level):
         return shaped
     shaped["thinking"] = _wanted(request)
     return _auto(shaped) if shaped["thinking"]["type"] == "enabled" else shaped
@@ -65,8 +65,8 @@ def _auto(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "tool_choice": "auto"} if body.get("tool_choice", "auto") not in ("auto", "none") else body
 
 
-def _known(id: str, name: str) -> Known:
-    return Known(id, name, reasoning=True, vision=True, context_window=262_144, max_tokens=32_768)
+def _known(id: str, name: str) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=True, context_window=262_144, max_tokens=32_768)
 
 
 VENDOR = Vendor(
@@ -79,7 +79,7 @@ VENDOR = Vendor(
         _known("kimi-k2.6", "Kimi K2.6"),
         _known("kimi-k2.7-code", "Kimi K2.7 Code"),
         _known("kimi-k2.5", "Kimi K2.5"),
-        Known("kimi-k2-thinking", "Kimi K2 Thinking", True, context_window=262_144, max_tokens=32_768),
+        VendorModel("kimi-k2-thinking", "Kimi K2 Thinking", True, context_window=262_144, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,

@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.providers.vendors import custom
 
-_LEVELS = thinking.profile(("off", "low", "medium", "high", "max"), "off")
+_LEVELS = thinking.make_profile(("off", "low", "medium", "high", "max"), "off")
 _THINK: dict[str, str | bool] = {
     "off": False,
     "minimal": "low",
@@ -24,12 +24,12 @@ _THINK: dict[str, str | bool] = {
 _FAMILIES = re.compile(r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I)
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Four levels and off for a model that thinks."""
     return _LEVELS
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`think`: params.think or params.thinking if set, else the level. A model that cannot think is only told no."""
     model = request.model
     if model.api != "ollama":
@@ -37,7 +37,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
     if not isinstance(think, (str, bool)):
         think = _THINK.get(request.level, False)
-    if not thinking.can(model, request.level) and think is not False:
+    if not thinking.can_think(model, request.level) and think is not False:
         return body
     return {**body, "think": think}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from palinurus.core.types.model import Request
-from palinurus.core.types.vendor import Known, Vendor
+from palinurus.core.types.model import ModelRequest
+from palinurus.core.types.vendor import Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts, tiers
 
 # A leading dot takes every subdomain. The priority tier is sold at these addresses only.
@@ -15,7 +15,7 @@ TIERS = ("auto", "default", "flex", "priority")
 _RESPONSES = ("openai-responses", "openai-codex-responses")
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Reasoning effort, and the service tier of fast mode."""
     shaped = custom.shape(body, request)
     if request.model.api in _RESPONSES and tiers.official(request, HOSTS):
@@ -29,8 +29,8 @@ def reasons(model_id: str) -> bool:
     return bool(re.match(r"o\d|gpt-([5-9]|\d{2})|codex", name)) and "chat" not in name
 
 
-def known(id: str, name: str, window: int = 400_000, *, reasoning: bool = True, most: int = 128_000) -> Known:
-    return Known(id, name, reasoning=reasoning, vision=True, context_window=window, max_tokens=most)
+def known(id: str, name: str, window: int = 400_000, *, reasoning: bool = True, most: int = 128_000) -> VendorModel:
+    return VendorModel(id, name, reasoning=reasoning, vision=True, context_window=window, max_tokens=most)
 
 
 VENDOR = Vendor(

@@ -6,12 +6,12 @@ sign-in writes to the model's headers.
 
 from __future__ import annotations
 
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import efforts, openai
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """The beta switch of the endpoint, and the session it may keep its prompt cache by."""
     fixed = {"OpenAI-Beta": "responses=experimental", "originator": "palinurus"}
     return {**fixed, "session_id": request.session} if request.session else fixed

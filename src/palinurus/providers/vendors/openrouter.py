@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
 
 _DEEPSEEK_V4 = re.compile(r"deepseek/deepseek-v4-.*")
@@ -16,14 +16,14 @@ _BARE = re.compile(r"x-ai/.*|(openrouter/)?hunter-alpha.*")
 _WORDS: dict[str, str] = {"adaptive": "medium", "max": "xhigh"}
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """DeepSeek V4 has xhigh; the others the base levels and what the catalog entry adds."""
     if _DEEPSEEK_V4.fullmatch(model.ref.model.lower()):
-        return thinking.profile((*thinking.BASE, "xhigh"), "high")
-    return thinking.base(model)
+        return thinking.make_profile((*thinking.BASE_LEVELS, "xhigh"), "high")
+    return thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning.effort`, never a top-level `reasoning_effort`; off adds nothing."""
     if request.model.api != "openai-completions":
         return custom.shape(body, request)
@@ -41,7 +41,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return claude.unprefilled(shaped) if claude.is_claude(name) else shaped
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """How the address attributes traffic to an application."""
     return {"X-Title": "Palinurus"}
 
@@ -53,13 +53,15 @@ VENDOR = Vendor(
     base_url="https://openrouter.ai/api/v1",
     keys=("OPENROUTER_API_KEY",),
     models=(
-        Known("auto", "OpenRouter Auto", reasoning=False, vision=True, context_window=200_000, max_tokens=8192),
-        Known(
+        VendorModel("auto", "OpenRouter Auto", reasoning=False, vision=True, context_window=200_000, max_tokens=8192),
+        VendorModel(
             "anthropic/claude-sonnet-4.6", "Claude Sonnet 4.6", True, True, context_window=1_000_000, max_tokens=64_000
         ),
-        Known("deepseek/deepseek-v4-pro", "DeepSeek V4 Pro", True, context_window=1_000_000, max_tokens=64_000),
-        Known("deepseek/deepseek-v4-flash", "DeepSeek V4 Flash", True, context_window=1_000_000, max_tokens=64_000),
-        Known("moonshotai/kimi-k2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
+        VendorModel("deepseek/deepseek-v4-pro", "DeepSeek V4 Pro", True, context_window=1_000_000, max_tokens=64_000),
+        VendorModel(
+            "deepseek/deepseek-v4-flash", "DeepSeek V4 Flash", True, context_window=1_000_000, max_tokens=64_000
+        ),
+        VendorModel("moonshotai/kimi-k2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,

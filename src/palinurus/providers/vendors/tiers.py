@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 
 
 def host(url: str) -> str:
@@ -19,7 +19,7 @@ def host(url: str) -> str:
         return ""
 
 
-def official(request: Request, hosts: tuple[str, ...]) -> bool:
+def official(request: ModelRequest, hosts: tuple[str, ...]) -> bool:
     """Does the request go to one of these hosts? A leading dot matches any subdomain; no URL means the vendor's."""
     name = host(request.model.base_url)
     if not request.model.base_url:
@@ -27,7 +27,7 @@ def official(request: Request, hosts: tuple[str, ...]) -> bool:
     return any(name.endswith(h) if h.startswith(".") else name == h for h in hosts)
 
 
-def explicit(request: Request, valid: tuple[str, ...]) -> str | None:
+def explicit(request: ModelRequest, valid: tuple[str, ...]) -> str | None:
     """params.serviceTier or params.service_tier if it is a tier this vendor knows; others are ignored."""
     for key in ("serviceTier", "service_tier"):
         value = request.model.params.get(key)
@@ -37,7 +37,7 @@ def explicit(request: Request, valid: tuple[str, ...]) -> str | None:
 
 
 def tier(
-    body: dict[str, Any], request: Request, valid: tuple[str, ...], on: str, off: str | None = None
+    body: dict[str, Any], request: ModelRequest, valid: tuple[str, ...], on: str, off: str | None = None
 ) -> dict[str, Any]:
     """Add service_tier: what the body has stays; an explicit one beats fast mode; never set means none."""
     if "service_tier" in body:

@@ -6,35 +6,37 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
 _ALWAYS = re.compile(r"minimax-m2|deepseek-r1|kimi-k2-thinking")
 
 
-def _plain(model: ModelInfo) -> bool:
+def _plain(model: ModelSpec) -> bool:
     """Does the config describe efforts or a format of its own, or is it GPT-OSS?"""
-    return "gpt-oss" in model.ref.model.lower() or "thinkingFormat" in model.compat or bool(thinking.efforts(model))
+    return (
+        "gpt-oss" in model.ref.model.lower() or "thinkingFormat" in model.compat or bool(thinking.read_efforts(model))
+    )
 
 
-def _always(model: ModelInfo) -> bool:
+def _always(model: ModelSpec) -> bool:
     return bool(_ALWAYS.search(model.ref.model.lower()))
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """On and off, or on alone; the base levels for GPT-OSS and whatever the config describes."""
     if _plain(model):
         return custom.profile(model)
     return custom.ALWAYS if _always(model) else custom.BINARY
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The switch, nothing where there is none, or the common rules."""
     model = request.model
     if model.api != "openai-completions" or _plain(model):
         return custom.shape(body, request)
-    if _always(model) or not thinking.can(model, request.level):
+    if _always(model) or not thinking.can_think(model, request.level):
         return body
     return custom.enabled(body, request)
 
@@ -46,11 +48,11 @@ VENDOR = Vendor(
     base_url="https://api.together.xyz/v1",
     keys=("TOGETHER_API_KEY",),
     models=(
-        Known("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
-        Known("moonshotai/Kimi-K2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
-        Known("zai-org/GLM-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
-        Known("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek V4 Pro", True, context_window=512_000, max_tokens=32_768),
-        Known("MiniMaxAI/MiniMax-M2.7", "MiniMax M2.7", True, context_window=202_752, max_tokens=32_768),
+        VendorModel("openai/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768),
+        VendorModel("moonshotai/Kimi-K2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
+        VendorModel("zai-org/GLM-5", "GLM-5", True, context_window=202_752, max_tokens=32_768),
+        VendorModel("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek V4 Pro", True, context_window=512_000, max_tokens=32_768),
+        VendorModel("MiniMaxAI/MiniMax-M2.7", "MiniMax M2.7", True, context_window=202_752, max_tokens=32_768),
     ),
     profile=profile,
     shape=shape,

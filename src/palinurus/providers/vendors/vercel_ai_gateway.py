@@ -6,24 +6,24 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom
 
 _XHIGH = re.compile(r"openai/gpt-(5\.[45].*|5\.3-codex|5\.2(-codex)?|5\.1-codex)")
 _XHIGH_BUDGET = 32_768
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels for Claude, xhigh where the GPT models have it."""
     name = model.ref.model.lower()
     if claude.is_claude(name):
         return claude.resolve_claude_profile(name)
     extra = ("xhigh",) if _XHIGH.fullmatch(name) else ()
-    return thinking.profile((*thinking.base(model).levels, *extra))
+    return thinking.make_profile((*thinking.make_base_profile(model).levels, *extra))
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Claude's own fields for Claude; a thinking budget, which the gateway translates, for the rest."""
     model = request.model
     if model.api != "anthropic-messages" or claude.is_claude(model.ref.model):
@@ -36,8 +36,8 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return shaped
 
 
-def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Known:
-    return Known(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
+def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
 
 
 VENDOR = Vendor(

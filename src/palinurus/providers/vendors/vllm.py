@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.providers.vendors import custom
 
 
-def _nemotron(model: ModelInfo) -> bool:
+def _nemotron(model: ModelSpec) -> bool:
     return "nemotron-3" in model.ref.model.lower() and "thinkingFormat" not in model.compat
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """On and off for Qwen formats and Nemotron 3."""
     return custom.BINARY if _nemotron(model) else custom.profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The chat template's switch, or the common rules."""
     model = request.model
-    if model.api == "openai-completions" and thinking.can(model, request.level) and _nemotron(model):
+    if model.api == "openai-completions" and thinking.can_think(model, request.level) and _nemotron(model):
         return custom.template(body, request)
     return custom.shape(body, request)
 

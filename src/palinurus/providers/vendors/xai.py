@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom, efforts
 
 _FAST: dict[str, str] = {
@@ -24,21 +24,21 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, low unless asked."""
-    return thinking.profile(thinking.BASE, "low")
+    return thinking.make_profile(thinking.BASE_LEVELS, "low")
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort where it is taken; the fast variant of the model in fast mode."""
     model = request.model
     if model.api != "openai-completions":
         return custom.shape(body, request)
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
     name = efforts.bare(model.ref.model)
-    listed = thinking.efforts(model)
+    listed = thinking.read_efforts(model)
     taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
-    if thinking.can(model, request.level) and taken and (effort := efforts.choose(request.level, model, taken)):
+    if thinking.can_think(model, request.level) and taken and (effort := efforts.choose(request.level, model, taken)):
         shaped["reasoning_effort"] = effort
     if request.fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
@@ -57,11 +57,11 @@ VENDOR = Vendor(
     base_url="https://api.x.ai/v1",
     keys=("XAI_API_KEY",),
     models=(
-        Known("grok-4.3", "Grok 4.3", True, True, context_window=1_000_000, max_tokens=64_000),
-        Known("grok-4", "Grok 4", True, True, context_window=256_000, max_tokens=64_000),
-        Known("grok-4-fast", "Grok 4 Fast", True, True, context_window=2_000_000, max_tokens=30_000),
-        Known("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
-        Known("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
+        VendorModel("grok-4.3", "Grok 4.3", True, True, context_window=1_000_000, max_tokens=64_000),
+        VendorModel("grok-4", "Grok 4", True, True, context_window=256_000, max_tokens=64_000),
+        VendorModel("grok-4-fast", "Grok 4 Fast", True, True, context_window=2_000_000, max_tokens=30_000),
+        VendorModel("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
+        VendorModel("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
     ),
     profile=profile,
     shape=shape,

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
-_V2 = thinking.profile((*thinking.BASE, "xhigh", "max"), "high")
+_V2 = thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "max"), "high")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """Everything but adaptive, high unless asked."""
-    return _V2 if "mimo-v2" in model.ref.model.lower() else thinking.base(model)
+    return _V2 if "mimo-v2" in model.ref.model.lower() else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """On or off: the address takes no degrees."""
     if request.model.api != "openai-completions":
         return custom.shape(body, request)
-    return custom.typed(body, request) if thinking.can(request.model, request.level) else body
+    return custom.typed(body, request) if thinking.can_think(request.model, request.level) else body
 
 
 VENDOR = Vendor(
@@ -31,9 +31,9 @@ VENDOR = Vendor(
     base_url="https://api.xiaomimimo.com/v1",
     keys=("XIAOMI_API_KEY",),
     models=(
-        Known("mimo-v2-pro", "MiMo V2 Pro", True, context_window=1_048_576, max_tokens=32_000),
-        Known("mimo-v2-omni", "MiMo V2 Omni", True, True, context_window=262_144, max_tokens=32_000),
-        Known("mimo-v2-flash", "MiMo V2 Flash", False, context_window=262_144, max_tokens=8192),
+        VendorModel("mimo-v2-pro", "MiMo V2 Pro", True, context_window=1_048_576, max_tokens=32_000),
+        VendorModel("mimo-v2-omni", "MiMo V2 Omni", True, True, context_window=262_144, max_tokens=32_000),
+        VendorModel("mimo-v2-flash", "MiMo V2 Flash", False, context_window=262_144, max_tokens=8192),
     ),
     profile=profile,
     shape=shape,

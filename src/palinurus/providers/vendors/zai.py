@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.levels import thinking
-from palinurus.core.types.model import ModelInfo, Request
-from palinurus.core.types.vendor import Known, Profile, Vendor
+from palinurus.core.types.model import ModelRequest, ModelSpec
+from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import custom
 
-_EFFORTS = thinking.profile(("off", "low", "high", "max"), "off")
+_EFFORTS = thinking.make_profile(("off", "low", "high", "max"), "off")
 
 
 def _efforts(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("glm-5.2")
 
 
-def profile(model: ModelInfo) -> Profile:
+def profile(model: ModelSpec) -> ThinkingProfile:
     """off, low, high, max on GLM-5.2; off and on elsewhere."""
     return _EFFORTS if _efforts(model.ref.model) else custom.BINARY
 
 
-def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
+def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The `thinking` switch, the effort of GLM-5.2, and streamed tool calls unless switched off."""
     model = request.model
     if model.api != "openai-completions":
@@ -29,7 +29,7 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
     if shaped.get("tools") and model.params.get("tool_stream", True) is not False:
         shaped.setdefault("tool_stream", True)
-    if not thinking.can(model, request.level):
+    if not thinking.can_think(model, request.level):
         return shaped
     if not custom.active(request):
         return {**shaped, "thinking": {"type": "disabled"}}
@@ -40,8 +40,8 @@ def shape(body: dict[str, Any], request: Request) -> dict[str, Any]:
     return shaped
 
 
-def _known(id: str, name: str, *, vision: bool = False) -> Known:
-    return Known(id, name, reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072)
+def _known(id: str, name: str, *, vision: bool = False) -> VendorModel:
+    return VendorModel(id, name, reasoning=True, vision=vision, context_window=204_800, max_tokens=131_072)
 
 
 VENDOR = Vendor(

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.core.types.model import Decoder, Request
+from palinurus.core.types.model import ModelRequest, StreamDecoder
 
 
-def no_headers(request: Request) -> dict[str, str]:
+def no_headers(request: ModelRequest) -> dict[str, str]:
     """None besides those every request has."""
     return {}
 
@@ -42,10 +42,10 @@ Sign: TypeAlias = Callable[[str, dict[str, str], bytes, Signer, str], dict[str, 
 class Wire(msgspec.Struct, frozen=True):
     """`encode` gives the body, `decoder` a fresh machine for the answer, `path` the tail of the URL."""
 
-    encode: Callable[[Request], dict[str, Any]]
-    decoder: Callable[[Request], Decoder]
-    path: Callable[[Request], str]
-    headers: Callable[[Request], dict[str, str]] = no_headers
+    encode: Callable[[ModelRequest], dict[str, Any]]
+    decoder: Callable[[ModelRequest], StreamDecoder]
+    path: Callable[[ModelRequest], str]
+    headers: Callable[[ModelRequest], dict[str, str]] = no_headers
     key_header: str = "authorization"  # where the key goes when the vendor does not say otherwise
     whole: Callable[[bytes], bytes] = as_event  # a non-streamed JSON answer -> bytes the decoder takes
     sign: Sign | None = None

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.model import Request
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.wire import Wire
 
 
-def composed(request: Request, wire: Wire, vendor: Vendor) -> dict[str, Any]:
+def composed(request: ModelRequest, wire: Wire, vendor: Vendor) -> dict[str, Any]:
     """The body as the vendor gets it. Raises ValueError, TypeError, LookupError for requests that cannot be written."""
     return vendor.shape(wire.encode(request), request)

@@ -10,21 +10,21 @@ from typing import Literal
 
 import msgspec
 
-from palinurus.core.types.messages import Assistant, StopReason, Text, Thinking, ToolCall
+from palinurus.core.types.messages import AssistantMessage, StopReason, TextBlock, ThinkingBlock, ToolCall
 from palinurus.core.types.model import (
     CallDelta,
     CallStart,
-    Done,
-    Failed,
-    Failure,
     FailureKind,
     ModelEvent,
-    Price,
-    Request,
+    ModelFailure,
+    ModelRequest,
+    StreamDone,
+    StreamFailed,
     TextDelta,
     ThinkingDelta,
+    TokenPrice,
 )
-from palinurus.core.types.usage import Cost, Usage
+from palinurus.core.types.usage import TokenCost, TokenUsage
 from palinurus.providers.wire.arguments import arguments, whole
 
 MAX_ANSWER = 32_000_000  # characters of one answer; more is an attack or a defect
@@ -52,10 +52,10 @@ class Builder:
 
     __slots__ = ("_calls", "_out", "_part", "_taken", "ended", "last", "parts", "request", "shown", "size", "usage")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self.request = request
         self.parts: list[Part] = []
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.ended = False
         self.last: list[ModelEvent] = []  # once ended: what the end gave
         self.shown = False  # something has been handed out
@@ -161,14 +161,14 @@ class Builder:
             stop = "toolUse"  # many servers say stop although they call
         elif stop == "toolUse" and not any(isinstance(b, ToolCall) for b in blocks):
             stop = "stop"
-        self.last = [*out, Done(self._message(tuple(blocks), stop, None))]
+        self.last = [*out, StreamDone(self._message(tuple(blocks), stop, None))]
         return self.last
 
     def fail(self, kind: FailureKind, message: str) -> list[ModelEvent]:
         """The last events of a failed answer."""
-        return self.fail_with(Failure(kind, message))
+        return self.fail_with(ModelFailure(kind, message))
 
-    def fail_with(self, failure: Failure) -> list[ModelEvent]:
+    def fail_with(self, failure: ModelFailure) -> list[ModelEvent]:
         """As `fail`. What had arrived is kept, its tool calls are not."""
         if self.ended:
             return []
@@ -177,15 +177,15 @@ class Builder:
         blocks = tuple([b for p in self.parts if p.kind != "call" and (b := _block(p, "error")) is not None])
         failure = msgspec.structs.replace(failure, message=whole(failure.message), partial=self.shown)
         message = self._message(blocks, "aborted" if failure.kind == "aborted" else "error", failure.message)
-        self.last = [*out, Failed(failure, message)]
+        self.last = [*out, StreamFailed(failure, message)]
         return self.last
 
     def _message(
-        self, blocks: tuple[Text | Thinking | ToolCall, ...], stop: StopReason, error: str | None
-    ) -> Assistant:
+        self, blocks: tuple[TextBlock | ThinkingBlock | ToolCall, ...], stop: StopReason, error: str | None
+    ) -> AssistantMessage:
         model = self.request.model
         usage = priced(self.usage, model.price)
-        return Assistant(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
+        return AssistantMessage(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
 
     def _unique(self, ident: str, index: int) -> str:
         taken = self._taken
@@ -193,7 +193,7 @@ class Builder:
             taken = self._taken = {
                 b.id
                 for m in self.request.messages
-                if isinstance(m, Assistant)
+                if isinstance(m, AssistantMessage)
                 for b in m.content
                 if isinstance(b, ToolCall)
             }
@@ -211,16 +211,16 @@ def _event(part: Part, piece: str) -> ModelEvent:
     return CallDelta(part.index, piece) if part.kind == "call" else ThinkingDelta(piece)
 
 
-def _block(part: Part, stop: StopReason) -> Text | Thinking | ToolCall | None:
+def _block(part: Part, stop: StopReason) -> TextBlock | ThinkingBlock | ToolCall | None:
     """The finished block; None when nothing is in it."""
     text = "".join(part.pieces)
     signature = whole(part.signature) if part.signature else None
     if part.kind == "text":
-        return Text(whole(text), signature) if text else None
+        return TextBlock(whole(text), signature) if text else None
     if part.kind == "thinking":
-        return Thinking(whole(text), signature) if text or signature else None
+        return ThinkingBlock(whole(text), signature) if text or signature else None
     if part.kind == "redacted":
-        return Thinking("", signature, True) if signature else None
+        return ThinkingBlock("", signature, True) if signature else None
     args, invalid = arguments(whole(text))
     if not part.name:
         args, invalid = {}, "the call names no tool"
@@ -229,7 +229,7 @@ def _block(part: Part, stop: StopReason) -> Text | Thinking | ToolCall | None:
     return ToolCall(part.id, part.name, args, signature, invalid)
 
 
-def priced(usage: Usage, price: Price | None) -> Usage:
+def priced(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:
     """The same usage with its total and, where a price is known, its cost."""
     total = usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
     if price is None:
@@ -240,4 +240,6 @@ def priced(usage: Usage, price: Price | None) -> Usage:
         usage.cacheRead * price.cacheRead / 1e6,
         usage.cacheWrite * price.cacheWrite / 1e6,
     )
-    return Usage(usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, Cost(*parts, sum(parts)))
+    return TokenUsage(
+        usage.input, usage.output, usage.cacheRead, usage.cacheWrite, total, TokenCost(*parts, sum(parts))
+    )

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text
-from palinurus.core.types.model import ModelInfo
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock
+from palinurus.core.types.model import ModelSpec
 
 NO_IMAGE = "[an image was here; this model cannot see images]"
 NO_OUTPUT = "(no output)"
@@ -57,12 +57,12 @@ def tool_name(raw: str) -> str:
     return plain if _NAME.fullmatch(plain) else f"_{plain}"[:64]
 
 
-def own(message: Assistant, model: ModelInfo) -> bool:
+def own(message: AssistantMessage, model: ModelSpec) -> bool:
     """May this answer's thoughts go back there? Only where they come from, and only if the answer was complete."""
     return not message.failed and message.same_route(model.api, model.ref.provider, model.ref.model)
 
 
-def visible(image: Image, kinds: tuple[str, ...] = IMAGES) -> bool:
+def visible(image: ImageBlock, kinds: tuple[str, ...] = IMAGES) -> bool:
     """Can this picture be sent at all?"""
     return bool(image.data) and image.mimeType in kinds
 
@@ -74,7 +74,7 @@ def schema(parameters: dict[str, Any]) -> dict[str, Any]:
 
 def used(messages: Iterable[Message]) -> list[str]:
     """Names of the tools a history calls. Some APIs refuse calls of tools that the request does not define."""
-    return sorted({tool_name(call.name) for m in messages if isinstance(m, Assistant) for call in m.calls})
+    return sorted({tool_name(call.name) for m in messages if isinstance(m, AssistantMessage) for call in m.calls})
 
 
 def safe_ids(longest: int) -> Callable[[str], str]:
@@ -102,12 +102,12 @@ def digest(raw: str) -> str:
     return hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()
 
 
-def texts(blocks: tuple[Text | Image, ...], vision: bool) -> str:
+def texts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> str:
     """The blocks as text alone; images become words unless the model sees them elsewhere. Blank text is nothing."""
     shown = [
-        b.text if isinstance(b, Text) else NO_IMAGE
+        b.text if isinstance(b, TextBlock) else NO_IMAGE
         for b in blocks
-        if isinstance(b, Text) or not (vision and visible(b))
+        if isinstance(b, TextBlock) or not (vision and visible(b))
     ]
     text = shown[0] if len(shown) == 1 else "\n".join(shown)
     return "" if text.isspace() else text

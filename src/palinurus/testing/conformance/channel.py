@@ -16,7 +16,15 @@ from typing import ClassVar
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import Channel, Delete, Edit, NotSent, React, Sent, Typing
+from palinurus.core.types.channel import (
+    Channel,
+    DeleteAction,
+    EditAction,
+    ReactAction,
+    SendFailure,
+    SendReceipt,
+    TypingAction,
+)
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.outbound import Button, Reply
 from palinurus.errors import BadRequest, PalinurusError, QueueFull
@@ -187,17 +195,17 @@ class ChannelSuite:
     async def test_a_reply_is_read_without_markup(self, world: World) -> None:
         target = await world.target()
         sent = await world.channel.send(Reply(target, "plain **bold** <b>&amp; `code`", "c1"))
-        assert isinstance(sent, Sent), sent
+        assert isinstance(sent, SendReceipt), sent
         (shown,) = world.platform.visible_messages()
         assert shown.text == "plain bold <b>&amp; code" and shown.message_id == sent.message_id
-        assert isinstance(await world.channel.send(Reply(target, "**as is**", "c2", plain=True)), Sent)
+        assert isinstance(await world.channel.send(Reply(target, "**as is**", "c2", plain=True)), SendReceipt)
         assert world.platform.visible_messages()[-1].text == "**as is**"
 
     async def test_the_longest_text_is_taken_whole(self, world: World) -> None:
         target, able = await world.target(), world.channel.abilities
         width = {"characters": 1, "utf16": 2, "bytes": 4}[able.unit]
         text = "🜂" * (able.limit // width)
-        assert isinstance(await world.channel.send(Reply(target, text, "c1", plain=True)), Sent)
+        assert isinstance(await world.channel.send(Reply(target, text, "c1", plain=True)), SendReceipt)
         assert world.platform.visible_messages()[-1].text == text
 
     async def test_every_trouble_has_its_word(self, world: World) -> None:
@@ -206,7 +214,7 @@ class ChannelSuite:
             before = world.platform.visible_messages()
             world.platform.fail(trouble, retry_after=7.0)
             answer = await world.channel.send(Reply(target, f"hello {number}", f"c{number}"))
-            assert isinstance(answer, NotSent) and answer.trouble == trouble and answer.reason, (trouble, answer)
+            assert isinstance(answer, SendFailure) and answer.trouble == trouble and answer.reason, (trouble, answer)
             assert trouble != "limited" or answer.retry_after is not None
             assert world.platform.visible_messages() == before
 
@@ -217,7 +225,7 @@ class ChannelSuite:
         world.platform.fail("cut")
         reply = Reply(target, "once", "c-once")
         answer = await world.channel.send(reply)
-        assert isinstance(answer, NotSent) and answer.trouble == "cut", answer
+        assert isinstance(answer, SendFailure) and answer.trouble == "cut", answer
         assert [one.text for one in world.platform.visible_messages()] == ["once"]
         await world.restart()  # nobody remembers
         await world.ready()
@@ -225,24 +233,26 @@ class ChannelSuite:
         if found is not None:
             assert found.message_id == world.platform.visible_messages()[0].message_id
         elif world.channel.dedupes:
-            assert isinstance(await world.channel.send(reply), Sent)
+            assert isinstance(await world.channel.send(reply), SendReceipt)
             assert [one.text for one in world.platform.visible_messages()] == ["once"]
         assert await world.channel.find(Reply(target, "once", "c-other")) is None
 
     async def test_acts(self, world: World) -> None:
         target, acts = await world.target(), world.channel.abilities.acts
         sent = await world.channel.send(Reply(target, "draft", "c1"))
-        assert isinstance(sent, Sent)
+        assert isinstance(sent, SendReceipt)
         if "typing" in acts:
-            assert isinstance(await world.channel.act(target, Typing()), Sent)
+            assert isinstance(await world.channel.act(target, TypingAction()), SendReceipt)
         if "react" in acts:
-            assert isinstance(await world.channel.act(target, React(world.heard[-1].event, "👀")), Sent | NotSent)
+            assert isinstance(
+                await world.channel.act(target, ReactAction(world.heard[-1].event, "👀")), SendReceipt | SendFailure
+            )
         if "edit" in acts:
-            done = await world.channel.act(target, Edit(sent.message_id, "**better**"))
-            assert isinstance(done, Sent), done
+            done = await world.channel.act(target, EditAction(sent.message_id, "**better**"))
+            assert isinstance(done, SendReceipt), done
             assert [one.text for one in world.platform.visible_messages()] == ["better"]
         if "delete" in acts:
-            assert isinstance(await world.channel.act(target, Delete(sent.message_id)), Sent)
+            assert isinstance(await world.channel.act(target, DeleteAction(sent.message_id)), SendReceipt)
             assert world.platform.visible_messages() == []
 
     async def test_a_button_is_a_message_of_who_presses_it(self, world: World) -> None:
@@ -252,7 +262,7 @@ class ChannelSuite:
         long = "/approve 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef allow-always"
         buttons = (Button("Once", "/approve 1 allow-once", "good"), Button("Always", long), Button("No", "/no", "bad"))
         sent = await world.channel.send(Reply(target, "May I?", "c1", "notice", buttons=buttons))
-        assert isinstance(sent, Sent), sent
+        assert isinstance(sent, SendReceipt), sent
         assert world.platform.visible_messages()[-1].buttons == ("Once", "Always", "No")
         await world.restart()  # what is behind a button is not lost with the program
         await world.ready()
@@ -269,7 +279,7 @@ class ChannelSuite:
         path = Path(world.folder) / "picture.png"
         path.write_bytes(PNG)
         sent = await world.channel.send(Reply(await world.target(), "look", "c1", media=(str(path),)))
-        assert isinstance(sent, Sent), sent
+        assert isinstance(sent, SendReceipt), sent
         assert "picture.png" in [name for one in world.platform.visible_messages() for name in one.media]
         assert "look" in " ".join(one.text for one in world.platform.visible_messages())
 
@@ -277,5 +287,5 @@ class ChannelSuite:
         target = await world.target()
         await world.platform.cut()
         answer = await world.channel.send(Reply(target, "anybody?", "c1"))
-        assert isinstance(answer, NotSent) and answer.trouble in ("down", "cut"), answer
+        assert isinstance(answer, SendFailure) and answer.trouble in ("down", "cut"), answer
         await world.platform.mend()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from aiohttp import web
 
 from palinurus.channels.discord.channel import make
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.discord.sessions import RECONNECT, Sessions
 from palinurus.testing.discord.world import GUILD, ME, TOKEN, World
 from palinurus.testing.platform import Shown, kit
@@ -29,7 +29,7 @@ _FAULTS: dict[str, tuple[int, int, str]] = {
 
 
 class Fault(NamedTuple):
-    trouble: Trouble
+    trouble: SendTrouble
     retry_after: float
     everywhere: bool
 
@@ -39,7 +39,7 @@ class FakeDiscord:
 
     name = "discord"
     groups = True
-    troubles: tuple[Trouble, ...] = (
+    troubles: tuple[SendTrouble, ...] = (
         "down", "long", "media", "signed_out", "blocked", "gone", "refused", "cut", "limited",
     )  # fmt: skip
 
@@ -135,7 +135,7 @@ class FakeDiscord:
 
     # --- what goes wrong
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0, everywhere: bool = False) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0, everywhere: bool = False) -> None:
         self.faults += [Fault(trouble, retry_after, everywhere)] * times
 
     async def cut(self) -> None:

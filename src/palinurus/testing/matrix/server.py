@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from aiohttp import web
 
 from palinurus.channels.matrix.channel import make
-from palinurus.core.types.channel import Channel, Trouble
+from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.testing.matrix.api import ALICE, BOB, ME, Event, Held
 from palinurus.testing.platform import Shown, kit
 
@@ -32,7 +32,7 @@ class FakeMatrix(Held):
 
     name = "matrix"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "signed_out", "gone", "refused",
     )  # fmt: skip
 
@@ -47,7 +47,7 @@ class FakeMatrix(Held):
         self.broken: dict[str, int] = {}  # so many requests with this word in their path fail
         self.refuse_media = 0  # so many uploads are too large
         self.requests: list[tuple[str, str]] = []
-        self._faults: list[tuple[Trouble, float]] = []
+        self._faults: list[tuple[SendTrouble, float]] = []
         self._lost: set[str] = set()
         self._down = False
         self._news = asyncio.Event()
@@ -134,7 +134,7 @@ class FakeMatrix(Held):
     async def press(self, message_id: str, label: str, *, chat: str = "", sender: str = "") -> None:
         raise NotImplementedError("Matrix has no buttons")
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self._faults += [(trouble, retry_after)] * times
 
     async def cut(self) -> None:

@@ -18,7 +18,7 @@ from aiohttp import web
 
 from palinurus.channels.slack.channel import make
 from palinurus.clock import SystemClock
-from palinurus.core.types.channel import Channel, Hook, Trouble
+from palinurus.core.types.channel import Channel, ChannelHttpRequest, SendTrouble
 from palinurus.testing.platform import Shown, kit
 from palinurus.testing.slack.api import ME, METHODS, MY_BOT, TEAM, Form, Held
 
@@ -36,7 +36,7 @@ class FakeSlack(Held):
 
     name = "slack"
     groups = True
-    troubles: ClassVar[tuple[Trouble, ...]] = (
+    troubles: ClassVar[tuple[SendTrouble, ...]] = (
         "down", "cut", "limited", "markup", "long", "signed_out", "blocked", "gone", "refused",
     )  # fmt: skip
 
@@ -48,7 +48,7 @@ class FakeSlack(Held):
         self.forbidden: set[str] = set()  # methods for which a scope is missing
         self._clock = SystemClock()
         self._count = 0
-        self._faults: list[tuple[Trouble, float]] = []
+        self._faults: list[tuple[SendTrouble, float]] = []
         self._waiting: dict[str, dict[str, Any]] = {}  # envelopes without acknowledgement
         self._sockets: list[web.WebSocketResponse] = []
         self._down = False
@@ -151,7 +151,7 @@ class FakeSlack(Held):
             if one.get("bot_id") == MY_BOT
         ]
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         self._faults += [(trouble, retry_after)] * times
 
     async def cut(self) -> None:
@@ -172,7 +172,7 @@ class FakeSlack(Held):
 
     def sign_request(
         self, body: bytes, kind: str = "application/json", *, secret: str = SIGNING, late: int = 0
-    ) -> Hook:
+    ) -> ChannelHttpRequest:
         """A request as Slack makes it in mode http; `late` seconds old."""
         at = str(self._clock.now() // 1000 - late)
         signature = hmac.new(secret.encode(), f"v0:{at}:".encode() + body, hashlib.sha256).hexdigest()
@@ -181,7 +181,7 @@ class FakeSlack(Held):
             "x-slack-request-timestamp": at,
             "x-slack-signature": f"v0={signature}",
         }
-        return Hook("POST", headers, {}, body)
+        return ChannelHttpRequest("POST", headers, {}, body)
 
     # --- the socket
 

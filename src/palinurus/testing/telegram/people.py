@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.channels.telegram.channel import Telegram, make
-from palinurus.core.types.channel import Trouble
+from palinurus.core.types.channel import SendTrouble
 from palinurus.testing.platform import Shown, kit
 from palinurus.testing.telegram.server import ME, TOKEN, Fault, Kept, Server
 
@@ -16,7 +16,7 @@ COMMANDS = (("status", "how things are"), ("export-session", "as a file"))
 AT = 1_767_225_600  # seconds: when everything is said
 
 # What Telegram answers when it goes wrong.
-FAULTS: dict[Trouble, tuple[int, str]] = {
+FAULTS: dict[SendTrouble, tuple[int, str]] = {
     "down": (502, "Bad Gateway"),
     "limited": (429, "Too Many Requests: retry after {}"),
     "markup": (400, 'Bad Request: can\'t parse entities: Unsupported start tag "x" at byte offset 0'),
@@ -35,7 +35,7 @@ class FakeTelegram(Server):
 
     name = "telegram"
     groups = True
-    troubles: tuple[Trouble, ...] = ("cut", *FAULTS)
+    troubles: tuple[SendTrouble, ...] = ("cut", *FAULTS)
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ class FakeTelegram(Server):
 
     # what goes wrong
 
-    def fail(self, trouble: Trouble, times: int = 1, *, retry_after: float = 0.0) -> None:
+    def fail(self, trouble: SendTrouble, times: int = 1, *, retry_after: float = 0.0) -> None:
         if trouble == "cut":
             self.faults += ["cut"] * times
             return

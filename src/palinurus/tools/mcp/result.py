@@ -12,50 +12,52 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.core.types.messages import Image, Text
-from palinurus.core.types.tool import Output
-from palinurus.core.untrusted import label, wrap
+from palinurus.core.types.messages import ImageBlock, TextBlock
+from palinurus.core.types.tool import ToolOutput
+from palinurus.core.untrusted import clean_label, wrap_untrusted
 
 PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 MAX_PICTURES = 8
 MAX_TEXT = 2_000_000  # characters; what goes to the model is cut further at the one door
 
 
-def output(server: str, tool: str, answer: Mapping[str, Any]) -> Output:
+def output(server: str, tool: str, answer: Mapping[str, Any]) -> ToolOutput:
     """The result of one call, errors included."""
     texts: list[str] = []
-    pictures: list[Image] = []
+    pictures: list[ImageBlock] = []
     for block in _dicts(answer.get("content")):
         made = _block(block)
-        if isinstance(made, Image) and len(pictures) < MAX_PICTURES:
+        if isinstance(made, ImageBlock) and len(pictures) < MAX_PICTURES:
             pictures.append(made)
         else:
-            texts.append("[an image more than are shown]" if isinstance(made, Image) else made)
+            texts.append("[an image more than are shown]" if isinstance(made, ImageBlock) else made)
     structured = answer.get("structuredContent")
     if structured is not None and not any(texts):
         texts.append(json.dumps(structured, ensure_ascii=False))
-    details = {"server": server, "tool": label(tool, 80)}
+    details = {"server": server, "tool": clean_label(tool, 80)}
     return framed(server, texts, pictures, details, error=answer.get("isError") is True)
 
 
 def framed(
-    server: str, texts: list[str], pictures: list[Image], details: dict[str, Any], *, error: bool = False
-) -> Output:
+    server: str, texts: list[str], pictures: list[ImageBlock], details: dict[str, Any], *, error: bool = False
+) -> ToolOutput:
     """Texts of the server as one wrapped block, and its pictures."""
     text = "\n".join(one for one in texts if one)[:MAX_TEXT]
     source = f"mcp:{server}"
-    words = (Text(wrap(text, f"MCP server {server}", secrets.token_hex(16))),) if text else ()
-    return Output((*words, *pictures), details, error, source=source)
+    words = (TextBlock(wrap_untrusted(text, f"MCP server {server}", secrets.token_hex(16))),) if text else ()
+    return ToolOutput((*words, *pictures), details, error, source=source)
 
 
-def contents(server: str, parts: list[dict[str, Any]]) -> Output:
+def contents(server: str, parts: list[dict[str, Any]]) -> ToolOutput:
     """A resource that was read."""
     blocks = [_resource(part) for part in parts]
     texts = [one for one in blocks if isinstance(one, str)]
-    return framed(server, texts, [one for one in blocks if isinstance(one, Image)][:MAX_PICTURES], {"server": server})
+    return framed(
+        server, texts, [one for one in blocks if isinstance(one, ImageBlock)][:MAX_PICTURES], {"server": server}
+    )
 
 
-def _block(block: Mapping[str, Any]) -> str | Image:
+def _block(block: Mapping[str, Any]) -> str | ImageBlock:
     kind = block.get("type")
     if kind == "text":
         return str(block.get("text") or "")
@@ -64,30 +66,30 @@ def _block(block: Mapping[str, Any]) -> str | Image:
     if kind == "resource" and isinstance(block.get("resource"), dict):
         return _resource(block["resource"])
     if kind == "resource_link":
-        about = label(str(block.get("description") or ""), 300)
-        return f"[resource {label(str(block.get('uri')))}: {label(str(block.get('name')))}] {about}".strip()
-    return f"[{label(str(kind), 40)}: {label(str(block.get('mimeType') or 'not shown'), 80)}]"
+        about = clean_label(str(block.get("description") or ""), 300)
+        return f"[resource {clean_label(str(block.get('uri')))}: {clean_label(str(block.get('name')))}] {about}".strip()
+    return f"[{clean_label(str(kind), 40)}: {clean_label(str(block.get('mimeType') or 'not shown'), 80)}]"
 
 
-def _resource(part: Mapping[str, Any]) -> str | Image:
-    where, kind = label(str(part.get("uri") or "")), str(part.get("mimeType") or "")
+def _resource(part: Mapping[str, Any]) -> str | ImageBlock:
+    where, kind = clean_label(str(part.get("uri") or "")), str(part.get("mimeType") or "")
     if isinstance(part.get("text"), str):
         return f"[resource {where}]\n{part['text']}"
     blob = str(part.get("blob") or "")
     if kind.lower() in PICTURES:
         return _picture(blob, kind)
-    return f"[resource {where}: {label(kind or 'binary', 80)}, {len(blob) * 3 // 4} bytes, not shown]"
+    return f"[resource {where}: {clean_label(kind or 'binary', 80)}, {len(blob) * 3 // 4} bytes, not shown]"
 
 
-def _picture(data: str, kind: str) -> str | Image:
+def _picture(data: str, kind: str) -> str | ImageBlock:
     kind = kind.lower().strip()
     if kind not in PICTURES:
-        return f"[an image of the kind {label(kind or 'unknown', 60)}, which is not shown]"
+        return f"[an image of the kind {clean_label(kind or 'unknown', 60)}, which is not shown]"
     try:
         base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
         return "[an image that cannot be read]"
-    return Image(data, kind)
+    return ImageBlock(data, kind)
 
 
 def _dicts(value: Any) -> list[Mapping[str, Any]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from palinurus.clock import Clock
 from palinurus.config.mcp import ServerSettings
 from palinurus.core.types.tool import ToolFailure
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp.port import Connect, Facts, Link, Listed, Lost, Means, Progress, Refusal, Watch
 
 log = logging.getLogger(__name__)
@@ -207,4 +207,4 @@ def words(exc: BaseException) -> str:
         return f"{exc.filename or 'the command'} is not there"
     if isinstance(exc, OSError):
         return exc.strerror or str(exc)
-    return label(str(exc), 400) or type(exc).__name__
+    return clean_label(str(exc), 400) or type(exc).__name__

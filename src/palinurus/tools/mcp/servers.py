@@ -12,9 +12,9 @@ from typing import Any
 
 from palinurus.clock import Clock
 from palinurus.config.mcp import McpSettings
-from palinurus.core.policy.groups import MCP
-from palinurus.core.types.tool import Effect, Output, Tool, ToolContext
-from palinurus.core.untrusted import label
+from palinurus.core.policy.groups import MCP_ORIGIN
+from palinurus.core.types.tool import Tool, ToolContext, ToolEffect, ToolOutput
+from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp import shape
 from palinurus.tools.mcp.port import Connect, Listed, Means, Progress, Refusal
 from palinurus.tools.mcp.result import contents, framed, output
@@ -101,7 +101,7 @@ def tools(server: Server, taken: set[str]) -> list[Tool]:
 def _tool(server: Server, listed: Listed, name: str) -> Tool:
     theirs, ours = str(listed["name"]), server.settings.name
 
-    async def run(ctx: ToolContext, /, **arguments: Any) -> Output:
+    async def run(ctx: ToolContext, /, **arguments: Any) -> ToolOutput:
         try:
             answer = await server.call(theirs, arguments, _shown(ctx))
         except Refusal as refusal:
@@ -110,15 +110,15 @@ def _tool(server: Server, listed: Listed, name: str) -> Tool:
 
     hints = listed.get("annotations")
     harmless = server.settings.hints and isinstance(hints, dict) and hints.get("readOnlyHint") is True
-    effect: Effect = "pure" if harmless else "effect"
+    effect: ToolEffect = "pure" if harmless else "effect"
     about = shape.description(ours, listed)
-    return Tool(name, about, shape.schema(listed.get("inputSchema")), run, effect, origin=f"{MCP}:{ours}")
+    return Tool(name, about, shape.schema(listed.get("inputSchema")), run, effect, origin=f"{MCP_ORIGIN}:{ours}")
 
 
 def _reader(server: Server, name: str) -> Tool:
     ours = server.settings.name
 
-    async def run(ctx: ToolContext, /, uri: str = "") -> Output:
+    async def run(ctx: ToolContext, /, uri: str = "") -> ToolOutput:
         try:
             if uri:
                 return contents(ours, await server.read(uri))
@@ -127,18 +127,18 @@ def _reader(server: Server, name: str) -> Tool:
             return framed(ours, [str(refusal)], [], {"server": ours}, error=True)
         return framed(ours, rows or ["(no resources)"], [], {"server": ours})
 
-    about = f"[MCP server {label(ours, 40)}] Read a resource by its URI; without one, list what there is."
+    about = f"[MCP server {clean_label(ours, 40)}] Read a resource by its URI; without one, list what there is."
     given = {"uri": {"type": "string", "description": "URI of the resource"}}
-    return Tool(name, about, {"type": "object", "properties": given}, run, "pure", origin=f"{MCP}:{ours}")
+    return Tool(name, about, {"type": "object", "properties": given}, run, "pure", origin=f"{MCP_ORIGIN}:{ours}")
 
 
 def _row(one: Mapping[str, Any]) -> str:
-    return f"{label(str(one.get('uri')))}  {label(str(one.get('name') or ''))}"
+    return f"{clean_label(str(one.get('uri')))}  {clean_label(str(one.get('name') or ''))}"
 
 
 def _shown(ctx: ToolContext) -> Progress:
     def told(done: float, total: float | None, message: str) -> None:
         share = f"{done:g} of {total:g}" if total else f"{done:g}"
-        ctx.update(f"{share} {label(message, 200)}".strip())
+        ctx.update(f"{share} {clean_label(message, 200)}".strip())
 
     return told

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from palinurus.core.untrusted import inert, label
+from palinurus.core.untrusted import clean_label, make_inert
 
 MAX_NAME = 64  # what every provider takes
 MAX_DESCRIPTION = 1024
@@ -42,10 +42,10 @@ def _plain(text: str) -> str:
 
 def description(server: str, listed: Mapping[str, Any]) -> str:
     """What the model is told the tool does."""
-    told = listed.get("description") or listed.get("title") or f"The tool {label(str(listed.get('name')), 80)}."
-    text = inert(str(told)[: MAX_DESCRIPTION * 2]).strip()
+    told = listed.get("description") or listed.get("title") or f"The tool {clean_label(str(listed.get('name')), 80)}."
+    text = make_inert(str(told)[: MAX_DESCRIPTION * 2]).strip()
     text = text if len(text) <= MAX_DESCRIPTION else f"{text[: MAX_DESCRIPTION - 1]}…"
-    return f"[MCP server {label(server, 40)}] {text}"
+    return f"[MCP server {clean_label(server, 40)}] {text}"
 
 
 def schema(given: Any) -> dict[str, Any]:
@@ -108,10 +108,10 @@ def _clean(part: Any, root: Mapping[str, Any], depth: int) -> Any:
         if key in _DROPPED or key.startswith(("x-", "$")):
             continue
         if key in ("description", "title"):
-            made[key] = label(str(value), MAX_DESCRIPTION)
+            made[key] = clean_label(str(value), MAX_DESCRIPTION)
         elif key == "properties" and isinstance(value, dict):
             # a name that hides something is left out: under another one the server would not know it
-            fit = {one: below for one, below in value.items() if label(one, 64) == one}
+            fit = {one: below for one, below in value.items() if clean_label(one, 64) == one}
             made[key] = {one: _clean(below, root, depth + 1) for one, below in fit.items()}
         elif key in ("enum", "const", "default", "required", "type"):
             made[key] = value

@@ -7,7 +7,7 @@ import os
 from contextlib import AsyncExitStack
 from typing import Any, NamedTuple
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools import files
 from palinurus.tools.patch.apply import apply
 from palinurus.tools.patch.parse import Add, Change, Delete, PatchError, Update, parse
@@ -19,7 +19,7 @@ MAX_BYTES = 10_000_000  # of one file
 _BOM = "\ufeff"
 
 
-async def run(ctx: ToolContext, input: str) -> Output:
+async def run(ctx: ToolContext, input: str) -> ToolOutput:
     """Raises ToolFailure; then nothing was changed, unless it says what was."""
     if len(input) > MAX_PATCH:
         raise ToolFailure(f"the patch has {len(input)} characters; at most {MAX_PATCH} are taken")
@@ -110,7 +110,7 @@ class _Summary(NamedTuple):
     deleted: list[str]
 
 
-def _done(changes: tuple[Change, ...], places: dict[str, Place]) -> Output:
+def _done(changes: tuple[Change, ...], places: dict[str, Place]) -> ToolOutput:
     state, summary = _Files(), _Summary([], [], [])
     try:
         for change in changes:
@@ -121,7 +121,7 @@ def _done(changes: tuple[Change, ...], places: dict[str, Place]) -> Output:
         raise ToolFailure(f"{exc}. Nothing was changed") from None
     state.write()
     lines = [f"{mark} {path}" for mark, paths in zip("AMD", summary, strict=True) for path in paths]
-    return said("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
+    return make_output("Success. Updated the following files:\n" + "\n".join(lines), {"summary": summary._asdict()})
 
 
 def _one(change: Change, places: dict[str, Place], state: _Files, summary: _Summary) -> None:

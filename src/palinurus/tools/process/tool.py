@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.core.policy.taint import minds
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.policy.taint import is_reason_to_ask
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.exec import TAIL, ending
 from palinurus.tools.process import keys
 from palinurus.tools.process.held import Held
@@ -42,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True):
     timeout: float = 0
 
 
-async def run(processes: Processes, ctx: ToolContext, **args: Any) -> Output:
+async def run(processes: Processes, ctx: ToolContext, **args: Any) -> ToolOutput:
     """Raises ToolFailure."""
     asked = Asked(**args)
     if asked.action == "list":
@@ -65,14 +65,14 @@ async def _typing(ctx: ToolContext, held: Held, args: dict[str, Any]) -> None:
 
     Raises ToolFailure."""
     outside = held.job.spec.cell.kind == "none" and not ctx.settings.cell.accepted
-    if outside and minds(ctx.settings.taint, "exec", ctx.taint):
+    if outside and is_reason_to_ask(ctx.settings.taint, "exec", ctx.taint):
         await confirmed(ctx, "process", f"type into {_label(held.job.command)}, outside the sandbox", str(args), {})
 
 
-def _list(processes: Processes, ctx: ToolContext) -> Output:
+def _list(processes: Processes, ctx: ToolContext) -> ToolOutput:
     rows = processes.list_of_session(ctx.session)
     lines = [f"{h.id}  {h.status:<9}  {_span(h.ms)}  {_label(h.job.command)}{_waits(h)}" for h in rows]
-    return said("\n".join(lines) or "No running or recent sessions.", {"sessions": [_facts(h) for h in rows]})
+    return make_output("\n".join(lines) or "No running or recent sessions.", {"sessions": [_facts(h) for h in rows]})
 
 
 def _facts(held: Held) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _facts(held: Held) -> dict[str, Any]:
     return facts
 
 
-async def _poll(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _poll(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     if asked.timeout > 0 and held.running:
         with held.watch():
             await _news(held, min(asked.timeout, MAX_WAIT) / 1000)
@@ -111,7 +111,7 @@ async def _poll(processes: Processes, held: Held, asked: Asked) -> Output:
             body.append(f"Look again in {seconds} s, or do something else: you will be told when it ends.")
     else:
         held.seen = True
-    return said("\n\n".join(body), facts, error=bool(held.outcome and held.outcome.failed))
+    return make_output("\n\n".join(body), facts, error=bool(held.outcome and held.outcome.failed))
 
 
 async def _news(held: Held, seconds: float) -> None:
@@ -129,7 +129,7 @@ async def _news(held: Held, seconds: float) -> None:
         pass
 
 
-async def _log(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _log(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     lines = held.kept.text().rstrip("\n").split("\n")
     total = len(lines) if lines != [""] else 0
     start = max(total - (asked.limit or LINES), 0) if asked.offset is None else max(asked.offset, 0)
@@ -141,7 +141,7 @@ async def _log(processes: Processes, held: Held, asked: Asked) -> Output:
     if shown and (start > 0 or end < total):
         notes.append(f"[lines {start + 1} to {end} of {total}; offset and limit show others]")
     facts = {**_facts(held), "total": total, "totalLines": total, "totalChars": held.kept.total, "offset": start}
-    return said("\n\n".join(("\n".join(shown) or "(no output)", *notes)), facts)
+    return make_output("\n\n".join(("\n".join(shown) or "(no output)", *notes)), facts)
 
 
 def _taking(held: Held) -> None:
@@ -153,14 +153,14 @@ def _taking(held: Held) -> None:
         raise ToolFailure(f"the input of session {held.id} is closed; {hint}")
 
 
-def _sent(held: Held, data: bytes, what: str, *notes: str) -> Output:
+def _sent(held: Held, data: bytes, what: str, *notes: str) -> ToolOutput:
     _taking(held)
     if data and not held.write(data):
         raise ToolFailure(f"session {held.id} does not read its input; nothing was written")
-    return said(" ".join((what, *notes)), {**_facts(held), "bytes": len(data)})
+    return make_output(" ".join((what, *notes)), {**_facts(held), "bytes": len(data)})
 
 
-async def _write(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _write(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     data = asked.data.encode("utf-8", "replace")
     out = _sent(held, data, f"Wrote {len(data)} bytes to session {held.id}{' and closed its input' * asked.eof}.")
     if asked.eof:
@@ -168,7 +168,7 @@ async def _write(processes: Processes, held: Held, asked: Asked) -> Output:
     return out
 
 
-async def _send_keys(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _send_keys(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     given = keys.from_hex(asked.hex)
     if isinstance(given, str):
         raise ToolFailure(given)
@@ -180,12 +180,12 @@ async def _send_keys(processes: Processes, held: Held, asked: Asked) -> Output:
     return _sent(held, data, f"Sent {len(data)} bytes to session {held.id}.", *([unknown] if unknown else []))
 
 
-async def _submit(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _submit(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     end = b"\r" if held.child.pty else b"\n"
     return _sent(held, asked.data.encode("utf-8", "replace") + end, f"Submitted to session {held.id}.")
 
 
-async def _paste(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _paste(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     text = asked.text or asked.data
     if not text:
         raise ToolFailure("paste needs text")
@@ -193,33 +193,33 @@ async def _paste(processes: Processes, held: Held, asked: Asked) -> Output:
     return _sent(held, data, f"Pasted {len(text)} characters into session {held.id}.")
 
 
-async def _kill(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _kill(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     if not held.running:
         held.seen = True
-        return said(f"Session {held.id} had ended already. {_state(held)}", _facts(held))
+        return make_output(f"Session {held.id} had ended already. {_state(held)}", _facts(held))
     held.seen = True
     held.end("killed", END_GRACE)
     await held.ended.wait()
-    return said(f"Killed session {held.id}, with all it had started.", _facts(held))
+    return make_output(f"Killed session {held.id}, with all it had started.", _facts(held))
 
 
-async def _clear(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _clear(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     if held.running:
         raise ToolFailure(f"session {held.id} is running; kill it first, or use remove")
     held.seen = True
     processes.forget(held)
-    return said(f"Cleared session {held.id}.", _facts(held))
+    return make_output(f"Cleared session {held.id}.", _facts(held))
 
 
-async def _remove(processes: Processes, held: Held, asked: Asked) -> Output:
+async def _remove(processes: Processes, held: Held, asked: Asked) -> ToolOutput:
     if held.running:
         await _kill(processes, held, asked)
     held.seen = True
     processes.forget(held)
-    return said(f"Removed session {held.id}.", _facts(held))
+    return make_output(f"Removed session {held.id}.", _facts(held))
 
 
-_ACTIONS: dict[str, Callable[[Processes, Held, Asked], Awaitable[Output]]] = {
+_ACTIONS: dict[str, Callable[[Processes, Held, Asked], Awaitable[ToolOutput]]] = {
     "poll": _poll,
     "log": _log,
     "write": _write,

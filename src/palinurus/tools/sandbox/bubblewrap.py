@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from palinurus.core.types.cell import Cell, within
+from palinurus.core.types.cell import SandboxSpec, find_enclosing_folder
 
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/run/current-system/sw/bin"
 _OWN = ("/proc", "/dev")  # made new inside
@@ -22,7 +22,7 @@ def program() -> str:
     return shutil.which("bwrap", path=_PLACES) or ""
 
 
-def argv(command: Sequence[str], cwd: str, cell: Cell) -> tuple[str, ...]:
+def argv(command: Sequence[str], cwd: str, cell: SandboxSpec) -> tuple[str, ...]:
     """The command line that runs `command` inside. Raises OSError when bubblewrap is not there."""
     where = program()
     if not where:
@@ -46,18 +46,18 @@ def argv(command: Sequence[str], cwd: str, cell: Cell) -> tuple[str, ...]:
     return (*line, "--chdir", cwd, "--", *command)
 
 
-def _binds(cell: Cell) -> list[tuple[str, str]]:
+def _binds(cell: SandboxSpec) -> list[tuple[str, str]]:
     """Outer folders first: a mount hides what was mounted below it before."""
-    read = {_WHOLE if within(path, (_WHOLE,)) else path for path in cell.read}
+    read = {_WHOLE if find_enclosing_folder(path, (_WHOLE,)) else path for path in cell.read}
     wanted = [("--ro-bind", path) for path in read] + [("--bind", path) for path in cell.write]
-    inner = [(option, path) for option, path in wanted if not within(path, _OWN)]
+    inner = [(option, path) for option, path in wanted if not find_enclosing_folder(path, _OWN)]
     return sorted(inner, key=lambda one: (one[1].count("/"), one[0] == "--bind"))
 
 
 def _masks(granted: tuple[str, ...]) -> list[tuple[str, ...]]:
     """What lies in a folder that is bound as a whole, and was not granted: each mount costs time, and hiding ten
     things is cheaper than showing two hundred."""
-    shown = {path for path in granted if within(path, (_WHOLE,))}
+    shown = {path for path in granted if find_enclosing_folder(path, (_WHOLE,))}
     if not shown or _WHOLE in shown:
         return []
     above = {path[:at] for path in shown for at, char in enumerate(path) if char == "/"}

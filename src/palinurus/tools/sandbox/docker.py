@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from palinurus.core.types.cell import Box
+from palinurus.core.types.cell import ContainerSpec
 
 LABEL = "palinurus.box"
 _PLACES = "/usr/bin:/usr/local/bin:/bin:/snap/bin:/opt/homebrew/bin"
@@ -31,12 +31,12 @@ def program() -> str:
     return shutil.which("docker", path=_PLACES) or ""
 
 
-def fingerprint(box: Box) -> str:
+def fingerprint(box: ContainerSpec) -> str:
     """Changes with everything that decides what the container is."""
     return hashlib.sha256(msgspec.json.encode(box)).hexdigest()[:16]
 
 
-def create(docker: str, box: Box) -> tuple[str, ...]:
+def create(docker: str, box: ContainerSpec) -> tuple[str, ...]:
     """Make the container, not yet running."""
     line = [docker, "create", "--name", box.name, "--label", f"{LABEL}={fingerprint(box)}", "--init"]
     line += ["--security-opt", "no-new-privileges", "--network", box.network, "--workdir", box.workdir]
@@ -73,7 +73,7 @@ def _mount(source: str, target: str, write: bool) -> str:
     return ",".join('"' + field.replace('"', '""') + '"' if set(field) & set(',"\n') else field for field in fields)
 
 
-def enter(docker: str, box: Box, command: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, ...]:
+def enter(docker: str, box: ContainerSpec, command: Sequence[str], cwd: str, env: Mapping[str, str]) -> tuple[str, ...]:
     """Run `command` in the running container. Values of the environment are not on the command line."""
     line = [docker, "exec", "--interactive", "--workdir", inside(box, cwd)]
     for name in _handed(env):
@@ -81,7 +81,7 @@ def enter(docker: str, box: Box, command: Sequence[str], cwd: str, env: Mapping[
     return (*line, box.name, *command)
 
 
-def inside(box: Box, path: str) -> str:
+def inside(box: ContainerSpec, path: str) -> str:
     """The folder of the host as the container sees it; its working directory if it does not."""
     real = os.path.realpath(path)
     for one in sorted(box.mounts, key=lambda mount: -len(mount.source)):
@@ -90,7 +90,7 @@ def inside(box: Box, path: str) -> str:
     return box.workdir
 
 
-def argv(command: Sequence[str], cwd: str, env: Mapping[str, str], box: Box) -> tuple[str, ...]:
+def argv(command: Sequence[str], cwd: str, env: Mapping[str, str], box: ContainerSpec) -> tuple[str, ...]:
     """The command line that brings the container up if need be and runs `command` in it. Raises OSError."""
     docker = program()
     if not docker:

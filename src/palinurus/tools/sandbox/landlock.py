@@ -12,7 +12,7 @@ import os
 import stat
 import struct
 
-from palinurus.core.types.cell import Cell, Ports
+from palinurus.core.types.cell import PortRanges, SandboxSpec
 from palinurus.tools.sandbox import kernel
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -41,7 +41,7 @@ def version() -> int:
         return 0
 
 
-def ruleset(cell: Cell, *, files: bool = True) -> int:
+def ruleset(cell: SandboxSpec, *, files: bool = True) -> int:
     """A handle of the cell's rules; the caller closes it. `files` False: only ports, sockets and signals.
 
     Raises OSError when the kernel cannot do it.
@@ -87,7 +87,7 @@ def _grant(handle: int, path: str, wanted: int, rights: int) -> None:
         os.close(place)
 
 
-def _ports(handle: int, ports: Ports) -> None:
+def _ports(handle: int, ports: PortRanges) -> None:
     add = kernel.repeated(kernel.LANDLOCK_ADD)
     for first, last in ports:
         for port in range(first, last + 1):

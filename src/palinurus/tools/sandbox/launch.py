@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import bubblewrap, docker, landlock, spawn
 from palinurus.tools.sandbox.limits import limited
 
@@ -21,10 +21,10 @@ class Launch(NamedTuple):
     argv: tuple[str, ...]
     cwd: str
     env: Mapping[str, str]
-    cell: Cell
+    cell: SandboxSpec
 
 
-def wrapped(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: Cell) -> Launch:
+def wrapped(argv: Sequence[str], cwd: str, env: Mapping[str, str], cell: SandboxSpec) -> Launch:
     """How to start `argv` inside `cell`. Raises OSError when the cell cannot be made here."""
     if cell.kind == "docker":
         if cell.box is None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from palinurus.core.types.cell import Limits
+from palinurus.core.types.cell import ProcessLimits
 
 _BLOCK = 512  # bytes; the unit of `ulimit -f` in every sh
 
 
-def limited(argv: Sequence[str], limits: Limits) -> tuple[str, ...]:
+def limited(argv: Sequence[str], limits: ProcessLimits) -> tuple[str, ...]:
     """The command line that runs `argv` under the limits. One the system does not take is left as it is."""
     wanted = (
         ("-n", limits.files),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from palinurus.core.types.cell import Kind
+from palinurus.core.types.cell import SandboxKind
 from palinurus.tools.sandbox import bubblewrap, docker, kernel, landlock, openat2
 
 _SECONDS = 5.0
@@ -24,7 +24,7 @@ class Have(NamedTuple):
     docker: str = ""
     root: bool = False  # we run as root
 
-    def best(self) -> Kind:
+    def best(self) -> SandboxKind:
         """The strongest kind that works here without an image and does not stand in the way of ordinary work.
 
         For root that is Landlock: in bubblewrap's user namespace nobody else exists, so that unpacking an archive
@@ -68,7 +68,7 @@ class Gap(NamedTuple):
     fix: str
 
 
-def gaps(found: Have, kind: Kind) -> list[Gap]:
+def gaps(found: Have, kind: SandboxKind) -> list[Gap]:
     """What a cell of this kind leaves open on this machine, worst first."""
     if kind == "docker":
         return []

@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palinurus.core.types.cell import EPHEMERAL, Cell
+from palinurus.core.types.cell import EPHEMERAL_PORTS, SandboxSpec
 from palinurus.tools.sandbox.launch import start, wrapped
 
 SECONDS = 60.0
@@ -42,7 +42,7 @@ class Scene(NamedTuple):
     port: int
 
 
-def proof(cell: Cell, scene: Scene, env: Mapping[str, str]) -> list[Result]:
+def proof(cell: SandboxSpec, scene: Scene, env: Mapping[str, str]) -> list[Result]:
     """What happened to each trial. Raises OSError when nothing could be started in the cell."""
     with ExitStack() as stack:
         facts = _planted(cell, scene, stack)
@@ -66,7 +66,7 @@ def proof(cell: Cell, scene: Scene, env: Mapping[str, str]) -> list[Result]:
     return [Result(one["name"], one["wanted"], one["held"], one["how"]) for one in found]
 
 
-def _planted(cell: Cell, scene: Scene, stack: ExitStack) -> dict[str, Any]:
+def _planted(cell: SandboxSpec, scene: Scene, stack: ExitStack) -> dict[str, Any]:
     outside = stack.enter_context(tempfile.TemporaryDirectory(prefix="palinurus-proof-"))
     secret = os.path.join(outside, "secret")
     victim = os.path.join(outside, "victim")
@@ -99,7 +99,7 @@ def _planted(cell: Cell, scene: Scene, stack: ExitStack) -> dict[str, Any]:
         "socket": "" if cell.unix and cell.kind != "bubblewrap" else bus,
         "abstract": name,
         "terminal": _terminal(stack),
-        "servers": cell.connect is None or EPHEMERAL in cell.connect,
+        "servers": cell.connect is None or EPHEMERAL_PORTS in cell.connect,
     }
 
 
@@ -110,7 +110,7 @@ def _terminal(stack: ExitStack) -> str:
     return os.ttyname(pair[1])
 
 
-def _hidden(folder: str, cell: Cell) -> list[str]:
+def _hidden(folder: str, cell: SandboxSpec) -> list[str]:
     """Names in a folder that the cell opens nothing of."""
     opened = [path for path in (*cell.read, *cell.write) if path.startswith(folder + "/")]
     first = {path[len(folder) + 1 :].split("/", 1)[0] for path in opened}
@@ -124,7 +124,7 @@ def _present(path: str) -> str:
     return path if os.path.exists(path) else ""
 
 
-def _listening(port: int, stack: ExitStack, cell: Cell | None = None) -> int:
+def _listening(port: int, stack: ExitStack, cell: SandboxSpec | None = None) -> int:
     """A port on which somebody listens. With a cell: one that is not among the cell's."""
     wanted = [port] if cell is None else [p for p in range(20_001, 20_900, 7) if not _open(p, cell)]
     for one in wanted:
@@ -140,5 +140,5 @@ def _listening(port: int, stack: ExitStack, cell: Cell | None = None) -> int:
     return wanted[0] if wanted else port
 
 
-def _open(port: int, cell: Cell) -> bool:
+def _open(port: int, cell: SandboxSpec) -> bool:
     return cell.connect is None or any(first <= port <= last for first, last in cell.connect)

@@ -14,7 +14,7 @@ import struct
 import threading
 from typing import NamedTuple
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import kernel
 
 _LOAD, _EQUAL, _ABOVE, _BITS, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -46,7 +46,7 @@ class Rule(NamedTuple):
     bits: bool = False
 
 
-def rules(cell: Cell, gateway: tuple[int, ...]) -> list[Rule]:
+def rules(cell: SandboxSpec, gateway: tuple[int, ...]) -> list[Rule]:
     """The rules of a cell. `gateway`: ids of the process and thread that must be left alone."""
     found = [Rule("io_uring_setup", errno.ENOSYS)]
     found += [Rule(name, errno.EPERM) for name in _NEVER]
@@ -97,7 +97,7 @@ def _code(code: int, value: int, then: int = 0, otherwise: int = 0) -> bytes:
     return struct.pack("=HBBI", code, then, otherwise, value)
 
 
-def install(cell: Cell) -> None:
+def install(cell: SandboxSpec) -> None:
     """Put the calling thread under the filter, for good. Raises OSError; does nothing on unknown machines."""
     machine = kernel.machine()
     if machine is None:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 from palinurus.tools.sandbox import landlock, privileges, seccomp
 
 SPARES = 4  # threads kept ready, each for another cell
@@ -25,11 +25,11 @@ _ERRORS = (OSError, ValueError, subprocess.SubprocessError)
 class Key(NamedTuple):
     """A cell and what stands at its paths now: a rule is about the folder, not about its name."""
 
-    cell: Cell
+    cell: SandboxSpec
     stands: tuple[tuple[int, int], ...]
 
 
-def start(cell: Cell, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
+def start(cell: SandboxSpec, popen: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
     """What `popen` returns, called inside the cell. Raises OSError, also if the kernel refuses the cell."""
     key = Key(cell, tuple(_stands(path) for path in (*cell.read, *cell.write)))
     with _lock:
@@ -106,7 +106,7 @@ class _Helper(threading.Thread):
             self._result = exc
 
 
-def confine(cell: Cell, rules: int | None) -> None:
+def confine(cell: SandboxSpec, rules: int | None) -> None:
     """Put the calling thread, and all it starts, into the cell. There is no way back. Raises OSError."""
     privileges.settle()
     if cell.kind != "bubblewrap":  # which needs them to make its namespaces, and drops them then

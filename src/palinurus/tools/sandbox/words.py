@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from palinurus.core.types.cell import Cell
+from palinurus.core.types.cell import SandboxSpec
 
 _REFUSED = re.compile(r"permission denied|read-only file system|operation not permitted|EACCES|EROFS|EPERM", re.I)
 
 
-def refusal(cell: Cell, code: int, text: str) -> str:
+def refusal(cell: SandboxSpec, code: int, text: str) -> str:
     """A note for a command that failed with such words inside a cell; "" for every other."""
     if cell.kind == "none" or not code or not _REFUSED.search(text):
         return ""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.search.ask import ask, presented
 
 LIMIT = 1000
 
 
-async def find(ctx: ToolContext, pattern: str, path: str = ".", limit: int = LIMIT) -> Output:
+async def find(ctx: ToolContext, pattern: str, path: str = ".", limit: int = LIMIT) -> ToolOutput:
     """Raises ToolFailure."""
     if not pattern.strip("/ "):
         raise ToolFailure("pattern is empty; give a glob such as **/*.py")
     answer = await ask(ctx, path, {"mode": "find", "pattern": pattern.strip(), "limit": max(limit, 1)})
-    return said(presented(answer, "No files match."), {"count": answer.hits, "truncated": bool(answer.full)})
+    return make_output(presented(answer, "No files match."), {"count": answer.hits, "truncated": bool(answer.full)})
 
 
 def _summary(args: dict[str, Any]) -> str:

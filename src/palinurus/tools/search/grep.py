@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure, said
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.tools.search.ask import ask, presented
 
 LIMIT = 100
 MAX_CONTEXT = 20
 
 
-async def grep(ctx: ToolContext, pattern: str, path: str = ".", **options: Any) -> Output:
+async def grep(ctx: ToolContext, pattern: str, path: str = ".", **options: Any) -> ToolOutput:
     """`options`: glob, ignoreCase, literal, context, limit. Raises ToolFailure."""
     if not pattern:
         raise ToolFailure("pattern is empty")
@@ -30,7 +30,7 @@ async def grep(ctx: ToolContext, pattern: str, path: str = ".", **options: Any) 
         if "regular expression" in str(failure):
             raise ToolFailure(f"{failure}. For plain text set literal to true") from None
         raise
-    return said(presented(answer, "No matches found."), {"matches": answer.hits, "truncated": bool(answer.full)})
+    return make_output(presented(answer, "No matches found."), {"matches": answer.hits, "truncated": bool(answer.full)})
 
 
 def _summary(args: dict[str, Any]) -> str:

@@ -17,7 +17,15 @@ from urllib.parse import urljoin, urlsplit
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from palinurus.core.policy.address import CLOSED, Refused, Rules, Spot, judge, reached, spot
+from palinurus.core.policy.address import (
+    NO_OPEN_HOSTS,
+    AddressRefusal,
+    OpenHosts,
+    UrlParts,
+    judge_address,
+    judge_url,
+    parse_url,
+)
 from palinurus.core.types.tool import ToolFailure
 
 ALLOW = "tools.web.fetch.allowedHosts"
@@ -50,7 +58,7 @@ class Ask(NamedTuple):
     url: str
     headers: Mapping[str, str] = {}
     body: bytes | None = None
-    rules: Rules | None = None  # instead of the door's own
+    rules: OpenHosts | None = None  # instead of the door's own
 
 
 class Fetched(NamedTuple):
@@ -79,7 +87,7 @@ async def system(host: str, port: int) -> list[str]:
 class Door:
     """`get` is the only method. One for the whole program."""
 
-    def __init__(self, rules: Rules = CLOSED, resolve: Resolve = system, agent: str = "") -> None:
+    def __init__(self, rules: OpenHosts = NO_OPEN_HOSTS, resolve: Resolve = system, agent: str = "") -> None:
         self._rules = rules
         self._resolve = resolve
         self._agent = agent or AGENT
@@ -92,7 +100,7 @@ class Door:
         except TimeoutError:
             raise Shut(f"nothing complete came within {limits.time:g} seconds (timeoutSeconds)") from None
 
-    async def resolve_open(self, url: str, rules: Rules) -> list[str]:
+    async def resolve_open(self, url: str, rules: OpenHosts) -> list[str]:
         """The addresses `url` leads to, all of them open under `rules`: for who must connect himself. Raises Shut."""
         return await self._addresses(self._allowed(url, rules, []), rules, [])
 
@@ -111,15 +119,15 @@ class Door:
             url = urljoin(at.url, answer)
             ask = ask._replace(headers={})  # what was meant for the first host is not told to others
 
-    def _allowed(self, url: str, rules: Rules, hops: list[str]) -> Spot:
-        at = spot(url)
-        refused = at if isinstance(at, Refused) else judge(at, rules)
+    def _allowed(self, url: str, rules: OpenHosts, hops: list[str]) -> UrlParts:
+        at = parse_url(url)
+        refused = at if isinstance(at, AddressRefusal) else judge_url(at, rules)
         if refused is not None:
             raise self._shut(refused, hops)
-        assert isinstance(at, Spot)
+        assert isinstance(at, UrlParts)
         return at
 
-    async def _addresses(self, at: Spot, rules: Rules, hops: list[str]) -> list[str]:
+    async def _addresses(self, at: UrlParts, rules: OpenHosts, hops: list[str]) -> list[str]:
         """All that the host leads to, each of them judged: one that is closed closes the host."""
         if at.numeric:
             return [at.host]
@@ -130,17 +138,17 @@ class Door:
         if not found:
             raise Shut(f"{at.host} has no address")
         for address in found:
-            refused = reached(at, address, rules)
+            refused = judge_address(at, address, rules)
             if refused is not None:
                 raise self._shut(refused, hops)
         return found
 
-    def _shut(self, refused: Refused, hops: list[str]) -> Shut:
+    def _shut(self, refused: AddressRefusal, hops: list[str]) -> Shut:
         after = f" (redirected there by {urlsplit(hops[-1]).netloc})" if hops else ""
         fix = f' To allow it, the owner adds to the config: {ALLOW}: ["{refused.entry}"]' if refused.entry else ""
         return Shut(f"Not fetched: {refused.why}{after}.{fix}")
 
-    async def _one(self, at: Spot, addresses: list[str], ask: Ask, limits: Limits) -> Fetched | str:
+    async def _one(self, at: UrlParts, addresses: list[str], ask: Ask, limits: Limits) -> Fetched | str:
         """One hop: what came, or where it leads."""
         connector = aiohttp.TCPConnector(
             resolver=_Pinned(addresses),
@@ -214,7 +222,7 @@ def _only(addresses: list[str]) -> Callable[[Any], socket.socket]:
     return make
 
 
-async def _taken(at: Spot, response: aiohttp.ClientResponse, limits: Limits) -> Fetched:
+async def _taken(at: UrlParts, response: aiohttp.ClientResponse, limits: Limits) -> Fetched:
     """The body up to the limit, unpacked. Raises Shut."""
     kind = response.content_type.lower()
     if limits.types is not None and not limits.types.match(kind):

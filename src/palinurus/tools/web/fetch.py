@@ -12,9 +12,9 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import FetchSettings
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
-from palinurus.core.untrusted import label, wrap
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from palinurus.core.untrusted import clean_label, wrap_untrusted
 from palinurus.tools.paths import brief
 from palinurus.tools.web.cache import Cache
 from palinurus.tools.web.charset import decode
@@ -72,7 +72,7 @@ async def _fetch(
     url: str,
     extractMode: str = "markdown",
     maxChars: int | None = None,
-) -> Output:
+) -> ToolOutput:
     """Raises ToolFailure."""
     started = source.clock.monotonic()
     key = (url.strip(), extractMode)
@@ -87,7 +87,7 @@ async def _fetch(
         body["cached"] = True
     text = body.pop("text")
     shown = {**body, "text": text}  # last, so that the facts come first
-    return Output((Text(_json(shown)),), shown, is_error=read.status >= 400, source="web")
+    return ToolOutput((TextBlock(_json(shown)),), shown, is_error=read.status >= 400, source="web")
 
 
 async def _read(source: Source, url: str, mode: str) -> Read:
@@ -107,13 +107,13 @@ async def _text(source: Source, came: Fetched, mode: str) -> tuple[str, str]:
     """The text of what came, and who made it."""
     wide = came.data.startswith((b"\xff\xfe", b"\xfe\xff"))
     if came.type not in _HTML and b"\x00" in came.data[:1024] and not wide:
-        raise Shut(f"{label(came.url)} is not text ({came.type}); download it with another tool if it is needed")
+        raise Shut(f"{clean_label(came.url)} is not text ({came.type}); download it with another tool if it is needed")
     text = decode(came.data, came.charset)
     if came.type in _HTML or (came.type in ("text/plain", "application/octet-stream") and _looks(text)):
         told = {"mode": mode, "url": came.url}
         found = await source.pages.ask("extract", told, text.encode("utf-8", "replace"), _PARSING)
         title, body = str(found["title"]), str(found["text"])
-        return (f"Title: {label(title)}\n\n{body}" if title else body), "readable"
+        return (f"Title: {clean_label(title)}\n\n{body}" if title else body), "readable"
     if _JSON.match(came.type):
         return _laid_out(text), "json"
     return text, "markdown" if came.type in _MARKDOWN else "raw"
@@ -144,12 +144,12 @@ async def _paper(source: Source, came: Fetched) -> str:
 def _body(read: Read, url: str, mode: str, wanted: int, room: int) -> dict[str, Any]:
     """The result without its time. The text is as long as was wanted and as the room allows, JSON escapes counted."""
     text = read.text[:wanted]
-    addresses = label(url, 1000), label(read.url, 1000)
+    addresses = clean_label(url, 1000), clean_label(read.url, 1000)
     left = max(room - _FRAME - sum(map(len, addresses)) - 400, LEAST)  # 400: the frame of untrusted text
     while len(text) > LEAST and (over := len(json.dumps(text, ensure_ascii=False)) - left) > 0:
         text = text[: max(len(text) - max(over // 2, 1), LEAST)]
     shortened = len(text) < len(read.text)
-    wrapped = wrap(text, "web", secrets.token_hex(16))
+    wrapped = wrap_untrusted(text, "web", secrets.token_hex(16))
     body: dict[str, Any] = {
         "url": addresses[0],
         "finalUrl": addresses[1],
@@ -178,7 +178,7 @@ def _json(body: dict[str, Any]) -> str:
     return json.dumps(body, indent=2, ensure_ascii=False)
 
 
-async def _nowhere(ctx: ToolContext, **_: Any) -> Output:
+async def _nowhere(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("there is no network here")
 
 

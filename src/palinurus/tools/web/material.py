@@ -13,7 +13,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from palinurus.core.types.tool import ToolContext, ToolFailure
-from palinurus.core.untrusted import label
+from palinurus.core.untrusted import clean_label
 from palinurus.tools import files
 from palinurus.tools.paths import Place, resolve
 from palinurus.tools.web.door import Ask, Door, Limits
@@ -38,22 +38,22 @@ async def material(raw: str, ctx: ToolContext, door: Door, size: int) -> Materia
     if low.startswith(("http://", "https://")):
         came = await door.get(Ask(given), Limits(size))
         if came.status != 200:
-            raise ToolFailure(f"{label(given)} cannot be had (status {came.status})")
+            raise ToolFailure(f"{clean_label(given)} cannot be had (status {came.status})")
         if came.cut:
-            raise ToolFailure(f"{label(given)} is larger than {_mb(size)}")
-        return Material(label(given), came.data, "web")
+            raise ToolFailure(f"{clean_label(given)} is larger than {_mb(size)}")
+        return Material(clean_label(given), came.data, "web")
     if low.startswith("file://"):
         given = unquote(given[7:])
     elif "://" in given[:40]:
-        raise ToolFailure(f"{label(given)}: only files, http and https addresses and data: URLs are read")
+        raise ToolFailure(f"{clean_label(given)}: only files, http and https addresses and data: URLs are read")
     place = resolve(given, ctx, reading=True)
-    return Material(label(given), await asyncio.to_thread(_file, place, size), "file")
+    return Material(clean_label(given), await asyncio.to_thread(_file, place, size), "file")
 
 
 def _file(place: Place, size: int) -> bytes:
     with files.reading(place) as (handle, status):
         if status.st_size > size:
-            raise ToolFailure(f"{label(place.given)} is larger than {_mb(size)}")
+            raise ToolFailure(f"{clean_label(place.given)} is larger than {_mb(size)}")
         data = bytearray()
         while len(data) <= size and (more := os.read(handle, _CHUNK)):
             data += more

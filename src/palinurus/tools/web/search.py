@@ -15,10 +15,10 @@ import msgspec
 
 from palinurus.clock import Clock
 from palinurus.config.settings import SearchSettings
-from palinurus.core.policy.address import Rules, opening
-from palinurus.core.types.messages import Text
-from palinurus.core.types.tool import Output, Tool, ToolContext, ToolFailure
-from palinurus.core.untrusted import label, wrap
+from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
+from palinurus.core.types.messages import TextBlock
+from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
+from palinurus.core.untrusted import clean_label, wrap_untrusted
 from palinurus.tools.paths import brief
 from palinurus.tools.web.cache import Cache
 from palinurus.tools.web.door import Ask, Door, Fetched, Limits
@@ -63,7 +63,7 @@ def make(source: Source) -> dict[str, Tool]:
     return {_TOOL.name: msgspec.structs.replace(_TOOL, run=partial(_search, source, cache))}
 
 
-async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: str, **wanted: Any) -> Output:
+async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: str, **wanted: Any) -> ToolOutput:
     """Raises ToolFailure."""
     started = source.clock.monotonic()
     engine = ENGINES[source.settings.engine]
@@ -74,7 +74,7 @@ async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: 
     if kept is None and found.hits:
         cache.put(key, found, sum(len(one.description) + len(one.title) for one in found.hits))
     body: dict[str, Any] = {
-        "query": label(asked.text, 400),
+        "query": clean_label(asked.text, 400),
         "provider": engine.name,
         "count": 0,
         "tookMs": round((source.clock.monotonic() - started) * 1000),
@@ -128,8 +128,8 @@ async def _ask(source: Source, engine: Engine, asked: Query) -> Found:
         )
     call = engine.request(asked, place)
     # An address the owner configured is open for this request, wherever it is.
-    opened = opening(place.base.split("://", 1)[-1].split("/", 1)[0]) if settings.base_url else None
-    rules = Rules(frozenset({opened}) if opened else frozenset())
+    opened = normalize_allowed_host(place.base.split("://", 1)[-1].split("/", 1)[0]) if settings.base_url else None
+    rules = OpenHosts(frozenset({opened}) if opened else frozenset())
     redirects = 2 if engine.pick else 0  # a key is not carried around
     came = await source.door.get(
         Ask(call.url, call.headers, call.body, rules), Limits(_SIZE, settings.timeout, redirects)
@@ -161,28 +161,28 @@ async def _answer(source: Source, engine: Engine, came: Fetched) -> Any:
         raise ToolFailure(f"{engine.name} answered with something that is not JSON{fix}") from None
 
 
-def _told(body: dict[str, Any], found: Found, count: int, room: int) -> Output:
+def _told(body: dict[str, Any], found: Found, count: int, room: int) -> ToolOutput:
     """The result, with as many hits as fit."""
     results = [
         {
-            "title": label(one.title),
-            "url": label(one.url, 1000),
-            "description": label(one.description, 1000),
-            **({"published": label(one.published, 40)} if one.published else {}),
+            "title": clean_label(one.title),
+            "url": clean_label(one.url, 1000),
+            "description": clean_label(one.description, 1000),
+            **({"published": clean_label(one.published, 40)} if one.published else {}),
         }
         for one in found.hits[:count]
     ]
     if found.answer:
-        body["answer"] = label(found.answer, 8000)
+        body["answer"] = clean_label(found.answer, 8000)
     while True:
         shown = {**body, "count": len(results), "results": results}
-        text = wrap(json.dumps(shown, indent=2, ensure_ascii=False), "web search", secrets.token_hex(16))
+        text = wrap_untrusted(json.dumps(shown, indent=2, ensure_ascii=False), "web search", secrets.token_hex(16))
         if len(text) <= room or not results:
-            return Output((Text(text),), shown, source="web")
+            return ToolOutput((TextBlock(text),), shown, source="web")
         results.pop()
 
 
-async def _nowhere(ctx: ToolContext, **_: Any) -> Output:
+async def _nowhere(ctx: ToolContext, **_: Any) -> ToolOutput:
     raise ToolFailure("there is no network here")
 
 

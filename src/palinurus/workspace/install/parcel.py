@@ -8,16 +8,16 @@ import hashlib
 import os
 from typing import NamedTuple
 
-from palinurus.core.skills.danger import Finding, Part, findings
-from palinurus.core.skills.skill import FILE, Broken, Skill, skill
+from palinurus.core.skills.danger import SkillFile, SkillFinding, find_dangers
+from palinurus.core.skills.skill import SKILL_FILE, BrokenSkill, Skill, parse_skill
 from palinurus.errors import BadRequest, NotFound
 
 
 class Parcel(NamedTuple):
     skill: Skill
-    parts: tuple[Part, ...]  # names from the skill's own folder
+    parts: tuple[SkillFile, ...]  # names from the skill's own folder
     digest: str
-    findings: tuple[Finding, ...]
+    findings: tuple[SkillFinding, ...]
 
 
 class Change(NamedTuple):
@@ -29,9 +29,15 @@ class Change(NamedTuple):
     asks: tuple[str, ...] = ()  # what it asks for now and did not before
 
 
-def parcel(parts: tuple[Part, ...], origin: str, wanted: str = "", limit: int = 256_000) -> Parcel:
+def parcel(parts: tuple[SkillFile, ...], origin: str, wanted: str = "", limit: int = 256_000) -> Parcel:
     """The one skill among these files, or the one called `wanted`. Raises BadRequest, NotFound."""
-    folders = sorted({part.name[: -len(FILE)] for part in parts if part.name == FILE or part.name.endswith(f"/{FILE}")})
+    folders = sorted(
+        {
+            part.name[: -len(SKILL_FILE)]
+            for part in parts
+            if part.name == SKILL_FILE or part.name.endswith(f"/{SKILL_FILE}")
+        }
+    )
     # A skill inside a skill belongs to the outer one.
     outer = [f for f in folders if not any(f != other and f.startswith(other) for other in folders)]
     made = [_made(prefix, parts, origin, limit) for prefix in outer]
@@ -45,21 +51,21 @@ def parcel(parts: tuple[Part, ...], origin: str, wanted: str = "", limit: int = 
         raise BadRequest(f"there are {len(good)} skills in it: {names}", fix="choose one with --skill NAME")
     if wanted:
         raise NotFound(f"there is no skill {wanted!r} in it")
-    reasons = [one.reason for one in made if isinstance(one, Broken)]
-    raise BadRequest(f"its {FILE} cannot be used: {reasons[0]}" if reasons else f"there is no {FILE} in it")
+    reasons = [one.reason for one in made if isinstance(one, BrokenSkill)]
+    raise BadRequest(f"its {SKILL_FILE} cannot be used: {reasons[0]}" if reasons else f"there is no {SKILL_FILE} in it")
 
 
-def _made(prefix: str, parts: tuple[Part, ...], origin: str, limit: int) -> Parcel | Broken:
+def _made(prefix: str, parts: tuple[SkillFile, ...], origin: str, limit: int) -> Parcel | BrokenSkill:
     own = tuple(part._replace(name=part.name[len(prefix) :]) for part in parts if part.name.startswith(prefix))
-    head = next(part for part in own if part.name == FILE)
+    head = next(part for part in own if part.name == SKILL_FILE)
     folder = os.path.basename(prefix.rstrip("/")) or os.path.splitext(os.path.basename(origin.rstrip("/")))[0]
     if len(head.data) > limit:
-        return Broken(folder, prefix + FILE, origin, f"{FILE} is larger than {limit} bytes")
-    found = skill(head.data.decode("utf-8", "replace"), prefix + FILE, folder, "installed")
-    return found if isinstance(found, Broken) else Parcel(found, own, digest(own), findings(own))
+        return BrokenSkill(folder, prefix + SKILL_FILE, origin, f"{SKILL_FILE} is larger than {limit} bytes")
+    found = parse_skill(head.data.decode("utf-8", "replace"), prefix + SKILL_FILE, folder, "installed")
+    return found if isinstance(found, BrokenSkill) else Parcel(found, own, digest(own), find_dangers(own))
 
 
-def digest(parts: tuple[Part, ...]) -> str:
+def digest(parts: tuple[SkillFile, ...]) -> str:
     """One hash over names, contents and which files can be started."""
     whole = hashlib.sha256()
     for part in sorted(parts, key=lambda p: p.name):

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from palinurus.core.skills.danger import Part
-from palinurus.core.skills.skill import FILE
+from palinurus.core.skills.danger import SkillFile
+from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound, PalinurusError, StateLocked, StateUnwritable
 from palinurus.workspace.archive import Caps, folder
 from palinurus.workspace.install.parcel import Parcel, digest, parcel
@@ -155,7 +155,7 @@ def checked(name: str) -> str:
     return name
 
 
-def _write(stage: str, parts: tuple[Part, ...]) -> None:
+def _write(stage: str, parts: tuple[SkillFile, ...]) -> None:
     os.mkdir(stage, 0o700)
     for part in parts:
         path = os.path.join(stage, *part.name.split("/"))
@@ -168,8 +168,8 @@ def _write(stage: str, parts: tuple[Part, ...]) -> None:
             file.flush()
             os.fsync(file.fileno())
     _synced(stage)
-    if not os.path.isfile(os.path.join(stage, FILE)):
-        raise BadRequest(f"there is no {FILE} in it")
+    if not os.path.isfile(os.path.join(stage, SKILL_FILE)):
+        raise BadRequest(f"there is no {SKILL_FILE} in it")
 
 
 def _synced(path: str) -> None:

@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from palinurus.core.skills.danger import Part
-from palinurus.core.skills.skill import FILE
+from palinurus.core.skills.danger import SkillFile
+from palinurus.core.skills.skill import SKILL_FILE
 from palinurus.errors import BadRequest, NotFound
 from palinurus.workspace.archive import Caps, folder, zipped
 
@@ -25,7 +25,7 @@ _USER = re.compile(r"(?<=://)[^/@\s]+@")
 class Fetched(NamedTuple):
     """The files, and where they are from: without passwords, with the commit for git."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SkillFile, ...]
     origin: str
     commit: str = ""
 
@@ -35,7 +35,7 @@ def fetched(source: str, environ: Mapping[str, str], caps: Caps = Caps()) -> Fet
     if os.path.isdir(source):
         return Fetched(tuple(folder(source, caps)), os.path.abspath(source))
     if os.path.isfile(source):
-        if os.path.basename(source) == FILE:
+        if os.path.basename(source) == SKILL_FILE:
             return fetched(os.path.dirname(os.path.abspath(source)), environ, caps)
         return Fetched(tuple(zipped(source, caps)), os.path.abspath(source))
     if _GIT.fullmatch(source):

@@ -13,9 +13,9 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from palinurus.core.memory.chunk import chunks
-from palinurus.core.memory.query import Query, spaced
-from palinurus.core.memory.rank import Match
+from palinurus.core.memory.chunk import split_chunks
+from palinurus.core.memory.query import MemoryQuery, space_characters
+from palinurus.core.memory.rank import MemoryMatch
 from palinurus.workspace.memory.database import discard, opened, passing
 
 VERSION = 2
@@ -115,14 +115,14 @@ class Index:
                 self._drop(path)
                 self.behind = True
                 stem = os.path.splitext(path)[0].replace("/", " ")
-                for piece in chunks(text, stem, *self._sizes):
+                for piece in split_chunks(text, stem, *self._sizes):
                     row = (path, piece.start, piece.end, piece.title, piece.text, _hash(piece.title, piece.text))
                     made = conn.execute(
                         "INSERT INTO chunks (path, first, last, title, text, hash) VALUES (?,?,?,?,?,?)", row
                     )
                     conn.execute(
                         "INSERT INTO words (rowid, title, text) VALUES (?, ?, ?)",
-                        (made.lastrowid, spaced(piece.title), spaced(piece.text)),
+                        (made.lastrowid, space_characters(piece.title), space_characters(piece.text)),
                     )
             conn.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (path, *stands))
 
@@ -137,11 +137,11 @@ class Index:
         rows = self.conn.execute("SELECT n, title, text FROM chunks WHERE path = ?", (path,)).fetchall()
         self.conn.executemany(
             "INSERT INTO words (words, rowid, title, text) VALUES ('delete', ?, ?, ?)",
-            [(n, spaced(title), spaced(text)) for n, title, text in rows],
+            [(n, space_characters(title), space_characters(text)) for n, title, text in rows],
         )
         self.conn.execute("DELETE FROM chunks WHERE path = ?", (path,))
 
-    def matches(self, asked: Query, limit: int) -> list[Match]:
+    def matches(self, asked: MemoryQuery, limit: int) -> list[MemoryMatch]:
         """Candidates for `limit` results: those with every term, then those with some, then those where the words
         stand inside others."""
         if not asked.terms:
@@ -159,7 +159,7 @@ class Index:
         """Row -> strength. Of what matches more than RANKED pieces, those indexed last are compared."""
         return dict(self.conn.execute(_STRENGTH, (expression, RANKED)).fetchall())
 
-    def _shares(self, asked: Query) -> tuple[dict[int, float], str]:
+    def _shares(self, asked: MemoryQuery) -> tuple[dict[int, float], str]:
         """How much of the question each row has, rare terms weighing more; and the expression for rows with one of
         the rare ones."""
         have = {term: self._rows(term) for term in asked.terms}
@@ -182,19 +182,19 @@ class Index:
         sql = "SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?"
         return [row for (row,) in self.conn.execute(sql, (expression, RANKED))]
 
-    def _matches(self, found: dict[int, float], shares: dict[int, float], limit: int) -> list[Match]:
+    def _matches(self, found: dict[int, float], shares: dict[int, float], limit: int) -> list[MemoryMatch]:
         first = sorted(found, key=lambda n: (-shares.get(n, 0.0), -found[n]))[: limit * CANDIDATES]
         marks = ",".join("?" * len(first))
         rows = self.conn.execute(f"SELECT n, path, first, last, text FROM chunks WHERE n IN ({marks})", first)
-        return [Match(path, start, end, text, shares.get(n, 0.0), found[n]) for n, path, start, end, text in rows]
+        return [MemoryMatch(path, start, end, text, shares.get(n, 0.0), found[n]) for n, path, start, end, text in rows]
 
-    def _inside(self, asked: Query, limit: int) -> list[Match]:
+    def _inside(self, asked: MemoryQuery, limit: int) -> list[MemoryMatch]:
         """No word of the index fits: look through the texts. Such a match has no strength."""
         tests = [f"%{word.replace('!', '!!').replace('%', '!%').replace('_', '!_')}%" for word in asked.words]
         had = " + ".join(["(text LIKE ? ESCAPE '!')"] * len(tests))
         sql = f"SELECT * FROM (SELECT path, first, last, text, {had} AS had FROM chunks) WHERE had > 0"
         rows = self.conn.execute(f"{sql} ORDER BY had DESC LIMIT ?", (*tests, limit * CANDIDATES))
-        return [Match(path, first, last, text, had / len(tests), 0.0) for path, first, last, text, had in rows]
+        return [MemoryMatch(path, first, last, text, had / len(tests), 0.0) for path, first, last, text, had in rows]
 
     # --- vectors ------------------------------------------------------------------------------------------------
 
@@ -219,13 +219,15 @@ class Index:
         """How many there are."""
         return int(self.conn.execute("SELECT count(*) FROM vectors").fetchone()[0])
 
-    def pieces(self, near: Sequence[tuple[str, float]]) -> list[Match]:
+    def pieces(self, near: Sequence[tuple[str, float]]) -> list[MemoryMatch]:
         """The pieces of these hashes; how near each is stands for its share of the question."""
         scores = dict(near)
         marks = ",".join("?" * len(scores))
         sql = f"SELECT hash, path, first, last, text FROM chunks WHERE hash IN ({marks})"
         rows = self.conn.execute(sql, list(scores))
-        return [Match(path, first, last, text, scores[name] * NEAR, 1.0) for name, path, first, last, text in rows]
+        return [
+            MemoryMatch(path, first, last, text, scores[name] * NEAR, 1.0) for name, path, first, last, text in rows
+        ]
 
     def size(self) -> tuple[int, int]:
         """Files and chunks."""

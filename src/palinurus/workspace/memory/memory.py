@@ -18,11 +18,11 @@ from typing import NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.core.memory.blame import blame, diff
-from palinurus.core.memory.excerpt import excerpt
-from palinurus.core.memory.query import query
-from palinurus.core.memory.rank import Match, cited, citing, fused, ranked
-from palinurus.core.memory.values import Excerpt, Found, Options, Refused
+from palinurus.core.memory.blame import blame_lines, diff_versions
+from palinurus.core.memory.excerpt import cut_excerpt
+from palinurus.core.memory.query import parse_query
+from palinurus.core.memory.rank import MemoryMatch, cite_hit, fuse_rankings, rank_matches, should_cite
+from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryOptions, MemoryRefusal
 from palinurus.errors import BadRequest, NotFound, StateUnwritable
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.files import Entry, Roots
@@ -66,7 +66,7 @@ class Memory:
         home: str,
         agent: str,
         workspace: str,
-        options: Options,
+        options: MemoryOptions,
         clock: Clock,
         embedder: Embedder | None = None,
     ) -> None:
@@ -86,13 +86,13 @@ class Memory:
 
     # --- looking ------------------------------------------------------------------------------------------------
 
-    def search(self, text: str, session: str, limit: int | None = None, least: float | None = None) -> Found:
+    def search(self, text: str, session: str, limit: int | None = None, least: float | None = None) -> MemoryFindings:
         """Best first. Raises nothing: what cannot be done is said in the value."""
         if not self.options.enabled:
-            return Found(disabled="memory search is switched off (memorySearch.enabled)")
+            return MemoryFindings(disabled="memory search is switched off (memorySearch.enabled)")
         most = min(max(limit or self.options.max_results, 1), 50)
         score = self.options.min_score if least is None else least
-        asked = query(text)
+        asked = parse_query(text)
         with self._lock:
             for attempt in range(2):
                 try:
@@ -101,18 +101,18 @@ class Memory:
                     break
                 except sqlite3.Error as exc:
                     if attempt:
-                        return Found(disabled=f"the memory index cannot be used: {exc}")
+                        return MemoryFindings(disabled=f"the memory index cannot be used: {exc}")
                     self._index.renew(exc)
-        hits = ranked(matches, asked.words, most, score)
+        hits = rank_matches(matches, asked.words, most, score)
         near, trouble = self._near(text, most * 2)
         if near:
-            closest = ranked(near, asked.words, len(near), score)
-            hits = fused(hits, closest, most)
-        if citing(self.options.citations, session):
-            hits = [msgspec.structs.replace(hit, citation=cited(hit)) for hit in hits]
-        return Found(tuple(hits), note=note or trouble)
+            closest = rank_matches(near, asked.words, len(near), score)
+            hits = fuse_rankings(hits, closest, most)
+        if should_cite(self.options.citations, session):
+            hits = [msgspec.structs.replace(hit, citation=cite_hit(hit)) for hit in hits]
+        return MemoryFindings(tuple(hits), note=note or trouble)
 
-    def _near(self, text: str, count: int) -> tuple[list[Match], str]:
+    def _near(self, text: str, count: int) -> tuple[list[MemoryMatch], str]:
         """The pieces nearest in meaning, and what went wrong. Not under the lock while the child works."""
         embedder = self._embedder
         if embedder is None or embedder.why() or not text.strip():
@@ -150,19 +150,21 @@ class Memory:
             why = "no model was given" if self._embedder is None else self._embedder.why()
             return self._index.vectors(), why or ("" if self._index.file else "the index is only in main memory")
 
-    def get(self, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused:
+    def get(self, path: str, start: int = 1, lines: int | None = None) -> MemoryExcerpt | MemoryRefusal:
         """A window of a memory file."""
         real = self.roots.real(path)
         if real is None:
-            return Refused("only MEMORY.md, memory/**/*.md and configured extra paths are memory; use read for others")
+            return MemoryRefusal(
+                "only MEMORY.md, memory/**/*.md and configured extra paths are memory; use read for others"
+            )
         shown = self.roots.display_path(real)
         try:
             data = self.roots.read(real)
         except OSError as exc:
-            return Refused(f"{shown} cannot be read: {exc.strerror or exc}")
+            return MemoryRefusal(f"{shown} cannot be read: {exc.strerror or exc}")
         if data is None:
-            return Excerpt(shown, missing=True)
-        return excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
+            return MemoryExcerpt(shown, missing=True)
+        return cut_excerpt(shown, _text(data), start, lines or self.options.get_lines, self.options.get_chars)
 
     def size(self) -> tuple[int, int, str]:
         """Files, chunks, and what is not as it should be. Raises sqlite3.Error."""
@@ -280,7 +282,7 @@ class Memory:
         """Every line of the file as it stands, with the version it came with. Raises as `versions`."""
         found = self.versions(path)
         lines = (found[-1].text or "").splitlines()
-        origins = blame([version.text for version in found])
+        origins = blame_lines([version.text for version in found])
         return [Traced(n, line, found[at]) for n, (line, at) in enumerate(zip(lines, origins, strict=True), 1)]
 
     def undo(self, path: str = "", to: int = 0, *, dry: bool = False) -> Undone:
@@ -294,7 +296,7 @@ class Memory:
                 raise BadRequest(f"version {target.n} of {shown} was too large to keep")
             before = (head.text or "") if head.hash else ""
             after = (target.text or "") if target is not None and target.hash else ""
-            done = Undone(shown, target.n if target else 0, diff(before, after, shown))
+            done = Undone(shown, target.n if target else 0, diff_versions(before, after, shown))
             if not dry:
                 self._restore(real, head, target)
             return done

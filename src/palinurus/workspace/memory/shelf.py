@@ -11,7 +11,7 @@ from typing import Any
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings
-from palinurus.core.memory.values import Excerpt, Found, Refused
+from palinurus.core.memory.values import MemoryExcerpt, MemoryFindings, MemoryRefusal
 from palinurus.plugins.hooks import Hooks
 from palinurus.workspace.memory.embedder import Embedder
 from palinurus.workspace.memory.history import Author
@@ -44,18 +44,20 @@ class Shelf:
 
     async def search(
         self, agent: str, session: str, text: str, limit: int | None = None, least: float | None = None
-    ) -> Found:
+    ) -> MemoryFindings:
         memory = self._memories.get(agent)
         if memory is None:
-            return Found(disabled=f"agent {agent} has no memory")
+            return MemoryFindings(disabled=f"agent {agent} has no memory")
         found = await asyncio.to_thread(memory.search, text, session, limit, least)
         self._fill()
         return found
 
-    async def get(self, agent: str, path: str, start: int = 1, lines: int | None = None) -> Excerpt | Refused:
+    async def get(
+        self, agent: str, path: str, start: int = 1, lines: int | None = None
+    ) -> MemoryExcerpt | MemoryRefusal:
         memory = self._memories.get(agent)
         if memory is None:
-            return Refused(f"agent {agent} has no memory")
+            return MemoryRefusal(f"agent {agent} has no memory")
         return await asyncio.to_thread(memory.get, path, start, lines)
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]] | str:

@@ -12,15 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Text, Thinking, ToolCall
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, ModelEvent, Price, TextDelta, ThinkingDelta
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCall
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelEvent,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    TokenPrice,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import as_event
 from palinurus.providers.wire.anthropic.decode import AnthropicDecoder
 from providers.kit import decoded, info, recorded, request
 
 NAMES = ["text", "tools", "redacted", "error"]
-MODEL = info("anthropic-messages", price=Price(3, 15, 0.3, 3.75))
+MODEL = info("anthropic-messages", price=TokenPrice(3, 15, 0.3, 3.75))
 
 
 def run(*pieces: bytes) -> list[ModelEvent]:
@@ -31,10 +40,10 @@ def stream(*events: Any) -> bytes:
     return b"".join(b"data: " + (e if isinstance(e, bytes) else json.dumps(e).encode()) + b"\n\n" for e in events)
 
 
-def message(events: list[ModelEvent]) -> Assistant:
+def message(events: list[ModelEvent]) -> AssistantMessage:
     last = events[-1]
-    assert isinstance(last, Done | Failed)
-    assert not any(isinstance(e, Done | Failed) for e in events[:-1])
+    assert isinstance(last, StreamDone | StreamFailed)
+    assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
     return last.message
 
 
@@ -53,7 +62,7 @@ def test_text_usage_and_cost() -> None:
     events = run(recorded("anthropic/text.sse"))
     assert events[0] == TextDelta("Hallo Wörld 🦞!")
     said = message(events)
-    assert said.content == (Text("Hallo Wörld 🦞!"),) and said.stopReason == "stop"
+    assert said.content == (TextBlock("Hallo Wörld 🦞!"),) and said.stopReason == "stop"
     used = said.usage
     assert (used.input, used.output, used.cacheRead, used.cacheWrite, used.totalTokens) == (25, 15, 100, 12, 152)
     assert used.cost is not None and used.cost.total == pytest.approx((75 + 225 + 30 + 45) / 1e6)
@@ -70,8 +79,8 @@ def test_thinking_with_its_signature_and_two_calls() -> None:
     ]
     said = message(events)
     assert said.content == (
-        Thinking("I should read.", "EqQBCgIYAhIM1gbcDa9GJwZA=="),
-        Text("Reading both."),
+        ThinkingBlock("I should read.", "EqQBCgIYAhIM1gbcDa9GJwZA=="),
+        TextBlock("Reading both."),
         ToolCall("toolu_1", "read", {"path": "a.txt"}),
         ToolCall("toolu_2", "ls", {}),
     )
@@ -80,13 +89,13 @@ def test_thinking_with_its_signature_and_two_calls() -> None:
 
 def test_redacted_thinking_unknown_events_and_two_stops() -> None:
     said = message(run(recorded("anthropic/redacted.sse")))
-    assert said.content == (Thinking("", "EmwKAhgBEgy3va3pzix/LafPsn4a", True), Text("Fine."))
+    assert said.content == (ThinkingBlock("", "EmwKAhgBEgy3va3pzix/LafPsn4a", True), TextBlock("Fine."))
     assert said.stopReason == "length"
 
 
 def test_an_error_in_the_stream_keeps_the_text() -> None:
     last = run(recorded("anthropic/error.sse"))[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.message, last.failure.partial) == ("overloaded", "Overloaded", True)
     assert last.message.text == "Begin"
 
@@ -108,7 +117,7 @@ def test_every_cut_is_complete_or_says_so(name: str) -> None:
     for end in range(len(data)):
         events = run(data[:end])
         said, last = message(events), events[-1]
-        if isinstance(last, Done):
+        if isinstance(last, StreamDone):
             assert said.content == full.content, end
         else:
             assert last.failure.kind == "cut" and not said.calls, end
@@ -180,7 +189,7 @@ def test_whole_answer_instead_of_a_stream() -> None:
         "usage": {"input_tokens": 3, "output_tokens": 2},
     }
     said = message(run(as_event(json.dumps(body, indent=1).encode())))
-    assert said.content == (Thinking("hm", "s"), Text("Hi"), ToolCall("t", "read", {"path": "ü"}))
+    assert said.content == (ThinkingBlock("hm", "s"), TextBlock("Hi"), ToolCall("t", "read", {"path": "ü"}))
     assert (said.stopReason, said.usage.input, said.usage.output) == ("toolUse", 3, 2)
 
 
@@ -215,7 +224,7 @@ def test_stop_reasons(reason: str, stop: str) -> None:
 )
 def test_failures(events: list[Any], kind: str) -> None:
     last = run(stream(*events))[-1]
-    assert isinstance(last, Failed) and last.failure.kind == kind
+    assert isinstance(last, StreamFailed) and last.failure.kind == kind
 
 
 def test_blocks_out_of_order_interleaved_and_without_a_start() -> None:
@@ -230,7 +239,7 @@ def test_blocks_out_of_order_interleaved_and_without_a_start() -> None:
         STOP,
     ]
     said = message(run(stream(*events)))
-    assert said.content == (Text("b1b2"), Text("a1"), ToolCall("t", "ls", {"p": 1}))
+    assert said.content == (TextBlock("b1b2"), TextBlock("a1"), ToolCall("t", "ls", {"p": 1}))
 
 
 def test_bad_arguments_are_an_invalid_call_and_ids_are_made_unique() -> None:
@@ -249,7 +258,7 @@ def test_bad_arguments_are_an_invalid_call_and_ids_are_made_unique() -> None:
 def test_counts_are_cumulative_and_odd_ones_ignored() -> None:
     begin = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_read_input_tokens": None}}}
     counts = [{"type": "message_delta", "usage": {"output_tokens": n}} for n in (3, 9, "x" * 3, [1])]
-    assert message(run(stream(begin, *counts, STOP))).usage == Usage(
+    assert message(run(stream(begin, *counts, STOP))).usage == TokenUsage(
         5, 9, 0, 0, 14, message(run(stream(begin, *counts, STOP))).usage.cost
     )
 
@@ -257,7 +266,7 @@ def test_counts_are_cumulative_and_odd_ones_ignored() -> None:
 def test_a_signature_with_half_a_character_can_be_stored() -> None:
     odd = b'{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"s\\ud800"}}'
     events = run(stream(block(0, type="thinking", thinking="hm"), odd, STOP))
-    assert message(events).content == (Thinking("hm", "s\ufffd"),)
+    assert message(events).content == (ThinkingBlock("hm", "s\ufffd"),)
     msgspec.json.encode(events)
 
 
@@ -279,9 +288,9 @@ def test_the_official_client_reads_the_same() -> None:
         said = message(run(data))
         blocks = [
             ("text", b.text)
-            if isinstance(b, Text)
+            if isinstance(b, TextBlock)
             else ("thinking", b.thinking, b.thinkingSignature)
-            if isinstance(b, Thinking)
+            if isinstance(b, ThinkingBlock)
             else ("tool_use", b.id, b.name, b.arguments)
             for b in said.content
         ]

@@ -10,17 +10,25 @@ import pytest
 from anthropic.types.message_create_params import MessageCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Prompt, Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.providers.wire.anthropic.request import encode, headers, path
 from providers.kit import LS, READ, info, request
 
 MODEL = info("anthropic-messages", base_url="https://a.example", vision=True)
 MARK = {"type": "ephemeral"}
-PNG = Image("aGk=", "image/png")
+PNG = ImageBlock("aGk=", "image/png")
 
 
-def ask(*messages: Any, **changes: Any) -> Request:
+def ask(*messages: Any, **changes: Any) -> ModelRequest:
     return request(*messages, **{"model": MODEL, **changes})
 
 
@@ -29,7 +37,7 @@ def judge() -> TypeAdapter[Any]:
     return TypeAdapter(MessageCreateParamsStreaming)
 
 
-def body(asked: Request) -> dict[str, Any]:
+def body(asked: ModelRequest) -> dict[str, Any]:
     """As it goes over the line; the official client's types must accept it."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(encode(asked)))
     judge().validate_python(plain)
@@ -42,18 +50,23 @@ def marks(value: Any) -> int:
     return sum(marks(v) for v in value) if isinstance(value, list) else 0
 
 
-def own(*blocks: Any) -> Assistant:
-    return Assistant(blocks, "anthropic-messages", "p", "m")
+def own(*blocks: Any) -> AssistantMessage:
+    return AssistantMessage(blocks, "anthropic-messages", "p", "m")
 
 
 def test_conversation_with_marks() -> None:
     got = body(
         ask(
-            User("look"),
-            own(Thinking("hm", "sig"), Text("ok"), ToolCall("t1", "read", {"path": "x"}), ToolCall("t2", "ls", {})),
-            ToolResult("t1", "read", (Text("hello"), PNG)),
+            UserMessage("look"),
+            own(
+                ThinkingBlock("hm", "sig"),
+                TextBlock("ok"),
+                ToolCall("t1", "read", {"path": "x"}),
+                ToolCall("t2", "ls", {}),
+            ),
+            ToolResult("t1", "read", (TextBlock("hello"), PNG)),
             ToolResult("t2", "ls", (), isError=True),
-            User("and"),
+            UserMessage("and"),
             tools=(READ, LS),
         )
     )
@@ -120,20 +133,28 @@ def test_only_the_volatile_part_changes_before_the_messages() -> None:
 
 
 def test_thinking_goes_back_only_where_it_came_from_and_only_signed() -> None:
-    def kinds(message: Assistant) -> list[str]:
-        got = body(ask(User("x"), message, User("y")))["messages"]
+    def kinds(message: AssistantMessage) -> list[str]:
+        got = body(ask(UserMessage("x"), message, UserMessage("y")))["messages"]
         return [b["type"] for m in got if m["role"] == "assistant" for b in m["content"]]
 
-    signed, redacted = Thinking("hm", "sig"), Thinking("", "opaque", True)
-    assert kinds(own(signed, redacted, Text("a"))) == ["thinking", "redacted_thinking", "text"]
-    assert kinds(own(Thinking("hm", " "), Thinking("hm"), Text("a"))) == ["text"]
-    assert kinds(Assistant((signed, redacted, Text("a")), "anthropic-messages", "p", "other")) == ["text"]
-    assert kinds(Assistant((signed, Text("a")), "openai-completions", "p", "m")) == ["text"]
+    signed, redacted = ThinkingBlock("hm", "sig"), ThinkingBlock("", "opaque", True)
+    assert kinds(own(signed, redacted, TextBlock("a"))) == ["thinking", "redacted_thinking", "text"]
+    assert kinds(own(ThinkingBlock("hm", " "), ThinkingBlock("hm"), TextBlock("a"))) == ["text"]
+    assert kinds(AssistantMessage((signed, redacted, TextBlock("a")), "anthropic-messages", "p", "other")) == ["text"]
+    assert kinds(AssistantMessage((signed, TextBlock("a")), "openai-completions", "p", "m")) == ["text"]
     assert kinds(own(signed)) == []
 
 
 def test_turns_alternate_and_begin_with_the_user() -> None:
-    got = body(ask(Assistant((Text("a"),)), Assistant((Text("b"),)), User("c"), User("d"), User("  ")))["messages"]
+    got = body(
+        ask(
+            AssistantMessage((TextBlock("a"),)),
+            AssistantMessage((TextBlock("b"),)),
+            UserMessage("c"),
+            UserMessage("d"),
+            UserMessage("  "),
+        )
+    )["messages"]
     assert [m["role"] for m in got] == ["user", "assistant", "user"]
     assert [b["text"] for b in got[1]["content"]] == ["a", "b"]
     assert [b["text"] for b in got[2]["content"]] == ["c", "d"]
@@ -141,14 +162,16 @@ def test_turns_alternate_and_begin_with_the_user() -> None:
 
 def test_ids_are_made_fit() -> None:
     raw = "call_1|fc_" + "x" * 90
-    got = body(ask(User("x"), own(ToolCall(raw, "ls", {})), ToolResult(raw, "ls", (Text("y"),))))["messages"]
+    got = body(ask(UserMessage("x"), own(ToolCall(raw, "ls", {})), ToolResult(raw, "ls", (TextBlock("y"),))))[
+        "messages"
+    ]
     ident = got[1]["content"][0]["id"]
     assert ident == got[2]["content"][0]["tool_use_id"] and len(ident) <= 64 and "|" not in ident
 
 
 def test_images_the_model_or_the_api_cannot_take_become_words() -> None:
-    for model, image in ((info("anthropic-messages"), PNG), (MODEL, Image("aGk=", "image/bmp"))):
-        (block,) = body(ask(User((image,)), model=model))["messages"][0]["content"]
+    for model, image in ((info("anthropic-messages"), PNG), (MODEL, ImageBlock("aGk=", "image/bmp"))):
+        (block,) = body(ask(UserMessage((image,)), model=model))["messages"][0]["content"]
         assert block["type"] == "text" and "image" in block["text"]
 
 

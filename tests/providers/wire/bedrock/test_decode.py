@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.messages import Text, Thinking
-from palinurus.core.types.model import Done, Failed, ModelEvent
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import TextBlock, ThinkingBlock
+from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire.bedrock.decode import BedrockDecoder
 from palinurus.providers.wire.bedrock.frames import frame
 from providers.kit import decoded, info, recorded, request
@@ -29,13 +29,13 @@ def text(piece: str) -> bytes:
 
 def test_signatures_and_usage() -> None:
     last = run(recorded("bedrock/tools.bin"))[-1]
-    assert isinstance(last, Done)
+    assert isinstance(last, StreamDone)
     assert last.message.content[:3] == (
-        Thinking("Hm — café ☕.", "c2ln"),
-        Thinking("", "b3BhcXVl", True),
-        Text("Looking 🦞."),
+        ThinkingBlock("Hm — café ☕.", "c2ln"),
+        ThinkingBlock("", "b3BhcXVl", True),
+        TextBlock("Looking 🦞."),
     )
-    assert last.message.usage == Usage(10, 20, 200, 100, 330)
+    assert last.message.usage == TokenUsage(10, 20, 200, 100, 330)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_signatures_and_usage() -> None:
 )
 def test_stop_reasons(reason: str, outcome: str) -> None:
     last = run(text("x"), event("messageStop", {"stopReason": reason}))[-1]
-    assert outcome == (last.message.stopReason if isinstance(last, Done) else last.failure.kind)
+    assert outcome == (last.message.stopReason if isinstance(last, StreamDone) else last.failure.kind)
 
 
 def test_usage_may_come_before_the_stop() -> None:
     used = event("metadata", {"usage": {"inputTokens": 3, "outputTokens": 4}})
     last = run(text("x"), used, event("messageStop", {"stopReason": "end_turn"}))[-1]
-    assert isinstance(last, Done) and last.message.usage.totalTokens == 7
+    assert isinstance(last, StreamDone) and last.message.usage.totalTokens == 7
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_exceptions(name: str, message: str, kind: str, as_exception: bool) -> N
     head = {":message-type": "exception", ":exception-type": name}
     raw = frame(head, json.dumps(payload).encode()) if as_exception else event(name, payload)
     last = run(text("half"), raw)[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.partial, last.message.text) == (kind, True, "half")
     assert last.failure.message
 
@@ -89,11 +89,11 @@ def test_exceptions(name: str, message: str, kind: str, as_exception: bool) -> N
 def test_an_error_frame_with_its_text_in_the_headers() -> None:
     head = {":message-type": "error", ":error-code": "InternalServerError", ":error-message": "oops"}
     last = run(frame(head, b""))[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "server" and "oops" in last.failure.message
+    assert isinstance(last, StreamFailed) and last.failure.kind == "server" and "oops" in last.failure.message
 
 
 def test_a_broken_checksum_ends_the_stream() -> None:
     raw = bytearray(text("x"))
     raw[-1] ^= 1
     last = run(text("half"), bytes(raw), event("messageStop", {"stopReason": "end_turn"}))[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "malformed" and "checksum" in last.failure.message
+    assert isinstance(last, StreamFailed) and last.failure.kind == "malformed" and "checksum" in last.failure.message

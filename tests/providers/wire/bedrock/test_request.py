@@ -10,7 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.bedrock import WIRE
 from palinurus.providers.wire.bedrock.request import EMPTY, OPENING, turns
@@ -25,12 +34,14 @@ def model(**changes: Any) -> Any:
     return info(API, **{"ref": ModelRef("p", NAME), **changes})
 
 
-def said(*blocks: Any, name: str = NAME) -> Assistant:
-    return Assistant(blocks, API, "p", name)
+def said(*blocks: Any, name: str = NAME) -> AssistantMessage:
+    return AssistantMessage(blocks, API, "p", name)
 
 
 def test_the_body() -> None:
-    asked = request(User("hi"), model=model(), tools=(READ,), max_tokens=9, temperature=0.5, tool_choice="required")
+    asked = request(
+        UserMessage("hi"), model=model(), tools=(READ,), max_tokens=9, temperature=0.5, tool_choice="required"
+    )
     body = WIRE.encode(asked)
     assert body["messages"] == [{"role": "user", "content": [{"text": "hi"}]}]
     assert body["system"] == [{"text": "You are a test."}, {"text": "Now."}]
@@ -57,11 +68,11 @@ def test_a_history_with_calls_keeps_a_tool_configuration() -> None:
 def test_results_follow_their_calls_and_ids_fit() -> None:
     raw = "call_a|fc_1"
     history: tuple[Message, ...] = (
-        User("q"),
-        said(Text("a"), ToolCall(raw, "read", {"path": "x"}), ToolCall("b", "read", {})),
-        ToolResult(raw, "read", (Text(" "),)),
-        ToolResult("b", "read", (Text("no"),), isError=True),
-        User("go on"),
+        UserMessage("q"),
+        said(TextBlock("a"), ToolCall(raw, "read", {"path": "x"}), ToolCall("b", "read", {})),
+        ToolResult(raw, "read", (TextBlock(" "),)),
+        ToolResult("b", "read", (TextBlock("no"),), isError=True),
+        UserMessage("go on"),
     )
     _, second, third = turns(request(*history, model=model()))
     used = [b["toolUse"]["toolUseId"] for b in second["content"] if "toolUse" in b]
@@ -73,19 +84,19 @@ def test_results_follow_their_calls_and_ids_fit() -> None:
 
 
 def test_thinking_goes_back_only_signed_and_only_to_its_route() -> None:
-    blocks = (Thinking("t", "sig"), Thinking("", "opaque", True), Thinking("u", " "), Text("a"))
-    (_, turn) = turns(request(User("q"), said(*blocks), model=model()))
+    blocks = (ThinkingBlock("t", "sig"), ThinkingBlock("", "opaque", True), ThinkingBlock("u", " "), TextBlock("a"))
+    (_, turn) = turns(request(UserMessage("q"), said(*blocks), model=model()))
     assert turn["content"] == [
         {"reasoningContent": {"reasoningText": {"text": "t", "signature": "sig"}}},
         {"reasoningContent": {"redactedContent": "opaque"}},
         {"text": "a"},
     ]
-    (_, other) = turns(request(User("q"), said(*blocks, name="other"), model=model()))
+    (_, other) = turns(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
     assert other["content"] == [{"text": "a"}]
 
 
 def test_images() -> None:
-    user = User((Text("see"), Image("QUJD", "image/jpeg"), Image("QUJD", "image/tiff")))
+    user = UserMessage((TextBlock("see"), ImageBlock("QUJD", "image/jpeg"), ImageBlock("QUJD", "image/tiff")))
     (turn,) = turns(request(user, model=model(vision=True)))
     assert turn["content"][1] == {"image": {"format": "jpeg", "source": {"bytes": "QUJD"}}}
     assert turn["content"][2] == {"text": NO_IMAGE}
@@ -97,11 +108,11 @@ def test_images() -> None:
 @settings(max_examples=60, deadline=None)
 def test_turns_always_alternate_and_hold_no_blank_text(kinds: list[str]) -> None:
     made: dict[str, Message] = {
-        "u": User("q"),
-        "b": User("  "),
-        "a": said(Text("x")),
-        "e": said(Text(" "), Thinking("t", "sig")),
-        "t": ToolResult("i", "read", (Text(""),)),
+        "u": UserMessage("q"),
+        "b": UserMessage("  "),
+        "a": said(TextBlock("x")),
+        "e": said(TextBlock(" "), ThinkingBlock("t", "sig")),
+        "t": ToolResult("i", "read", (TextBlock(""),)),
     }
     found = turns(request(*(made[k] for k in kinds), model=model()))
     assert found[0]["role"] == "user"
@@ -112,5 +123,5 @@ def test_turns_always_alternate_and_hold_no_blank_text(kinds: list[str]) -> None
 
 
 def test_placeholders() -> None:
-    assert turns(request(said(Text("hello")), model=model()))[0]["content"] == [{"text": OPENING}]
-    assert turns(request(User(" "), model=model()))[0]["content"] == [{"text": EMPTY}]
+    assert turns(request(said(TextBlock("hello")), model=model()))[0]["content"] == [{"text": OPENING}]
+    assert turns(request(UserMessage(" "), model=model()))[0]["content"] == [{"text": EMPTY}]

@@ -14,9 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.core.types.messages import Assistant, Text, Thinking, ToolCall, User
-from palinurus.core.types.model import CallDelta, CallStart, Done, Failed, ModelEvent, Price, TextDelta, ThinkingDelta
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, ToolCall, UserMessage
+from palinurus.core.types.model import (
+    CallDelta,
+    CallStart,
+    ModelEvent,
+    StreamDone,
+    StreamFailed,
+    TextDelta,
+    ThinkingDelta,
+    TokenPrice,
+)
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import as_event
 from palinurus.providers.wire.completions.decode import CompletionsDecoder
 from providers.kit import decoded, info, recorded, request
@@ -37,18 +46,18 @@ def delta(finish: str | None = None, **fields: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": fields, "finish_reason": finish}]}
 
 
-def message(events: list[ModelEvent]) -> Assistant:
+def message(events: list[ModelEvent]) -> AssistantMessage:
     last = events[-1]
-    assert isinstance(last, Done | Failed)
-    assert not any(isinstance(e, Done | Failed) for e in events[:-1])
+    assert isinstance(last, StreamDone | StreamFailed)
+    assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
     return last.message
 
 
 def test_text_usage_and_cost() -> None:
-    events = run(recorded("completions/text.sse"), model=info(price=Price(1, 2, 0.1, 0)))
+    events = run(recorded("completions/text.sse"), model=info(price=TokenPrice(1, 2, 0.1, 0)))
     assert events[0] == TextDelta("Grüße aus dem Äther 🦞 — done.")
     said = message(events)
-    assert said.content == (Text("Grüße aus dem Äther 🦞 — done."),)
+    assert said.content == (TextBlock("Grüße aus dem Äther 🦞 — done."),)
     assert (said.stopReason, said.api, said.provider, said.model) == ("stop", "openai-completions", "p", "m")
     used = said.usage
     assert (used.input, used.output, used.cacheRead, used.cacheWrite, used.totalTokens) == (56, 17, 64, 0, 137)
@@ -68,7 +77,7 @@ def test_parallel_calls() -> None:
     said = message(events)
     assert said.stopReason == "toolUse"
     assert said.content == (
-        Text("Looking."),
+        TextBlock("Looking."),
         ToolCall("call_a", "read", {"path": "ä/🦞.txt"}),
         ToolCall("call_b", "exec", {"command": "ls -la"}),
     )
@@ -77,8 +86,8 @@ def test_parallel_calls() -> None:
 def test_reasoning_and_hit_counts() -> None:
     events = run(recorded("completions/reasoning.sse"))
     assert events[:2] == [ThinkingDelta("First think."), TextDelta("Answer 42.")]
-    assert message(events).content == (Thinking("First think.", "reasoning_content"), Text("Answer 42."))
-    assert message(events).usage == Usage(6, 5, 4, 0, 15)
+    assert message(events).content == (ThinkingBlock("First think.", "reasoning_content"), TextBlock("Answer 42."))
+    assert message(events).usage == TokenUsage(6, 5, 4, 0, 15)
 
 
 def test_servers_that_do_not_count_or_name() -> None:
@@ -95,7 +104,7 @@ def test_servers_that_do_not_count_or_name() -> None:
 
 def test_an_error_in_the_stream_keeps_the_text() -> None:
     last = run(recorded("completions/error.sse"))[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.partial, last.failure.status) == ("server", True, 502)
     assert last.message.text == "Half an ans" and last.message.stopReason == "error"
 
@@ -116,7 +125,7 @@ def test_every_cut_is_complete_or_says_so(name: str) -> None:
     for end in range(len(data)):
         events = run(data[:end])
         said, last = message(events), events[-1]
-        if isinstance(last, Done):
+        if isinstance(last, StreamDone):
             assert said.content[: len(full.content)] == full.content[: len(said.content)], end
             assert [c.arguments for c in said.calls] == [c.arguments for c in full.calls]
         elif name != "error":
@@ -190,7 +199,7 @@ def test_whole_answer_instead_of_a_stream() -> None:
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     }
     said = message(run(as_event(json.dumps(body, indent=2).encode())))
-    assert said.content == (Text("Hi"), ToolCall("c", "ls", {})) and said.usage.totalTokens == 5
+    assert said.content == (TextBlock("Hi"), ToolCall("c", "ls", {})) and said.usage.totalTokens == 5
 
 
 @pytest.mark.parametrize(
@@ -222,14 +231,14 @@ def test_end_without_done_mark_or_without_reason() -> None:
 )
 def test_failures(chunks: list[Any], kind: str) -> None:
     last = run(stream(*chunks))[-1]
-    assert isinstance(last, Failed) and last.failure.kind == kind
+    assert isinstance(last, StreamFailed) and last.failure.kind == kind
 
 
 def test_error_object_as_a_bare_line() -> None:
     last = run(b'{"error": {"message": "invalid api key", "code": "invalid_api_key"}}\n')[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "auth"
+    assert isinstance(last, StreamFailed) and last.failure.kind == "auth"
     page = run(b"<html><body>hello</body></html>\n")[-1]
-    assert isinstance(page, Failed) and page.failure.kind == "malformed"
+    assert isinstance(page, StreamFailed) and page.failure.kind == "malformed"
 
 
 def test_half_characters_over_two_chunks_become_one() -> None:
@@ -258,7 +267,9 @@ def test_half_a_character_at_the_end_or_in_arguments_or_errors_can_be_stored() -
 def test_nan_and_odd_counts_cost_nothing_but_themselves() -> None:
     odd = b'{"choices":[{"delta":{"content":"x"},"score":NaN}],"usage":{"prompt_tokens":"many","completion_tokens":-4}}'
     assert message(run(stream(odd))).text == "x"
-    assert message(run(stream({"usage": {"prompt_tokens": 5, "completion_tokens": -4}}))).usage == Usage(5, 0, 0, 0, 5)
+    assert message(run(stream({"usage": {"prompt_tokens": 5, "completion_tokens": -4}}))).usage == TokenUsage(
+        5, 0, 0, 0, 5
+    )
 
 
 @pytest.mark.parametrize("text", ['{"a": ', "[1]", '{"a": NaN}', '{"a":' * 50_000])
@@ -279,9 +290,11 @@ def test_calls_without_name_or_cut_by_the_limit_are_invalid() -> None:
 
 
 def test_arguments_as_an_object_and_ids_of_earlier_turns() -> None:
-    earlier = Assistant((ToolCall("c", "ls", {}),))
+    earlier = AssistantMessage((ToolCall("c", "ls", {}),))
     piece = {"index": 0, "id": "c", "function": {"name": "read", "arguments": {"path": "x"}}}
-    events = decoded(CompletionsDecoder, [stream(delta(tool_calls=[piece]))], request(User("a"), earlier, User("b")))
+    events = decoded(
+        CompletionsDecoder, [stream(delta(tool_calls=[piece]))], request(UserMessage("a"), earlier, UserMessage("b"))
+    )
     (call,) = message(events).calls
     assert call == ToolCall("c_2", "read", {"path": "x"})
 
@@ -296,12 +309,12 @@ def test_two_hundred_calls_and_a_new_id_under_one_index() -> None:
 
 def test_content_as_blocks() -> None:
     blocks = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "yes"}, 3]
-    assert message(run(stream(delta(content=blocks)))).content == (Thinking("hm"), Text("yes"))
+    assert message(run(stream(delta(content=blocks)))).content == (ThinkingBlock("hm"), TextBlock("yes"))
 
 
 def test_nothing_comes_after_the_end() -> None:
     decoder = CompletionsDecoder(request())
-    assert isinstance(decoder.feed(stream(delta(content="x")))[-1], Done)
+    assert isinstance(decoder.feed(stream(delta(content="x")))[-1], StreamDone)
     assert decoder.feed(stream(delta(content="y"))) == [] and decoder.close() == []
 
 
@@ -314,7 +327,7 @@ def test_five_megabytes_of_arguments_and_a_line_over_the_limit() -> None:
     (call,) = message(run(stream(*pieces))).calls
     assert call.invalid is None and len(call.arguments["content"]) == 5_000_000
     last = run(b"data: " + b"x" * 9_000_000)[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "malformed"
+    assert isinstance(last, StreamFailed) and last.failure.kind == "malformed"
 
 
 # --- the official client on the same bytes ------------------------------------------------------------------------

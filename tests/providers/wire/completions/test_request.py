@@ -10,12 +10,20 @@ import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 from pydantic import TypeAdapter
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Prompt, Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest, Prompt
 from palinurus.providers.wire.completions.request import encode, path
 from providers.kit import LS, READ, info, request
 
-PNG = Image("aGk=", "image/png")
+PNG = ImageBlock("aGk=", "image/png")
 
 
 @functools.cache
@@ -23,21 +31,21 @@ def judge() -> TypeAdapter[Any]:
     return TypeAdapter(CompletionCreateParamsStreaming)
 
 
-def body(asked: Request) -> dict[str, Any]:
+def body(asked: ModelRequest) -> dict[str, Any]:
     """As it goes over the line; the official client's types must accept it."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(encode(asked)))
     judge().validate_python(plain)
     return plain
 
 
-def talk(**changes: Any) -> Request:
+def talk(**changes: Any) -> ModelRequest:
     return request(
-        User("look"),
-        Assistant((Text("ok"), ToolCall("c1", "read", {"path": "ä"}), ToolCall("c2", "ls", {}))),
-        ToolResult("c1", "read", (Text("hello"),)),
+        UserMessage("look"),
+        AssistantMessage((TextBlock("ok"), ToolCall("c1", "read", {"path": "ä"}), ToolCall("c2", "ls", {}))),
+        ToolResult("c1", "read", (TextBlock("hello"),)),
         ToolResult("c2", "ls", ()),
-        Assistant((Text("done"),)),
-        User((Text("and"), PNG)),
+        AssistantMessage((TextBlock("done"),)),
+        UserMessage((TextBlock("and"), PNG)),
         **changes,
     )
 
@@ -67,10 +75,10 @@ def test_conversation() -> None:
 
 def test_images_for_models_that_see() -> None:
     asked = request(
-        User((Text("see"), PNG)),
-        Assistant((ToolCall("c", "read", {}), ToolCall("d", "read", {}))),
+        UserMessage((TextBlock("see"), PNG)),
+        AssistantMessage((ToolCall("c", "read", {}), ToolCall("d", "read", {}))),
         ToolResult("c", "read", (PNG,)),
-        ToolResult("d", "read", (Text("t"), PNG)),
+        ToolResult("d", "read", (TextBlock("t"), PNG)),
         model=info(vision=True),
     )
     got = body(asked)["messages"]
@@ -120,47 +128,63 @@ def test_result_names_and_nine_letter_ids_by_compat() -> None:
 
 def test_foreign_ids_are_made_fit_the_same_way_every_time() -> None:
     long = "call_abc|fc_" + "0" * 80
-    asked = request(User("x"), Assistant((ToolCall(long, "ls", {}),)), ToolResult(long, "ls", (Text("y"),)))
+    asked = request(
+        UserMessage("x"), AssistantMessage((ToolCall(long, "ls", {}),)), ToolResult(long, "ls", (TextBlock("y"),))
+    )
     first, second = body(asked)["messages"], body(asked)["messages"]
     ident = first[2]["tool_calls"][0]["id"]
     assert ident == first[3]["tool_call_id"] == second[3]["tool_call_id"]
     assert len(ident) <= 40 and "|" not in ident
-    other = request(User("x"), Assistant((ToolCall(long + "1", "ls", {}),)))
+    other = request(UserMessage("x"), AssistantMessage((ToolCall(long + "1", "ls", {}),)))
     assert body(other)["messages"][2]["tool_calls"][0]["id"] != ident
 
 
-def thought(**where: str) -> Assistant:
+def thought(**where: str) -> AssistantMessage:
     place = {"api": "openai-completions", "provider": "p", "model": "m", **where}
-    return Assistant((Thinking("hm", "reasoning_content"), ToolCall("c", "ls", {})), **place)
+    return AssistantMessage((ThinkingBlock("hm", "reasoning_content"), ToolCall("c", "ls", {})), **place)
 
 
 def test_reasoning_goes_back_only_to_its_own_route_and_only_in_the_running_turn() -> None:
-    result = ToolResult("c", "ls", (Text("y"),))
-    assert body(request(User("x"), thought(), result))["messages"][2]["reasoning_content"] == "hm"
-    assert "reasoning_content" not in body(request(User("x"), thought(model="other"), result))["messages"][2]
-    assert "reasoning_content" not in body(request(User("x"), thought(), result, User("z")))["messages"][2]
+    result = ToolResult("c", "ls", (TextBlock("y"),))
+    assert body(request(UserMessage("x"), thought(), result))["messages"][2]["reasoning_content"] == "hm"
+    assert "reasoning_content" not in body(request(UserMessage("x"), thought(model="other"), result))["messages"][2]
+    assert (
+        "reasoning_content" not in body(request(UserMessage("x"), thought(), result, UserMessage("z")))["messages"][2]
+    )
     kept = info(compat={"keepReasoning": True})
     assert (
-        body(request(User("x"), thought(), result, User("z"), model=kept))["messages"][2]["reasoning_content"] == "hm"
+        body(request(UserMessage("x"), thought(), result, UserMessage("z"), model=kept))["messages"][2][
+            "reasoning_content"
+        ]
+        == "hm"
     )
     text = info(compat={"requiresThinkingAsText": True})
-    assert body(request(User("x"), thought(), result, model=text))["messages"][2]["content"] == "hm"
+    assert body(request(UserMessage("x"), thought(), result, model=text))["messages"][2]["content"] == "hm"
 
 
 def test_signatures_of_others_never_leave() -> None:
-    foreign = Assistant((Thinking("secret thought", "EqQBsig"), Text("hi")), api="anthropic-messages", provider="a")
-    assert b"EqQBsig" not in msgspec.json.encode(encode(request(User("x"), foreign)))
-    assert b"secret thought" not in msgspec.json.encode(encode(request(User("x"), foreign)))
+    foreign = AssistantMessage(
+        (ThinkingBlock("secret thought", "EqQBsig"), TextBlock("hi")), api="anthropic-messages", provider="a"
+    )
+    assert b"EqQBsig" not in msgspec.json.encode(encode(request(UserMessage("x"), foreign)))
+    assert b"secret thought" not in msgspec.json.encode(encode(request(UserMessage("x"), foreign)))
 
 
 def test_empty_messages_are_left_out() -> None:
-    got = body(request(User("x"), Assistant(()), Assistant((Thinking("only", "reasoning"),)), prompt=Prompt("")))
+    got = body(
+        request(
+            UserMessage("x"),
+            AssistantMessage(()),
+            AssistantMessage((ThinkingBlock("only", "reasoning"),)),
+            prompt=Prompt(""),
+        )
+    )
     assert [m["role"] for m in got["messages"]] == ["user"]
 
 
 def test_the_beginning_of_the_body_does_not_change_with_the_next_turn() -> None:
     before = encode(talk())["messages"]
-    after = encode(request(*talk().messages, Assistant((Text("fine"),)), User("next")))["messages"]
+    after = encode(request(*talk().messages, AssistantMessage((TextBlock("fine"),)), UserMessage("next")))["messages"]
     assert after[: len(before)] == before
 
 

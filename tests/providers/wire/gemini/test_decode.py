@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.core.types.messages import Assistant, Text, Thinking
-from palinurus.core.types.model import Done, Failed, ModelEvent
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock
+from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire.gemini.decode import GeminiDecoder
 from providers.kit import decoded, info, recorded, request
 
@@ -27,23 +27,23 @@ def chunk(*parts: dict[str, Any], finish: str | None = None, **more: Any) -> byt
     return b"data: " + json.dumps({"candidates": [candidate], **more}).encode() + b"\n\n"
 
 
-def message(events: list[ModelEvent]) -> Assistant:
+def message(events: list[ModelEvent]) -> AssistantMessage:
     last = events[-1]
-    assert isinstance(last, Done | Failed)
+    assert isinstance(last, StreamDone | StreamFailed)
     return last.message
 
 
 def test_signatures_stay_with_what_they_sign() -> None:
     said = message(run(recorded("gemini/tools.sse")))
     thought, text, first, second = said.content
-    assert thought == Thinking("Weighing — café ☕ options.")
-    assert text == Text("Looking 🦞.", "dGV4dA==")
+    assert thought == ThinkingBlock("Weighing — café ☕ options.")
+    assert text == TextBlock("Looking 🦞.", "dGV4dA==")
     assert [c.thoughtSignature for c in said.calls] == ["c2lnbmVk", None]
     assert (first, second) == said.calls
 
 
 def test_usage_counts_thoughts_as_output_and_the_cache_apart() -> None:
-    assert message(run(recorded("gemini/tools.sse"))).usage == Usage(100, 65, 400, 0, 565)
+    assert message(run(recorded("gemini/tools.sse"))).usage == TokenUsage(100, 65, 400, 0, 565)
 
 
 def test_calls_without_ids_get_distinct_ones() -> None:
@@ -55,7 +55,7 @@ def test_calls_without_ids_get_distinct_ones() -> None:
 def test_text_after_a_call_is_a_new_block() -> None:
     call = {"functionCall": {"name": "ls"}}
     said = message(run(chunk({"text": "a"}, call, {"text": "b"}, finish="STOP")))
-    assert [type(b).__name__ for b in said.content] == ["Text", "ToolCall", "Text"]
+    assert [type(b).__name__ for b in said.content] == ["TextBlock", "ToolCall", "TextBlock"]
     assert said.calls[0].arguments == {}
 
 
@@ -73,12 +73,12 @@ def test_text_after_a_call_is_a_new_block() -> None:
 )
 def test_finish_reasons(finish: str, outcome: str) -> None:
     last = run(chunk({"text": "x"}, finish=finish))[-1]
-    assert outcome == (last.message.stopReason if isinstance(last, Done) else last.failure.kind)
+    assert outcome == (last.message.stopReason if isinstance(last, StreamDone) else last.failure.kind)
 
 
 def test_a_blocked_prompt() -> None:
     last = run(b'data: {"promptFeedback":{"blockReason":"SAFETY"}}\n\n')[-1]
-    assert isinstance(last, Failed) and last.failure.kind == "refused" and "SAFETY" in last.failure.message
+    assert isinstance(last, StreamFailed) and last.failure.kind == "refused" and "SAFETY" in last.failure.message
 
 
 @pytest.mark.parametrize(
@@ -91,5 +91,5 @@ def test_a_blocked_prompt() -> None:
 )
 def test_errors_inside_a_stream(error: dict[str, Any], kind: str) -> None:
     last = run(chunk({"text": "half"}), b"data: " + json.dumps({"error": error}).encode() + b"\n\n")[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.partial, last.message.text) == (kind, True, "half")

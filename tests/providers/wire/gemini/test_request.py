@@ -10,26 +10,37 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palinurus.core.types.keys import ModelRef
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.providers.wire.gemini import WIRE
 from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, contents, ident
 from palinurus.providers.wire.replay import NO_IMAGE
 from providers.kit import READ, info, request
 
 API = "google-generative-ai"
-SHOT = Image("QUJD", "image/png")
+SHOT = ImageBlock("QUJD", "image/png")
 
 
 def model(name: str = "gemini-3-pro", **changes: Any) -> Any:
     return info(API, ref=ModelRef("google", name), **changes)
 
 
-def said(*blocks: Any, name: str = "gemini-3-pro") -> Assistant:
-    return Assistant(blocks, API, "google", name)
+def said(*blocks: Any, name: str = "gemini-3-pro") -> AssistantMessage:
+    return AssistantMessage(blocks, API, "google", name)
 
 
 def test_the_body() -> None:
-    asked = request(User("hi"), model=model(), tools=(READ,), max_tokens=9, temperature=0.5, tool_choice="required")
+    asked = request(
+        UserMessage("hi"), model=model(), tools=(READ,), max_tokens=9, temperature=0.5, tool_choice="required"
+    )
     body = WIRE.encode(asked)
     assert body["contents"] == [{"role": "user", "parts": [{"text": "hi"}]}]
     assert body["systemInstruction"] == {"parts": [{"text": "You are a test.\n\nNow."}]}
@@ -50,14 +61,14 @@ def test_a_pinned_tool() -> None:
 
 
 def test_a_history_that_starts_with_the_model_gets_a_tiny_user_turn() -> None:
-    turns = contents(request(said(Text("hello")), model=model()))
+    turns = contents(request(said(TextBlock("hello")), model=model()))
     assert turns[0] == {"role": "user", "parts": [{"text": OPENING}]}
     assert turns[1]["role"] == "model"
 
 
 def test_signatures_of_this_route_go_back() -> None:
-    blocks = (Thinking("t", "c2ln"), Text("a", "dGV4dA=="), ToolCall("c1", "read", {}, "Y2FsbA=="))
-    (_, turn) = contents(request(User("q"), said(*blocks), model=model()))
+    blocks = (ThinkingBlock("t", "c2ln"), TextBlock("a", "dGV4dA=="), ToolCall("c1", "read", {}, "Y2FsbA=="))
+    (_, turn) = contents(request(UserMessage("q"), said(*blocks), model=model()))
     assert turn["parts"] == [
         {"thought": True, "text": "t", "thoughtSignature": "c2ln"},
         {"text": "a", "thoughtSignature": "dGV4dA=="},
@@ -67,31 +78,31 @@ def test_signatures_of_this_route_go_back() -> None:
 
 def test_foreign_signatures_and_thoughts_do_not() -> None:
     blocks = (
-        Thinking("t", "c2ln"),
-        Text("a", "dGV4dA=="),
+        ThinkingBlock("t", "c2ln"),
+        TextBlock("a", "dGV4dA=="),
         ToolCall("c1", "read", {}, "Y2FsbA=="),
         ToolCall("c2", "ls", {}),
     )
-    (_, turn) = contents(request(User("q"), said(*blocks, name="other"), model=model()))
+    (_, turn) = contents(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
     assert turn["parts"][0] == {"text": "a"}
     assert [p.get("thoughtSignature") for p in turn["parts"]] == [None, UNSIGNED, None]
-    (_, older) = contents(request(User("q"), said(*blocks, name="other"), model=model("gemini-2.5-pro")))
+    (_, older) = contents(request(UserMessage("q"), said(*blocks, name="other"), model=model("gemini-2.5-pro")))
     assert all("thoughtSignature" not in p for p in older["parts"])
 
 
 @pytest.mark.parametrize("signature", ["not base64!", "abc", "a b=", "ünï", "{}"])
 def test_a_signature_that_is_no_base64_is_left_out(signature: str) -> None:
-    (_, turn) = contents(request(User("q"), said(Text("a", signature)), model=model()))
+    (_, turn) = contents(request(UserMessage("q"), said(TextBlock("a", signature)), model=model()))
     assert turn["parts"] == [{"text": "a"}]
 
 
 def test_results_follow_their_calls_in_one_turn_before_anything_else() -> None:
     history: tuple[Message, ...] = (
-        User("q"),
+        UserMessage("q"),
         said(ToolCall("call_a|fc", "read", {}), ToolCall("call_b", "ls", {})),
-        ToolResult("call_a|fc", "read", (Text("A"), SHOT)),
-        ToolResult("call_b", "ls", (Text("no"),), isError=True),
-        User("go on"),
+        ToolResult("call_a|fc", "read", (TextBlock("A"), SHOT)),
+        ToolResult("call_b", "ls", (TextBlock("no"),), isError=True),
+        UserMessage("go on"),
     )
     turns = contents(request(*history, model=model(vision=True)))
     assert [t["role"] for t in turns] == ["user", "model", "user"]
@@ -109,9 +120,9 @@ def test_results_follow_their_calls_in_one_turn_before_anything_else() -> None:
 @settings(max_examples=60, deadline=None)
 def test_turns_always_alternate_and_start_with_the_user(kinds: list[str]) -> None:
     made: dict[str, Message] = {
-        "u": User("q"),
-        "a": said(Text("x")),
-        "c": said(Thinking("only thinking", None)),
+        "u": UserMessage("q"),
+        "a": said(TextBlock("x")),
+        "c": said(ThinkingBlock("only thinking", None)),
         "t": ToolResult("i", "read", ()),
     }
     turns = contents(request(*(made[k] for k in kinds), model=model()))

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.providers.wire.ollama import WIRE
 from palinurus.providers.wire.ollama.request import MOST_CONTEXT
 from palinurus.providers.wire.replay import NO_IMAGE
 from providers.kit import READ, info, request
 
-SHOT = Image("QUJD", "image/png")
+SHOT = ImageBlock("QUJD", "image/png")
 
 
 def model(**changes: Any) -> Any:
@@ -23,7 +31,7 @@ def sent(*messages: Any, **changes: Any) -> list[dict[str, Any]]:
 
 def test_the_body() -> None:
     params = {"keep_alive": "5m", "top_p": 0.9, "num_ctx": 99_000, "unrelated": 1}
-    asked = request(User("hi"), model=model(params=params), tools=(READ,), max_tokens=7, temperature=0.1)
+    asked = request(UserMessage("hi"), model=model(params=params), tools=(READ,), max_tokens=7, temperature=0.1)
     body = WIRE.encode(asked)
     assert body["messages"][0] == {"role": "system", "content": "You are a test.\n\nNow."}
     assert body["options"] == {"num_ctx": 99_000, "top_p": 0.9, "num_predict": 7, "temperature": 0.1}
@@ -43,8 +51,8 @@ def test_no_tools_when_none_may_be_called() -> None:
 
 def test_calls_results_and_thinking() -> None:
     call = ToolCall("c", "read", {"path": "x"})
-    own = Assistant((Thinking("hm"), Text("a"), call), "ollama", "p", "m")
-    answer, result = sent(own, ToolResult("c", "read", (Text("out"),)))
+    own = AssistantMessage((ThinkingBlock("hm"), TextBlock("a"), call), "ollama", "p", "m")
+    answer, result = sent(own, ToolResult("c", "read", (TextBlock("out"),)))
     assert answer == {
         "role": "assistant",
         "content": "a",
@@ -52,13 +60,15 @@ def test_calls_results_and_thinking() -> None:
         "tool_calls": [{"function": {"name": "read", "arguments": {"path": "x"}}}],
     }
     assert result == {"role": "tool", "content": "out", "tool_name": "read"}
-    foreign = Assistant((Thinking("hm"), call), "other", "p", "m")
+    foreign = AssistantMessage((ThinkingBlock("hm"), call), "other", "p", "m")
     assert "thinking" not in sent(foreign)[0]
-    assert sent(User("q"), Assistant((Thinking("hm"),), "ollama", "p", "m")) == [{"role": "user", "content": "q"}]
+    assert sent(UserMessage("q"), AssistantMessage((ThinkingBlock("hm"),), "ollama", "p", "m")) == [
+        {"role": "user", "content": "q"}
+    ]
 
 
 def test_images() -> None:
-    user = User((Text("see"), SHOT))
+    user = UserMessage((TextBlock("see"), SHOT))
     assert sent(user, vision=True) == [{"role": "user", "content": "see", "images": ["QUJD"]}]
     assert sent(user) == [{"role": "user", "content": f"see\n{NO_IMAGE}"}]
     shown = sent(ToolResult("c", "shot", (SHOT,)), vision=True)

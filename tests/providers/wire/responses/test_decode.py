@@ -9,9 +9,9 @@ import httpx2
 import openai
 import pytest
 
-from palinurus.core.types.messages import Assistant, Text, Thinking, User
-from palinurus.core.types.model import Done, Failed, ModelEvent
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
+from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import as_event
 from palinurus.providers.wire.responses.decode import ResponsesDecoder
 from palinurus.providers.wire.responses.request import history
@@ -28,9 +28,9 @@ def stream(*events: dict[str, Any]) -> bytes:
     return b"".join(b"data: " + json.dumps(e).encode() + b"\n\n" for e in events)
 
 
-def message(events: list[ModelEvent]) -> Assistant:
+def message(events: list[ModelEvent]) -> AssistantMessage:
     last = events[-1]
-    assert isinstance(last, Done | Failed)
+    assert isinstance(last, StreamDone | StreamFailed)
     return last.message
 
 
@@ -39,15 +39,15 @@ def completed(**fields: Any) -> dict[str, Any]:
 
 
 def test_usage_without_what_came_from_the_cache() -> None:
-    assert message(run(recorded("responses/tools.sse"))).usage == Usage(176, 96, 1024, 0, 1296)
+    assert message(run(recorded("responses/tools.sse"))).usage == TokenUsage(176, 96, 1024, 0, 1296)
 
 
 def test_signatures_go_back_as_the_items_they_were() -> None:
     said = message(run(recorded("responses/tools.sse")))
     thought, text = said.content[0], said.content[1]
-    assert isinstance(thought, Thinking) and isinstance(text, Text)
+    assert isinstance(thought, ThinkingBlock) and isinstance(text, TextBlock)
     assert thought.thinking == "Plan: read both — café ☕.\n\nThen answer."
-    items = history(request(User("q"), said, model=info(API)))
+    items = history(request(UserMessage("q"), said, model=info(API)))
     assert [i.get("type") for i in items] == [None, "reasoning", "message", "function_call", "function_call"]
     assert items[1]["encrypted_content"] == "gAAAAB-opaque==" and items[1]["id"] == "rs_1"
     assert len(items[1]["summary"]) == 2
@@ -100,7 +100,7 @@ def test_servers_that_send_less(data: bytes) -> None:
     said = message(run(data))
     assert said.text == "Hi"
     assert [c.id for c in said.calls] == ["c|fc_9"]
-    assert any(isinstance(b, Thinking) and b.thinkingSignature for b in said.content)
+    assert any(isinstance(b, ThinkingBlock) and b.thinkingSignature for b in said.content)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_stop_reasons(response: dict[str, Any], stop: str) -> None:
 def test_errors_inside_a_stream(event: dict[str, Any], kind: str, words: str) -> None:
     delta = {"type": "response.output_text.delta", "output_index": 0, "delta": "half"}
     last = run(stream(delta, event))[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.partial) == (kind, True)
     assert words in last.failure.message
     assert last.message.text == "half"

@@ -9,7 +9,15 @@ import pytest
 from openai.types.responses import ResponseInputParam
 from pydantic import TypeAdapter
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
 from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.replay import NO_IMAGE
 from palinurus.providers.wire.responses import CODEX, WIRE
@@ -26,12 +34,12 @@ def model(**changes: Any) -> Any:
     return info(API, reasoning=True, **changes)
 
 
-def said(*blocks: Any, api: str = API, name: str = "m") -> Assistant:
-    return Assistant(blocks, api, "p", name)
+def said(*blocks: Any, api: str = API, name: str = "m") -> AssistantMessage:
+    return AssistantMessage(blocks, api, "p", name)
 
 
 def test_the_body() -> None:
-    asked = request(User("hi"), model=model(), tools=(READ,), max_tokens=5, session="s" * 80, tool_choice="any")
+    asked = request(UserMessage("hi"), model=model(), tools=(READ,), max_tokens=5, session="s" * 80, tool_choice="any")
     body = WIRE.encode(asked)
     assert body["input"][0] == {"role": "developer", "content": "You are a test.\n\nNow."}
     assert body["input"][1] == {"role": "user", "content": [{"type": "input_text", "text": "hi"}]}
@@ -70,7 +78,7 @@ def test_a_pinned_tool(choice: dict[str, Any]) -> None:
 
 
 def test_reasoning_goes_back_only_to_its_route() -> None:
-    blocks = (Thinking("t", REASONING), Text("a", '{"v":1,"id":"msg_1"}'), ToolCall("c|fc_1", "read", {}))
+    blocks = (ThinkingBlock("t", REASONING), TextBlock("a", '{"v":1,"id":"msg_1"}'), ToolCall("c|fc_1", "read", {}))
     same = history(request(said(*blocks), model=model()))
     assert [i["type"] for i in same] == ["reasoning", "message", "function_call"]
     assert (same[1]["id"], same[2]["id"]) == ("msg_1", "fc_1")
@@ -85,14 +93,14 @@ def test_reasoning_goes_back_only_to_its_route() -> None:
     [None, "", "EqRk-anthropic", "{}", "[1]", '{"type":"reasoning","id":"rs"}', '{"type":"x","encrypted_content":"e"}'],
 )
 def test_reasoning_the_provider_could_not_read_is_left_out(signature: str | None) -> None:
-    items = history(request(said(Thinking("t", signature), Text("a")), model=model()))
+    items = history(request(said(ThinkingBlock("t", signature), TextBlock("a")), model=model()))
     assert [i["type"] for i in items] == ["message"]
 
 
 def test_reasoning_that_led_to_nothing_is_left_out() -> None:
-    (only,) = history(request(User("q"), said(Thinking("t", REASONING)), model=model()))
+    (only,) = history(request(UserMessage("q"), said(ThinkingBlock("t", REASONING)), model=model()))
     assert only["role"] == "user"
-    items = history(request(said(Text("a"), Thinking("t", REASONING)), model=model()))
+    items = history(request(said(TextBlock("a"), ThinkingBlock("t", REASONING)), model=model()))
     assert [i["type"] for i in items] == ["message"]
 
 
@@ -107,16 +115,16 @@ def test_call_ids_that_fit_stay(raw: str, sent: str) -> None:
 @pytest.mark.parametrize("raw", ["x" * 200, "spaced id", "ünïcode", "|fc_only", "a:b"])
 def test_call_ids_that_do_not_fit_are_made_to_and_stay_paired(raw: str) -> None:
     call = said(ToolCall(raw, "read", {"path": "ü"}))
-    items = history(request(call, ToolResult(raw, "read", (Text("out"),)), model=model()))
+    items = history(request(call, ToolResult(raw, "read", (TextBlock("out"),)), model=model()))
     assert items[0]["call_id"] == items[1]["call_id"]
     assert 0 < len(items[0]["call_id"]) <= 64
     assert set(items[0]["call_id"]) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
 def test_images() -> None:
-    shot = Image("QUJD", "image/png")
-    user = User((Text("see"), shot))
-    result = ToolResult("c", "read", (Text("file"), shot))
+    shot = ImageBlock("QUJD", "image/png")
+    user = UserMessage((TextBlock("see"), shot))
+    result = ToolResult("c", "read", (TextBlock("file"), shot))
     seen = history(request(user, result, model=model(vision=True)))
     assert seen[0]["content"][1]["image_url"] == "data:image/png;base64,QUJD"
     assert seen[1]["output"][1]["type"] == "input_image"
@@ -131,10 +139,10 @@ def test_an_empty_result_says_so() -> None:
 
 def test_the_sdks_types_accept_the_input() -> None:
     messages = (
-        User((Text("q"), Image("QUJD", "image/png"))),
-        said(Thinking("t", REASONING), Text("a", "msg_7"), ToolCall("c1|fc_1", "read", {"path": "x"})),
-        ToolResult("c1|fc_1", "read", (Text("out"), Image("QUJD", "image/png"))),
-        User("and?"),
+        UserMessage((TextBlock("q"), ImageBlock("QUJD", "image/png"))),
+        said(ThinkingBlock("t", REASONING), TextBlock("a", "msg_7"), ToolCall("c1|fc_1", "read", {"path": "x"})),
+        ToolResult("c1|fc_1", "read", (TextBlock("out"), ImageBlock("QUJD", "image/png"))),
+        UserMessage("and?"),
     )
     items = WIRE.encode(request(*messages, model=model(vision=True)))["input"]
     TypeAdapter(ResponseInputParam).validate_python(items)

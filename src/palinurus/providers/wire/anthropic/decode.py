@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import scrub
@@ -81,7 +81,7 @@ class AnthropicDecoder:
 
     __slots__ = ("_blocks", "_builder", "_inputs", "_seen", "_sse", "_stop", "_used")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._sse = Sse()
         self._builder = Builder(request)
         self._blocks: dict[int, Part | None] = {}  # None: a block of a kind we do not take
@@ -240,7 +240,7 @@ class AnthropicDecoder:
             if new.cache_creation_input_tokens is not None
             else old.cache_creation_input_tokens,
         )
-        self._builder.usage = Usage(
+        self._builder.usage = TokenUsage(
             max(0, now.input_tokens or 0),
             max(0, now.output_tokens or 0),
             max(0, now.cache_read_input_tokens or 0),

@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest
 from palinurus.providers.wire.replay import (
     GONE,
     NO_IMAGE,
@@ -30,7 +38,7 @@ MAX_OUTPUT = 32_000  # when nothing is asked for
 _CHOICES: dict[str, str] = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, ready for JSON."""
     model, params = request.model, request.model.params
     mark = _mark(params)
@@ -63,13 +71,13 @@ def encode(request: Request) -> dict[str, Any]:
     return body
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     """The tail of the URL; bases are written with and without the version."""
     base = request.model.base_url.rstrip("/")
     return "" if base.endswith("/messages") else "/messages" if base.endswith("/v1") else "/v1/messages"
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     """The protocol version."""
     return {"anthropic-version": VERSION}
 
@@ -85,7 +93,7 @@ def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
     return {"type": "ephemeral", "ttl": "1h"} if keep == "long" else {"type": "ephemeral"}
 
 
-def _system(request: Request, mark: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _system(request: ModelRequest, mark: dict[str, Any] | None) -> list[dict[str, Any]]:
     out: list[dict[str, Any]] = []
     if request.prompt.stable.strip():
         out.append({"type": "text", "text": request.prompt.stable})
@@ -111,12 +119,12 @@ def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
     return choice
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     """Turns alternate: what follows in the same role is joined. The first is the user's, results come first in one."""
     out: list[dict[str, Any]] = []
     ident = Idents(safe_ids(64))
     for message in request.messages:
-        role = "assistant" if isinstance(message, Assistant) else "user"
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
         content = _content(message, request, ident)
         if not content:
             continue
@@ -132,9 +140,11 @@ def _messages(request: Request) -> list[dict[str, Any]]:
     return out or [{"role": "user", "content": [{"type": "text", "text": OPENING}]}]
 
 
-def _content(message: User | Assistant | ToolResult, request: Request, ident: Idents) -> list[dict[str, Any]]:
+def _content(
+    message: UserMessage | AssistantMessage | ToolResult, request: ModelRequest, ident: Idents
+) -> list[dict[str, Any]]:
     vision = request.model.vision
-    if isinstance(message, User):
+    if isinstance(message, UserMessage):
         return _plain(message.blocks, vision)
     if isinstance(message, ToolResult):
         return _result(message, _plain(message.content, vision), ident)
@@ -153,11 +163,11 @@ def _result(message: ToolResult, content: list[dict[str, Any]], ident: Idents) -
     return [block, *beside]
 
 
-def _plain(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
+def _plain(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
     """Blank text is refused by the protocol and therefore left out."""
     out: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
         elif vision and visible(block):
@@ -168,17 +178,17 @@ def _plain(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
     return out
 
 
-def _said(message: Assistant, request: Request, ident: Idents) -> list[dict[str, Any]]:
+def _said(message: AssistantMessage, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
     same = own(message, request.model)
     out: list[dict[str, Any]] = []
     for block in message.content:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
         elif isinstance(block, ToolCall):
             use = {"type": "tool_use", "id": ident(block.id), "name": tool_name(block.name), "input": block.arguments}
             out.append(use)
-        elif isinstance(block, Thinking) and same and (signature := (block.thinkingSignature or "").strip()):
+        elif isinstance(block, ThinkingBlock) and same and (signature := (block.thinkingSignature or "").strip()):
             if block.redacted:
                 out.append({"type": "redacted_thinking", "data": signature})
             else:

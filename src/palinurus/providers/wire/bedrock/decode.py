@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import FailureKind, ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.bedrock.frames import Frame, Frames
@@ -42,7 +42,7 @@ EXCEPTIONS: tuple[tuple[str, FailureKind], ...] = (
 class BedrockDecoder:
     """One answer."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._frames = Frames()
         self._builder = Builder(request)
         self._parts: dict[int, Part] = {}
@@ -156,8 +156,8 @@ class BedrockDecoder:
     }
 
 
-def usage(used: dict[str, Any]) -> Usage:
+def usage(used: dict[str, Any]) -> TokenUsage:
     """Cached tokens are counted apart from input, as ours are."""
     plain, output = pick.count(used, "inputTokens"), pick.count(used, "outputTokens")
     read, write = pick.count(used, "cacheReadInputTokens"), pick.count(used, "cacheWriteInputTokens")
-    return Usage(plain, output, read, write, pick.count(used, "totalTokens") or plain + output + read + write)
+    return TokenUsage(plain, output, read, write, pick.count(used, "totalTokens") or plain + output + read + write)

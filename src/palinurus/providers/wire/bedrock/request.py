@@ -9,8 +9,17 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.replay import (
     EMPTY,
@@ -35,16 +44,16 @@ _FORMATS: dict[str, str] = {
 }
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     """The model, quoted. Colons stay: the HTTP client would put them back, and the signature covers what is sent."""
     return f"/model/{quote(request.model.ref.model, safe=':')}/converse-stream"
 
 
-def headers(request: Request) -> dict[str, str]:
+def headers(request: ModelRequest) -> dict[str, str]:
     return {"accept": "application/vnd.amazon.eventstream"}
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: additionalModelRequestFields, cache points."""
     body: dict[str, Any] = {"messages": turns(request)}
     system = [{"text": text} for text in (request.prompt.stable, request.prompt.volatile) if text.strip()]
@@ -66,7 +75,7 @@ def encode(request: Request) -> dict[str, Any]:
     return body
 
 
-def _tools(request: Request) -> list[dict[str, Any]]:
+def _tools(request: ModelRequest) -> list[dict[str, Any]]:
     if request.tools and request.model.tools and request.tool_choice != "none":
         return [_spec(tool.name, tool.description, tool.parameters) for tool in request.tools]
     return [_spec(name, GONE, {}) for name in used(request.messages)]
@@ -85,12 +94,12 @@ def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
     return {"tool": {"name": name}} if name else {"auto": {}}
 
 
-def turns(request: Request) -> list[dict[str, Any]]:
+def turns(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     found: list[dict[str, Any]] = []
     ident = Idents(safe_ids(64))
     for message in request.messages:
-        role = "assistant" if isinstance(message, Assistant) else "user"
+        role = "assistant" if isinstance(message, AssistantMessage) else "user"
         blocks = _blocks(message, request, ident)
         if not blocks:
             continue
@@ -106,8 +115,8 @@ def turns(request: Request) -> list[dict[str, Any]]:
     return found or [{"role": "user", "content": [{"text": OPENING}]}]
 
 
-def _blocks(message: Message, request: Request, ident: Idents) -> list[dict[str, Any]]:
-    if isinstance(message, User):
+def _blocks(message: Message, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
+    if isinstance(message, UserMessage):
         return _shown(message.blocks, request.model.vision) or [{"text": EMPTY}]
     if isinstance(message, ToolResult):
         result = {
@@ -119,10 +128,10 @@ def _blocks(message: Message, request: Request, ident: Idents) -> list[dict[str,
     return _answer(message, request, ident)
 
 
-def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
+def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             if block.text.strip():
                 found.append({"text": block.text})
         elif vision and block.data and block.mimeType in _FORMATS:
@@ -132,11 +141,11 @@ def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
     return found
 
 
-def _answer(message: Assistant, request: Request, ident: Idents) -> list[dict[str, Any]]:
+def _answer(message: AssistantMessage, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
     same = own(message, request.model)
     found: list[dict[str, Any]] = []
     for block in message.content:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             if block.text.strip():
                 found.append({"text": block.text})
         elif isinstance(block, ToolCall):
@@ -147,7 +156,7 @@ def _answer(message: Assistant, request: Request, ident: Idents) -> list[dict[st
     return found if any("reasoningContent" not in block for block in found) else []
 
 
-def _thought(block: Thinking) -> dict[str, Any] | None:
+def _thought(block: ThinkingBlock) -> dict[str, Any] | None:
     signature = (block.thinkingSignature or "").strip()
     if not signature:
         return None

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire.arguments import scrub
 from palinurus.providers.wire.build import Builder, Part
@@ -88,7 +88,7 @@ class CompletionsDecoder:
 
     __slots__ = ("_builder", "_by_index", "_finish", "_last", "_seen", "_sse")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._sse = Sse()
         self._builder = Builder(request)
         self._by_index: dict[int, Part] = {}
@@ -240,11 +240,11 @@ class CompletionsDecoder:
         return builder.finish(STOPS.get(finish or "stop", "stop"))
 
 
-def tokens(used: Tokens) -> Usage:
+def tokens(used: Tokens) -> TokenUsage:
     """Prompt tokens include what came from the cache; ours do not."""
     details = used.prompt_tokens_details or Details()
     read = max(0, details.cached_tokens or used.prompt_cache_hit_tokens or 0)
     write = max(0, details.cache_write_tokens or 0)
     prompt, output = max(0, used.prompt_tokens or 0), max(0, used.completion_tokens or 0)
     plain = max(0, prompt - read - write)
-    return Usage(plain, output, read, write, used.total_tokens or plain + read + write + output)
+    return TokenUsage(plain, output, read, write, used.total_tokens or plain + read + write + output)

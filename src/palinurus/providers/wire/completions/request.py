@@ -9,8 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import ModelInfo, Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest, ModelSpec
 from palinurus.providers.wire.arguments import encoded
 from palinurus.providers.wire.replay import (
     EMPTY,
@@ -33,7 +41,7 @@ _FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 SEEN = "I have seen the results."  # for servers that want an answer between results and the user
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, ready for JSON."""
     model, compat = request.model, request.model.compat
     body: dict[str, Any] = {"model": model.ref.model, "messages": _messages(request), "stream": True}
@@ -65,30 +73,30 @@ def encode(request: Request) -> dict[str, Any]:
     return body
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     """The tail of the URL; the base holds the version."""
     return "" if request.model.base_url.rstrip("/").endswith("/chat/completions") else "/chat/completions"
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
+def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     model, compat = request.model, request.model.compat
     ident = Idents(exact_ids(9) if compat.get("requiresMistralToolIds") else safe_ids(40))
     out: list[dict[str, Any]] = []
     if request.prompt.text:
         developer = model.reasoning and compat.get("supportsDeveloperRole")
         out.append({"role": "developer" if developer else "system", "content": request.prompt.text})
-    last_user = max((i for i, m in enumerate(request.messages) if isinstance(m, User)), default=-1)
-    images: list[Image] = []  # of tool results; only a user message can carry them
+    last_user = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
+    images: list[ImageBlock] = []  # of tool results; only a user message can carry them
     for number, message in enumerate(request.messages):
         if isinstance(message, ToolResult):
             out.append(_result(message, model, ident))
             if model.vision:
-                images += [b for b in message.content if isinstance(b, Image) and visible(b)]
+                images += [b for b in message.content if isinstance(b, ImageBlock) and visible(b)]
             continue
         if images:
             out.append(_shown(images))
             images = []
-        if isinstance(message, User):
+        if isinstance(message, UserMessage):
             out.append({"role": "user", "content": _content(message.blocks, model)})
         elif said := _assistant(message, request, number > last_user, ident):
             out.append(said)
@@ -109,51 +117,51 @@ def _answered(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def _content(blocks: tuple[Text | Image, ...], model: ModelInfo) -> str | list[dict[str, Any]]:
-    if not model.vision or not any(isinstance(b, Image) and visible(b) for b in blocks):
+def _content(blocks: tuple[TextBlock | ImageBlock, ...], model: ModelSpec) -> str | list[dict[str, Any]]:
+    if not model.vision or not any(isinstance(b, ImageBlock) and visible(b) for b in blocks):
         return texts(blocks, False) or EMPTY
     out: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, Image):
+        if isinstance(block, ImageBlock):
             out.append(_image(block) if visible(block) else {"type": "text", "text": NO_IMAGE})
         elif block.text and not block.text.isspace():
             out.append({"type": "text", "text": block.text})
     return out
 
 
-def _image(image: Image) -> dict[str, Any]:
+def _image(image: ImageBlock) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{image.mimeType};base64,{image.data}"}}
 
 
-def _shown(images: list[Image]) -> dict[str, Any]:
+def _shown(images: list[ImageBlock]) -> dict[str, Any]:
     return {
         "role": "user",
         "content": [{"type": "text", "text": "Images from the tool results above:"}, *[_image(i) for i in images]],
     }
 
 
-def _result(message: ToolResult, model: ModelInfo, ident: Idents) -> dict[str, Any]:
+def _result(message: ToolResult, model: ModelSpec, ident: Idents) -> dict[str, Any]:
     text = texts(message.content, model.vision)
     if not text:
-        text = SEE_IMAGE if any(isinstance(b, Image) for b in message.content) else NO_OUTPUT
+        text = SEE_IMAGE if any(isinstance(b, ImageBlock) for b in message.content) else NO_OUTPUT
     out = {"role": "tool", "tool_call_id": ident(message.toolCallId), "content": text}
     if model.compat.get("requiresToolResultName"):
         out["name"] = tool_name(message.toolName)
     return out
 
 
-def _assistant(message: Assistant, request: Request, current: bool, ident: Idents) -> dict[str, Any] | None:
+def _assistant(message: AssistantMessage, request: ModelRequest, current: bool, ident: Idents) -> dict[str, Any] | None:
     """None when nothing of it can be sent. `current`: it belongs to the turn that is going on."""
     compat = request.model.compat
     text, calls, thought, field = "", [], "", ""
     for block in message.content:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             text += block.text
         elif isinstance(block, ToolCall):
             arguments = str(encoded(block.arguments), "utf-8") if block.arguments else "{}"
             function = {"name": tool_name(block.name), "arguments": arguments}
             calls.append({"id": ident(block.id), "type": "function", "function": function})
-        elif isinstance(block, Thinking) and block.thinkingSignature in _FIELDS:
+        elif isinstance(block, ThinkingBlock) and block.thinkingSignature in _FIELDS:
             thought, field = thought + block.thinking, block.thinkingSignature or ""
     same = thought and own(message, request.model)
     if same and compat.get("requiresThinkingAsText"):

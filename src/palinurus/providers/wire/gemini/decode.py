@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import StopReason, ToolCall
-from palinurus.core.types.model import Done, FailureKind, ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest, StreamDone
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import written
@@ -36,7 +36,7 @@ FAILS: dict[str, FailureKind] = {
 class GeminiDecoder:
     """One answer."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._sse = Sse()
         self._builder = Builder(request)
         self._part: Part | None = None  # the text or thinking that grows
@@ -136,18 +136,18 @@ class GeminiDecoder:
         return self._builder.fail(kind, f"the provider stopped the answer ({clip(self._finish)}){detail}")
 
     def _signed(self, event: ModelEvent) -> ModelEvent:
-        if not isinstance(event, Done) or not self._thoughts:
+        if not isinstance(event, StreamDone) or not self._thoughts:
             return event
         blocks = tuple(
             msgspec.structs.replace(b, thoughtSignature=self._thoughts.get(b.id)) if isinstance(b, ToolCall) else b
             for b in event.message.content
         )
-        return Done(msgspec.structs.replace(event.message, content=blocks))
+        return StreamDone(msgspec.structs.replace(event.message, content=blocks))
 
 
-def usage(used: dict[str, Any]) -> Usage:
+def usage(used: dict[str, Any]) -> TokenUsage:
     """Prompt tokens include what came from the cache; thoughts are output but counted apart."""
     prompt = pick.count(used, "promptTokenCount") + pick.count(used, "toolUsePromptTokenCount")
     read = min(prompt, pick.count(used, "cachedContentTokenCount"))
     output = pick.count(used, "candidatesTokenCount") + pick.count(used, "thoughtsTokenCount")
-    return Usage(prompt - read, output, read, 0, pick.count(used, "totalTokenCount") or prompt + output)
+    return TokenUsage(prompt - read, output, read, 0, pick.count(used, "totalTokenCount") or prompt + output)

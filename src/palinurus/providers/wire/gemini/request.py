@@ -10,8 +10,17 @@ import re
 from typing import Any
 from urllib.parse import quote
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.replay import (
@@ -37,12 +46,12 @@ _SIGNING = re.compile(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that de
 _MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     """The model is part of the address."""
     return f"/models/{quote(request.model.ref.model.removeprefix('models/'), safe='')}:streamGenerateContent?alt=sse"
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: thinkingConfig."""
     body: dict[str, Any] = {"contents": contents(request)}
     if request.prompt.text:
@@ -72,12 +81,12 @@ def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
     return {"mode": "ANY", "allowedFunctionNames": [name]} if name else {"mode": "AUTO"}
 
 
-def contents(request: Request) -> list[dict[str, Any]]:
+def contents(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     turns: list[dict[str, Any]] = []
     idents = Idents(ident)
     for message in request.messages:
-        role = "model" if isinstance(message, Assistant) else "user"
+        role = "model" if isinstance(message, AssistantMessage) else "user"
         parts = _parts(message, request, idents)
         if not parts:
             continue
@@ -94,18 +103,18 @@ def contents(request: Request) -> list[dict[str, Any]]:
     return turns or [{"role": "user", "parts": [{"text": OPENING}]}]
 
 
-def _parts(message: Message, request: Request, idents: Idents) -> list[dict[str, Any]]:
-    if isinstance(message, User):
+def _parts(message: Message, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
+    if isinstance(message, UserMessage):
         return _shown(message.blocks, request.model.vision)
     if isinstance(message, ToolResult):
         return _response(message, request, idents)
     return _answer(message, request, idents)
 
 
-def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
+def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for block in blocks:
-        if isinstance(block, Image):
+        if isinstance(block, ImageBlock):
             seen = vision and visible(block, _IMAGES)
             data = {"mimeType": block.mimeType, "data": block.data}
             found.append({"inlineData": data} if seen else {"text": NO_IMAGE})
@@ -114,8 +123,8 @@ def _shown(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any
     return found
 
 
-def _response(result: ToolResult, request: Request, idents: Idents) -> list[dict[str, Any]]:
-    pictures = tuple(b for b in result.content if isinstance(b, Image)) if request.model.vision else ()
+def _response(result: ToolResult, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
+    pictures = tuple(b for b in result.content if isinstance(b, ImageBlock)) if request.model.vision else ()
     text = texts(tuple(b for b in result.content if b not in pictures), False)
     response = {
         "id": idents(result.toolCallId),
@@ -125,16 +134,16 @@ def _response(result: ToolResult, request: Request, idents: Idents) -> list[dict
     return [{"functionResponse": response}, *_shown(pictures, True)]
 
 
-def _answer(message: Assistant, request: Request, idents: Idents) -> list[dict[str, Any]]:
+def _answer(message: AssistantMessage, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
     model = request.model
     same = own(message, model)
     found: list[dict[str, Any]] = []
     called = False
     for block in message.content:
-        if isinstance(block, Text):
+        if isinstance(block, TextBlock):
             if block.text.strip():
                 found.append(_signed({"text": block.text}, block.textSignature, same))
-        elif isinstance(block, Thinking):
+        elif isinstance(block, ThinkingBlock):
             if same and block.thinking.strip():
                 found.append(_signed({"thought": True, "text": block.thinking}, block.thinkingSignature, same))
         else:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.core.types.messages import StopReason
-from palinurus.core.types.model import ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelEvent, ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import written
@@ -19,7 +19,7 @@ STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length"}
 class OllamaDecoder:
     """One answer."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._lines = Lines()
         self._builder = Builder(request)
         self._last: list[ModelEvent] = []
@@ -75,7 +75,7 @@ class OllamaDecoder:
         self._builder.grow(part, written(function.get("arguments")))
 
 
-def usage(chunk: dict[str, Any]) -> Usage:
+def usage(chunk: dict[str, Any]) -> TokenUsage:
     """The server counts only tokens it evaluated; what its cache held it does not say."""
     read, wrote = pick.count(chunk, "prompt_eval_count"), pick.count(chunk, "eval_count")
-    return Usage(read, wrote, 0, 0, read + wrote)
+    return TokenUsage(read, wrote, 0, 0, read + wrote)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.core.types.messages import Assistant, Image, Text, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBlock, ToolResult, UserMessage
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire.replay import (
     EMPTY,
@@ -37,11 +37,11 @@ _OPTIONS = (
 )
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     return "/api/chat"
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: `think`."""
     model = request.model
     body: dict[str, Any] = {
@@ -57,7 +57,7 @@ def encode(request: Request) -> dict[str, Any]:
     return body
 
 
-def history(request: Request) -> list[dict[str, Any]]:
+def history(request: ModelRequest) -> list[dict[str, Any]]:
     """The prompt and the conversation."""
     vision = request.model.vision
     found: list[dict[str, Any]] = []
@@ -73,7 +73,7 @@ def history(request: Request) -> list[dict[str, Any]]:
         if pictures:
             found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
             pictures = []
-        found += [_asked(message, vision)] if isinstance(message, User) else _answer(message, request, names)
+        found += [_asked(message, vision)] if isinstance(message, UserMessage) else _answer(message, request, names)
     if pictures:
         found.append({"role": "user", "content": SEE_IMAGE, "images": pictures})
     if not any(message["role"] != "system" for message in found):
@@ -81,7 +81,7 @@ def history(request: Request) -> list[dict[str, Any]]:
     return found
 
 
-def _options(request: Request) -> dict[str, Any]:
+def _options(request: ModelRequest) -> dict[str, Any]:
     model = request.model
     options: dict[str, Any] = {"num_ctx": min(model.context_window, MOST_CONTEXT)}
     options.update({key: model.params[key] for key in _OPTIONS if key in model.params})
@@ -97,14 +97,14 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-def _asked(message: User, vision: bool) -> dict[str, Any]:
+def _asked(message: UserMessage, vision: bool) -> dict[str, Any]:
     text, pictures = texts(message.blocks, vision), _pictures(message.blocks, vision)
     said: dict[str, Any] = {"role": "user", "content": text or ("" if pictures else EMPTY)}
     return {**said, "images": pictures} if pictures else said
 
 
-def _pictures(blocks: tuple[Text | Image, ...], vision: bool) -> list[str]:
-    return [block.data for block in blocks if isinstance(block, Image) and visible(block)] if vision else []
+def _pictures(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[str]:
+    return [block.data for block in blocks if isinstance(block, ImageBlock) and visible(block)] if vision else []
 
 
 def _result(result: ToolResult, vision: bool, names: dict[str, str]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def _result(result: ToolResult, vision: bool, names: dict[str, str]) -> dict[str
     return {"role": "tool", "content": text, "tool_name": name}
 
 
-def _answer(message: Assistant, request: Request, names: dict[str, str]) -> list[dict[str, Any]]:
+def _answer(message: AssistantMessage, request: ModelRequest, names: dict[str, str]) -> list[dict[str, Any]]:
     names.update({call.id: tool_name(call.name) for call in message.calls})
     found: dict[str, Any] = {"role": "assistant", "content": message.text if message.text.strip() else ""}
     if message.calls and message.thinking and own(message, request.model):

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from palinurus.core.types.model import Failure, ModelEvent, Request
-from palinurus.core.types.usage import Usage
+from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest
+from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.errors import clip, in_stream
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.build import Builder, Part
@@ -28,7 +28,7 @@ _KINDS: dict[str, Literal["text", "thinking", "call"]] = {
 class ResponsesDecoder:
     """One answer."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ModelRequest) -> None:
         self._sse = Sse()
         self._builder = Builder(request)
         self._parts: dict[int | str, Part] = {}
@@ -199,7 +199,7 @@ class ResponsesDecoder:
     def _refuse(self, error: Any) -> None:
         if isinstance(error, dict) and error.get("type") == "error":
             error = {key: value for key, value in error.items() if key != "type"}
-        failure: Failure = in_stream(error)
+        failure: ModelFailure = in_stream(error)
         self._last = self._builder.fail_with(failure)
 
     _RULES: ClassVar[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
@@ -235,8 +235,8 @@ def _reasoning(item: dict[str, Any]) -> str | None:
         return None
 
 
-def usage(used: dict[str, Any]) -> Usage:
+def usage(used: dict[str, Any]) -> TokenUsage:
     """Input tokens include what came from the cache; ours do not."""
     total, output = pick.count(used, "input_tokens"), pick.count(used, "output_tokens")
     read = min(total, pick.count(used, "input_tokens_details", "cached_tokens"))
-    return Usage(total - read, output, read, 0, pick.count(used, "total_tokens") or total + output)
+    return TokenUsage(total - read, output, read, 0, pick.count(used, "total_tokens") or total + output)

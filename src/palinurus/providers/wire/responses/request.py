@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from palinurus.core.types.messages import Assistant, Image, Message, Text, Thinking, ToolCall, ToolResult, User
-from palinurus.core.types.model import Request
+from palinurus.core.types.messages import (
+    AssistantMessage,
+    ImageBlock,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+)
+from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.arguments import encoded
@@ -30,15 +39,15 @@ LEAST_OUTPUT = 16  # the API refuses less
 _ident = safe_ids(64)
 
 
-def path(request: Request) -> str:
+def path(request: ModelRequest) -> str:
     return "/responses"
 
 
-def codex_path(request: Request) -> str:
+def codex_path(request: ModelRequest) -> str:
     return "/codex/responses"
 
 
-def encode(request: Request) -> dict[str, Any]:
+def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: reasoning, service tier."""
     model = request.model
     developer = model.reasoning and model.compat.get("supportsDeveloperRole") is not False
@@ -53,7 +62,7 @@ def encode(request: Request) -> dict[str, Any]:
     return body
 
 
-def codex(request: Request) -> dict[str, Any]:
+def codex(request: ModelRequest) -> dict[str, Any]:
     """The body of the Codex endpoint: the prompt as `instructions`, no output limit, no temperature."""
     body = _common(request)
     body["instructions"] = request.prompt.text or "You are a helpful assistant."
@@ -63,7 +72,7 @@ def codex(request: Request) -> dict[str, Any]:
     return body
 
 
-def _common(request: Request) -> dict[str, Any]:
+def _common(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": request.model.ref.model,
         "input": history(request),
@@ -110,7 +119,7 @@ class _Ids(NamedTuple):
         return True
 
 
-def history(request: Request) -> list[dict[str, Any]]:
+def history(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation as input items."""
     found: list[dict[str, Any]] = []
     ids = _Ids(Idents(call_id), set())
@@ -119,8 +128,8 @@ def history(request: Request) -> list[dict[str, Any]]:
     return found or [{"role": "user", "content": [{"type": "input_text", "text": OPENING}]}]
 
 
-def _items(message: Message, request: Request, ids: _Ids) -> list[dict[str, Any]]:
-    if isinstance(message, User):
+def _items(message: Message, request: ModelRequest, ids: _Ids) -> list[dict[str, Any]]:
+    if isinstance(message, UserMessage):
         parts = _parts(message.blocks, request.model.vision)
         return [{"role": "user", "content": parts or [{"type": "input_text", "text": EMPTY}]}]
     if isinstance(message, ToolResult):
@@ -128,12 +137,12 @@ def _items(message: Message, request: Request, ids: _Ids) -> list[dict[str, Any]
     return _answer(message, own(message, request.model), ids)
 
 
-def _parts(blocks: tuple[Text | Image, ...], vision: bool) -> list[dict[str, Any]]:
-    return [_part(block, vision) for block in blocks if isinstance(block, Image) or block.text.strip()]
+def _parts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
+    return [_part(block, vision) for block in blocks if isinstance(block, ImageBlock) or block.text.strip()]
 
 
-def _part(block: Text | Image, vision: bool) -> dict[str, Any]:
-    if isinstance(block, Text):
+def _part(block: TextBlock | ImageBlock, vision: bool) -> dict[str, Any]:
+    if isinstance(block, TextBlock):
         return {"type": "input_text", "text": block.text}
     if not (vision and visible(block)):
         return {"type": "input_text", "text": NO_IMAGE}
@@ -141,21 +150,21 @@ def _part(block: Text | Image, vision: bool) -> dict[str, Any]:
 
 
 def _output(result: ToolResult, vision: bool, ids: _Ids) -> dict[str, Any]:
-    pictured = any(isinstance(block, Image) for block in result.content)
+    pictured = any(isinstance(block, ImageBlock) for block in result.content)
     output: Any = _parts(result.content, vision) if pictured else result.text or NO_OUTPUT
     return {"type": "function_call_output", "call_id": ids.call(result.toolCallId), "output": output}
 
 
-def _answer(message: Assistant, same: bool, ids: _Ids) -> list[dict[str, Any]]:
+def _answer(message: AssistantMessage, same: bool, ids: _Ids) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     led = False  # a reasoning item waits for what it led to, or has found it in this message
     for block in message.content:
-        if isinstance(block, Thinking):
+        if isinstance(block, ThinkingBlock):
             reasoning = _reasoning(block, ids) if same else None
             if reasoning is not None:
                 found.append(reasoning)
                 led = True
-        elif isinstance(block, Text):
+        elif isinstance(block, TextBlock):
             if block.text.strip():
                 found.append(_said(block, led, ids))
         else:
@@ -165,7 +174,7 @@ def _answer(message: Assistant, same: bool, ids: _Ids) -> list[dict[str, Any]]:
     return found
 
 
-def _reasoning(block: Thinking, ids: _Ids) -> dict[str, Any] | None:
+def _reasoning(block: ThinkingBlock, ids: _Ids) -> dict[str, Any] | None:
     """The reasoning item kept as signature. Without its encrypted content the provider could not read it."""
     kept = pick.read((block.thinkingSignature or "").encode("utf-8", "replace"))
     if kept is None or kept.get("type") != "reasoning" or not pick.text(kept, "encrypted_content"):
@@ -181,7 +190,7 @@ def _reasoning(block: Thinking, ids: _Ids) -> dict[str, Any] | None:
     return {**item, "id": ident} if ident else item
 
 
-def _said(block: Text, led: bool, ids: _Ids) -> dict[str, Any]:
+def _said(block: TextBlock, led: bool, ids: _Ids) -> dict[str, Any]:
     """As the item it was, where its id may go along; else in the short form, which has none."""
     ident, phase = text_signature(block.textSignature)
     item: dict[str, Any] = {"type": "message", "role": "assistant", "content": block.text}
