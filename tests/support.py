@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from palinurus.abort import Abort
-from palinurus.agent.plan import Choice, Limits, RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.plan import ModelCandidate, RunLimits, RunPlan
+from palinurus.agent.ports import RunPorts
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
@@ -36,7 +36,7 @@ def tool(name: str, run: Any = None, **changes: Any) -> Tool:
     return Tool(**{"name": name, "description": name, "parameters": schema, "run": run or echo, **changes})
 
 
-def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limits(), **changes: Any) -> RunPlan:
+def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: RunLimits = RunLimits(), **changes: Any) -> RunPlan:
     message = inbound()
     key = SessionKey("main", "main")
     fields: dict[str, Any] = {
@@ -46,7 +46,7 @@ def plan(*tools: Tool, history: tuple[Message, ...] = (), limits: Limits = Limit
         "inbound": message,
         "session_id": "sid",
         "transcript": "agents/main/sessions/sid.jsonl",
-        "choices": (Choice(info()),),
+        "choices": (ModelCandidate(info()),),
         "sampling": {},
         "prompt": Prompt("You are a test."),
         "history": history,
@@ -82,8 +82,8 @@ class Notes:
         self.diary.append("flush")
 
 
-def ports(model: Model, notes: Notes | None = None, **changes: Any) -> Ports:
-    base = Ports(model, Hooks(), Abort(), FakeClock(0), notes or Notes(), Mailbox())
+def ports(model: Model, notes: Notes | None = None, **changes: Any) -> RunPorts:
+    base = RunPorts(model, Hooks(), Abort(), FakeClock(0), notes or Notes(), Mailbox())
     return base._replace(**changes)
 
 

@@ -19,7 +19,7 @@ PARTS: dict[str, str] = {
     # configs and manifests that are not plain JSON
     "json5": "palinurus.config.json5:decode",
     # runs that another program does
-    "programs": "palinurus.agent.runtimes.programs:Programs",
+    "programs": "palinurus.agent.runtimes.programs:ProgramRunner",
     # tool servers; needs the extra `mcp`
     "mcp": "palinurus.tools.mcp.link:connect",
     # plugins that came with packages: costs more than all of ours that look for plugins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.agent.bounds import bounded, bounds, window
+from palinurus.agent.bounds import limit_tool_results, resolve_history_rules, resolve_window
 from palinurus.config.context import ContextSettings
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.history.limit import TurnLimits
@@ -26,29 +26,31 @@ def settings(**context: object) -> Settings:
 
 def test_the_window_is_the_models_or_less() -> None:
     model = msgspec.structs.replace(info(), context_window=100_000)
-    assert window(AGENT, model) == 100_000
-    assert window(msgspec.structs.replace(AGENT, context_tokens=50_000), model) == 50_000
-    assert window(msgspec.structs.replace(AGENT, context_tokens=500_000), model) == 100_000
+    assert resolve_window(AGENT, model) == 100_000
+    assert resolve_window(msgspec.structs.replace(AGENT, context_tokens=50_000), model) == 50_000
+    assert resolve_window(msgspec.structs.replace(AGENT, context_tokens=500_000), model) == 100_000
 
 
 def test_rules() -> None:
     large = msgspec.structs.replace(info(), context_window=200_000, vision=True)
     blind = msgspec.structs.replace(large, vision=False)
-    plain = bounds(settings(), AGENT, large, inbound(), ROUTE)
+    plain = resolve_history_rules(settings(), AGENT, large, inbound(), ROUTE)
     assert (plain.turns, plain.result_chars, plain.pruning.mode) == (None, 64_000, "off")
-    assert plain.images is not None and bounds(settings(), AGENT, blind, inbound(), ROUTE).images is None
+    assert plain.images is not None and resolve_history_rules(settings(), AGENT, blind, inbound(), ROUTE).images is None
     told = settings(
         pruning=PruningRules(mode="aggressive"),
         turns={"fake": TurnLimits(direct=9, people={"vip": 3})},
         result_chars={"": 9000},
     )
-    rules = bounds(told, AGENT, large, inbound(sender=Sender("vip")), ROUTE)
+    rules = resolve_history_rules(told, AGENT, large, inbound(sender=Sender("vip")), ROUTE)
     assert (rules.turns, rules.result_chars, rules.pruning.mode) == (3, 9000, "aggressive")
-    assert bounds(told, AGENT, large, inbound(), ROUTE).turns == 9
+    assert resolve_history_rules(told, AGENT, large, inbound(), ROUTE).turns == 9
 
 
 def test_whole_results_stand_beside_the_transcript() -> None:
-    rules = bounds(settings(), AGENT, msgspec.structs.replace(info(), context_window=32_000), inbound(), ROUTE)
-    made = bounded(ToolSettings(workspace_only=True), rules, "/home", "agents/main/sessions/a.jsonl")
+    rules = resolve_history_rules(
+        settings(), AGENT, msgspec.structs.replace(info(), context_window=32_000), inbound(), ROUTE
+    )
+    made = limit_tool_results(ToolSettings(workspace_only=True), rules, "/home", "agents/main/sessions/a.jsonl")
     assert (made.result_chars, made.results) == (16_000, "/home/agents/main/sessions/a.jsonl.result-")
     assert made.workspace_only

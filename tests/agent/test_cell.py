@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.cell import Cells, Confined, confined, sandboxed, slug
-from palinurus.config.load import load
+from palinurus.agent.cell import ToolSandbox, ToolSandboxes, apply_sandbox, is_sandboxed, make_session_slug
+from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
@@ -27,10 +27,10 @@ class House:
         self.home.mkdir(exist_ok=True)
         defaults = {"sandbox": sandbox, **config.pop("defaults", {})}
         (self.home / "palinurus.json").write_text(json.dumps({"agents": {"defaults": defaults}, **config}))
-        self.settings = load(str(self.home), {"HOME": str(self.user)}).settings
-        self.cells = Cells(self.settings, {"HOME": str(self.user)}, lambda: have)
+        self.settings = load_config(str(self.home), {"HOME": str(self.user)}).settings
+        self.cells = ToolSandboxes(self.settings, {"HOME": str(self.user)}, lambda: have)
 
-    def of(self, key: SessionKey = MAIN) -> Confined:
+    def of(self, key: SessionKey = MAIN) -> ToolSandbox:
         return self.cells.of(self.settings.agents["main"], key)
 
 
@@ -78,7 +78,7 @@ def test_the_gateways_port_is_never_open(tmp_path: Path, port: int, connect: Any
     house = House(tmp_path, {"connect": connect}, gateway={"port": port or 18789})
     gateway = msgspec.structs.replace(house.settings.gateway, port=port)
     settings = msgspec.structs.replace(house.settings, gateway=gateway)
-    ports = Cells(settings, {}, lambda: FULL).of(settings.agents["main"], MAIN).cell.connect
+    ports = ToolSandboxes(settings, {}, lambda: FULL).of(settings.agents["main"], MAIN).cell.connect
     assert ports is not None
 
     def covered(one: int) -> bool:
@@ -97,7 +97,7 @@ def test_declared_folders_are_open_and_known_by_their_names_at_home(tmp_path: Pa
 
 def test_settings_of_tools(tmp_path: Path) -> None:
     where = House(tmp_path, {}).of()
-    made = confined(ToolSettings(exec_env={"HOME": "/real", "A": "1"}), where, {"A": "2", "TMPDIR": "/mine"})
+    made = apply_sandbox(ToolSettings(exec_env={"HOME": "/real", "A": "1"}), where, {"A": "2", "TMPDIR": "/mine"})
     assert made.exec_env["HOME"] == where.env["HOME"] and made.exec_env["A"] == "2"
     assert made.exec_env["TMPDIR"] == "/mine" and made.cell is where.cell and not made.workspace_only
 
@@ -110,8 +110,8 @@ def test_settings_of_tools(tmp_path: Path) -> None:
 )
 def test_which_sessions_are_sandboxed(tmp_path: Path, mode: str, main: bool, group: bool) -> None:
     agent = House(tmp_path, {"mode": mode}).settings.agents["main"]
-    assert (sandboxed(agent, MAIN), sandboxed(agent, GROUP)) == (main, group)
-    assert sandboxed(agent, SessionKey("main", "subagent:1")) == group
+    assert (is_sandboxed(agent, MAIN), is_sandboxed(agent, GROUP)) == (main, group)
+    assert is_sandboxed(agent, SessionKey("main", "subagent:1")) == group
 
 
 @pytest.mark.seed(262)
@@ -149,7 +149,7 @@ def test_access_to_the_agents_workspace(tmp_path: Path, access: str, targets: li
     assert [(m.target, m.write) for m in where.cell.box.mounts] == targets
     assert (where.workspace == own) == (access == "rw") and (where.box.mount, where.box.access) == (mount, access)
     assert (own in where.cell.write) == (access == "rw") and (own in where.cell.read) == (access == "ro")
-    assert confined(ToolSettings(), where, {}).workspace_only
+    assert apply_sandbox(ToolSettings(), where, {}).workspace_only
 
 
 def test_a_sandbox_made_by_the_kernel(tmp_path: Path) -> None:
@@ -160,5 +160,5 @@ def test_a_sandbox_made_by_the_kernel(tmp_path: Path) -> None:
 
 def test_names_of_sessions() -> None:
     keys = [f"agent:main:telegram:group:{n}" for n in range(200)] + ["agent:main:TELEGRAM:group:1", "../../x", "a/b"]
-    names = [slug(key) for key in keys]
+    names = [make_session_slug(key) for key in keys]
     assert len(set(names)) == len(keys) and all("/" not in name and ".." not in name for name in names)

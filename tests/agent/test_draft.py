@@ -7,7 +7,16 @@ import random
 import pytest
 
 from palinurus.agent import draft as drafts
-from palinurus.agent.draft import MUST, Draft, details, draft, mechanical, recent, room, steps
+from palinurus.agent.draft import (
+    MUST,
+    CompactionDraft,
+    choose_kept_tokens,
+    cut_mechanically,
+    describe_compaction,
+    draft_compaction,
+    find_plan_steps,
+    measure_room,
+)
 from palinurus.config.compaction import CompactionSettings
 from palinurus.core.history import keep, summary
 from palinurus.core.history.repair import is_valid_history, repair_history
@@ -75,12 +84,14 @@ class Session:
         self.chat(self.dice.randrange(5, 9))
 
 
-def compacted(transcript: Transcript, made: Draft, where: drafts.Room) -> None:
+def compacted(transcript: Transcript, made: CompactionDraft, where: drafts.CompactionRoom) -> None:
     """As `shorten` does it, with a summariser that remembers nothing."""
     parts = summary.CompactionParts(
-        "## Goal\n- nobody knows", keep.render_kept_lines(made.kept), standing=steps(transcript.path_to_leaf())
+        "## Goal\n- nobody knows",
+        keep.render_kept_lines(made.kept),
+        standing=find_plan_steps(transcript.path_to_leaf()),
     )
-    told = details(made, "threshold", 0, "")
+    told = describe_compaction(made, "threshold", 0, "")
     text = summary.write_compaction(parts, where.text)
     transcript.add_entry(Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=1, details=told), 1)
 
@@ -98,12 +109,12 @@ def seen(messages: tuple[Message, ...]) -> str:
 @pytest.mark.parametrize("seed", range(50))
 def test_every_needle_survives_three_compactions(seed: int) -> None:
     session = Session(seed)
-    where = room(32_000 + 4_000 * (seed % 5), 4_000, SETTINGS)
+    where = measure_room(32_000 + 4_000 * (seed % 5), 4_000, SETTINGS)
     session.say(UserMessage("Sail the boat to Ithaca before winter."))
     for stage in range(3):
         session.plant(stage)
         before = session.transcript.messages()
-        made = draft(session.transcript.path_to_leaf(), 1_000, where)
+        made = draft_compaction(session.transcript.path_to_leaf(), 1_000, where)
         assert made is not None
         compacted(session.transcript, made, where)
         after = session.transcript.messages()
@@ -120,16 +131,16 @@ def test_every_needle_survives_three_compactions(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_the_mechanical_cut_keeps_them_too_and_writes_nothing(seed: int) -> None:
     session = Session(seed)
-    where = room(40_000, 4_000, SETTINGS)
+    where = measure_room(40_000, 4_000, SETTINGS)
     for stage in range(2):
         session.plant(stage)
-        made = draft(session.transcript.path_to_leaf(), 1_000, where)
+        made = draft_compaction(session.transcript.path_to_leaf(), 1_000, where)
         assert made is not None
         compacted(session.transcript, made, where)
     session.plant(2)
     count = len(session.transcript.entries)
     messages = repair_history(session.transcript.messages())
-    after = mechanical(messages, session.transcript.path_to_leaf(), 1_000, where, ("plan, pending: row",))
+    after = cut_mechanically(messages, session.transcript.path_to_leaf(), 1_000, where, ("plan, pending: row",))
     assert after is not None and estimate_tokens(after) < estimate_tokens(messages) and is_valid_history(after)
     assert [n for n in session.needles if n not in seen(after)] == []
     assert "plan, pending: row" in seen(after) and len(session.transcript.entries) == count
@@ -139,15 +150,15 @@ def test_the_reserve_is_clamped_on_small_windows() -> None:
     sizes = {window: SETTINGS.limit(window) for window in (4_000, 8_000, 16_000, 32_000, 200_000)}
     assert sizes == {4_000: 2_000, 8_000: 4_000, 16_000: 8_000, 32_000: 12_000, 200_000: 180_000}
     assert CompactionSettings(reserve=1_000, floor=0).limit(32_000) == 31_000
-    assert room(16_000, 12_000, SETTINGS).limit == 14_400  # a prompt that fills it does not make every turn due
+    assert measure_room(16_000, 12_000, SETTINGS).limit == 14_400  # a prompt that fills it does not make every turn due
     for window in (4_000, 8_000, 16_000, 32_000, 200_000):
-        where = room(window, 500, SETTINGS)
-        assert recent(where, SETTINGS) + where.text // 4 <= max(where.history, 2_000)
+        where = measure_room(window, 500, SETTINGS)
+        assert choose_kept_tokens(where, SETTINGS) + where.text // 4 <= max(where.history, 2_000)
 
 
 def test_each_try_after_an_overflow_keeps_less() -> None:
-    where = room(200_000, 4_000, SETTINGS)
-    kept = [recent(where, SETTINGS, level, 30_000) for level in range(4)]
+    where = measure_room(200_000, 4_000, SETTINGS)
+    kept = [choose_kept_tokens(where, SETTINGS, level, 30_000) for level in range(4)]
     assert kept == sorted(kept, reverse=True) and kept[0] <= 15_000 and kept[-1] == 0
 
 
@@ -160,14 +171,14 @@ def test_a_compaction_of_another_program_carries_nothing_so_what_it_replaced_is_
     transcript.add_entry(Compaction(summary="## Goal\nsail", firstKeptEntryId=kept, tokensBefore=9), 1)
     transcript.add(AssistantMessage((TextBlock("x" * 9000),)), "", 1)
     transcript.add(UserMessage("and now?"), "", 1)
-    made = draft(transcript.path_to_leaf(), 10, room(16_000, 1_000, SETTINGS))
+    made = draft_compaction(transcript.path_to_leaf(), 10, measure_room(16_000, 1_000, SETTINGS))
     assert made is not None and made.before == "## Goal\nsail"
     assert "Never sail at night." in made.kept["instructions"]
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
 def test_every_wire_accepts_what_is_left(place: Place) -> None:
-    where = room(16_000, 1_000, SETTINGS)
+    where = measure_room(16_000, 1_000, SETTINGS)
     for number, story in enumerate(STORIES):
         for keeping in (0, 20, 80):
             transcript = Transcript("s.jsonl")
@@ -176,19 +187,19 @@ def test_every_wire_accepts_what_is_left(place: Place) -> None:
             if number % 2:  # a turn that goes on, and one that begins
                 transcript.add(UserMessage("and now?"), "", 1)
             messages = repair_history(transcript.messages())
-            made = draft(transcript.path_to_leaf(), keeping, where)
+            made = draft_compaction(transcript.path_to_leaf(), keeping, where)
             if made is not None:
                 compacted(transcript, made, where)
                 assert refusals(place, body(place, transcript.messages())) == [], (story.__name__, keeping)
-            cut = mechanical(messages, transcript.path_to_leaf(), keeping, where, ())
+            cut = cut_mechanically(messages, transcript.path_to_leaf(), keeping, where, ())
             if cut is not None:
                 assert refusals(place, body(place, cut)) == [], (story.__name__, keeping)
 
 
 def test_nothing_to_compact() -> None:
     transcript = Transcript("s.jsonl")
-    where = room(16_000, 1_000, SETTINGS)
-    assert draft([], 10, where) is None
+    where = measure_room(16_000, 1_000, SETTINGS)
+    assert draft_compaction([], 10, where) is None
     transcript.add(UserMessage("x" * 90_000), "", 1)
-    assert draft(transcript.path_to_leaf(), 10, where) is None
-    assert mechanical(transcript.messages(), transcript.path_to_leaf(), 10, where, ()) is None
+    assert draft_compaction(transcript.path_to_leaf(), 10, where) is None
+    assert cut_mechanically(transcript.messages(), transcript.path_to_leaf(), 10, where, ()) is None

@@ -11,18 +11,18 @@ import pytest
 
 from palinurus.agent.facts import (
     SETTINGS_PAGES,
-    Gatherer,
-    Occasion,
-    Supply,
-    documentation,
-    knobs,
-    mode,
-    occasion,
-    repository,
-    summary,
-    zone,
+    PromptBuilder,
+    PromptOccasion,
+    PromptSupply,
+    choose_prompt_mode,
+    detect_timezone,
+    find_documentation,
+    find_repository,
+    make_occasion,
+    resolve_knobs,
+    take_first_sentence,
 )
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret, Settings
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.prompt.facts import FileFact, PromptContribution, SkillFact
@@ -45,9 +45,9 @@ def settings(prompt: PromptSettings = PromptSettings(), **changes: Any) -> Setti
     return Settings("/home", {"main": agent, "work": msgspec.structs.replace(agent, id="work")}, "main", **changes)
 
 
-def gatherer(given: Settings | None = None, **changes: Any) -> Gatherer:
+def gatherer(given: Settings | None = None, **changes: Any) -> PromptBuilder:
     given = given or settings()
-    return Gatherer(given, Catalog(given, {}), **changes)
+    return PromptBuilder(given, Catalog(given, {}), **changes)
 
 
 @pytest.mark.seed(192)
@@ -57,7 +57,7 @@ def test_config_becomes_knobs() -> None:
         voice="always", heartbeat="Look.", silent_group="disallow", truncation_warning="off", friendly=False,
     )  # fmt: skip
     given = settings(own)
-    made = knobs(given, given.agents["main"])
+    made = resolve_knobs(given, given.agents["main"])
     assert len(made.owners[0]) == 12 and made.owners != ("+1",)
     assert made.voice.startswith("Every reply is read aloud")
     assert made.aliases == (("a", "p/y"), ("b", "p/x"))
@@ -68,11 +68,11 @@ def test_config_becomes_knobs() -> None:
 @pytest.mark.seed(213)
 def test_heartbeats_are_the_default_agents_and_can_be_off() -> None:
     given = settings()
-    assert knobs(given, given.agents["main"]).heartbeat == HEARTBEAT_PROMPT
-    assert knobs(given, given.agents["work"]).heartbeat == ""
+    assert resolve_knobs(given, given.agents["main"]).heartbeat == HEARTBEAT_PROMPT
+    assert resolve_knobs(given, given.agents["work"]).heartbeat == ""
     for off in (PromptSettings(heartbeat_every=0), PromptSettings(heartbeat_section=False)):
         given = settings(off)
-        assert knobs(given, given.agents["main"]).heartbeat == ""
+        assert resolve_knobs(given, given.agents["main"]).heartbeat == ""
 
 
 @pytest.mark.seed(165, 230)
@@ -85,8 +85,8 @@ def test_the_session_decides_the_mode() -> None:
         ("subagent:x:subagent:y", "minimal"),
         ("cron:job:run:1", "minimal"),
     ):
-        assert mode(SessionKey("main", rest)) == expected
-    facts = gatherer().facts("main", [], Occasion(SessionKey("main", "cron:x"), MODEL))
+        assert choose_prompt_mode(SessionKey("main", rest)) == expected
+    facts = gatherer().facts("main", [], PromptOccasion(SessionKey("main", "cron:x"), MODEL))
     assert facts.mode == "minimal"
 
 
@@ -94,19 +94,19 @@ def test_an_occasion_is_read_off_the_message() -> None:
     message = inbound(
         "hi", target=Target("telegram", "c"), kind="group", options={"system": "boats", "promptMode": "none"}
     )
-    choice = Choice(MODEL, ThinkingDecision("high", "inline", "", "high"))
-    found = occasion(message, MAIN, choice, Record(sessionId="s", reasoningLevel="stream"))
-    assert found == Occasion(MAIN, MODEL, "high", "telegram", "group", "stream", "boats", "none")
-    odd = occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, Record(sessionId="s"))
+    choice = ModelCandidate(MODEL, ThinkingDecision("high", "inline", "", "high"))
+    found = make_occasion(message, MAIN, choice, Record(sessionId="s", reasoningLevel="stream"))
+    assert found == PromptOccasion(MAIN, MODEL, "high", "telegram", "group", "stream", "boats", "none")
+    odd = make_occasion(inbound("hi", options={"promptMode": "evil"}), MAIN, choice, Record(sessionId="s"))
     assert odd.mode is None and odd.reasoning == "off"
 
 
 @pytest.mark.seed(193)
 def test_the_facade_gathers_everything_and_renders() -> None:
-    supply = Supply((FileFact("AGENTS.md", "Be kind."),), True, (SkillFact("s", "d", "/s"),), 2)
+    supply = PromptSupply((FileFact("AGENTS.md", "Be kind."),), True, (SkillFact("s", "d", "/s"),), 2)
     given = settings(channels={"telegram": {"reactionLevel": "extensive"}})
     made = gatherer(given, supply=lambda agent, key: supply)
-    now = Occasion(MAIN, MODEL, "low", "telegram")
+    now = PromptOccasion(MAIN, MODEL, "low", "telegram")
     facts = made.facts("main", [tool("read"), tool("exec")], now)
     assert [t.name for t in facts.tools] == ["read", "exec"]
     assert (facts.workspace, facts.model, facts.level, facts.channel) == ("/w", "fake/m", "low", "telegram")
@@ -122,36 +122,39 @@ def test_a_vendor_may_contribute_and_families_do() -> None:
     own = Vendor(
         "fake", "Fake", "x", "http://x", prompt=lambda model: PromptContribution(prefix=f"for {model.ref.model}")
     )
-    assert gatherer(given).facts("main", [], Occasion(MAIN, MODEL)).contribution == PromptContribution()
+    assert gatherer(given).facts("main", [], PromptOccasion(MAIN, MODEL)).contribution == PromptContribution()
 
     class Catalogue(Catalog):
         def vendor(self, provider: str) -> Vendor | None:
             return own if provider == "fake" else super().vendor(provider)
 
-    made = Gatherer(given, Catalogue(given, {}))
-    assert made.facts("main", [], Occasion(MAIN, MODEL)).contribution.prefix == "for m"
+    made = PromptBuilder(given, Catalogue(given, {}))
+    assert made.facts("main", [], PromptOccasion(MAIN, MODEL)).contribution.prefix == "for m"
     gpt = ModelSpec(ModelRef("openai", "gpt-5.5"), "openai-responses")
-    assert "<persona_latch>" in Gatherer(given, catalog).prompt("main", [], Occasion(MAIN, gpt)).stable
+    assert "<persona_latch>" in PromptBuilder(given, catalog).prompt("main", [], PromptOccasion(MAIN, gpt)).stable
 
 
 def test_only_the_message_tool_is_seen_where_it_exists_and_is_asked_for() -> None:
     made = gatherer(settings(PromptSettings(tool_only=("group",))))
-    group = Occasion(MAIN, MODEL, channel="discord", kind="group")
+    group = PromptOccasion(MAIN, MODEL, channel="discord", kind="group")
     assert made.facts("main", [tool("message")], group).message_only
     assert not made.facts("main", [tool("read")], group).message_only
     assert not made.facts("main", [tool("message")], group._replace(kind="direct")).message_only
 
 
 def test_small_facts_of_the_machine(tmp_path: Path) -> None:
-    assert summary("Read a file. And more.\nx") == "Read a file" and summary("No stop\nmore") == "No stop"
-    assert zone({"TZ": "Europe/Vienna"}) == "Europe/Vienna" and zone({"TZ": "CET-1CEST"}) == ""
+    assert (
+        take_first_sentence("Read a file. And more.\nx") == "Read a file"
+        and take_first_sentence("No stop\nmore") == "No stop"
+    )
+    assert detect_timezone({"TZ": "Europe/Vienna"}) == "Europe/Vienna" and detect_timezone({"TZ": "CET-1CEST"}) == ""
     link = tmp_path / "localtime"
     link.symlink_to("/usr/share/zoneinfo/Asia/Tokyo")
-    assert zone({}, str(link)) == "Asia/Tokyo" and zone({}, str(tmp_path / "none")) == ""
+    assert detect_timezone({}, str(link)) == "Asia/Tokyo" and detect_timezone({}, str(tmp_path / "none")) == ""
     (tmp_path / "r" / ".git").mkdir(parents=True)
     (tmp_path / "r" / "a" / "b").mkdir(parents=True)
-    assert repository(str(tmp_path / "r" / "a" / "b")) == str(tmp_path / "r")
-    found = documentation()
+    assert find_repository(str(tmp_path / "r" / "a" / "b")) == str(tmp_path / "r")
+    found = find_documentation()
     assert found.source and found.hub
     assert all(os.path.isfile(page) for page in found.settings)
     there = {page for page in SETTINGS_PAGES if os.path.isfile(os.path.join(found.local, page))}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.prompt.kit import full
-from palinurus.agent.fingerprint import Known, broken, kept, sections
+from palinurus.agent.fingerprint import RequestSnapshot, count_kept_bytes, find_cache_break, split_sections
 from palinurus.core.prompt.knobs import PromptOptions
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.keys import ModelRef
@@ -36,15 +36,15 @@ def request(messages: tuple[Message, ...] = TALK, **changes: Any) -> ModelReques
 
 
 def parting(one: ModelRequest, two: ModelRequest) -> Any:
-    first = Known().after(one)
-    return broken(first, first.after(two))
+    first = RequestSnapshot().after(one)
+    return find_cache_break(first, first.after(two))
 
 
 def test_growing_is_no_break() -> None:
     one, two = request(TALK[:1]), request(TALK)
     assert parting(one, two) is None
-    first, second = Known().after(one), Known().after(two)
-    assert kept(first.print, second.print) == first.print.size < second.print.size
+    first, second = RequestSnapshot().after(one), RequestSnapshot().after(two)
+    assert count_kept_bytes(first.print, second.print) == first.print.size < second.print.size
 
 
 def test_times_and_counts_are_not_sent() -> None:
@@ -120,24 +120,24 @@ def test_only_new_messages_are_hashed() -> None:
 
     looked: list[UserMessage] = []
     messages = tuple(Once(f"m{n}") for n in range(50))
-    known = Known()
+    known = RequestSnapshot()
     for n in range(1, 51):
         known = known.after(request(messages[:n]))
     assert len(looked) == 50
 
 
 def test_an_unseen_request_is_compared_by_hash() -> None:
-    seen = Known().after(request())
-    stored = Known(seen.print.model, seen.print.pieces)
-    assert broken(stored, stored.after(request())) is None
-    found = broken(stored, stored.after(request(prompt=render_prompt(full(knobs=PromptOptions())))))
+    seen = RequestSnapshot().after(request())
+    stored = RequestSnapshot(seen.print.model, seen.print.pieces)
+    assert find_cache_break(stored, stored.after(request())) is None
+    found = find_cache_break(stored, stored.after(request(prompt=render_prompt(full(knobs=PromptOptions())))))
     assert found is not None and found.group == "stable" and found.before == ""
 
 
 def test_a_prompt_nobody_counted_is_two_pieces() -> None:
-    made = sections(Prompt("a", "b"))
+    made = split_sections(Prompt("a", "b"))
     assert made == [("stable", "the stable part", b"a"), ("volatile", "the volatile part", b"b")]
-    whole = sections(render_prompt(full()))
+    whole = split_sections(render_prompt(full()))
     prompt = render_prompt(full())
     assert b"".join(t for g, _, t in whole if g == "stable").decode() == prompt.stable
     assert b"".join(t for g, _, t in whole if g == "volatile").decode() == prompt.volatile
@@ -150,12 +150,12 @@ words = st.lists(st.text(max_size=5), max_size=5)
 def test_kept_is_the_common_beginning(head: list[str], one: list[str], two: list[str]) -> None:
     first = request(tuple(UserMessage(t) for t in head + one))
     second = request(tuple(UserMessage(t) for t in head + two))
-    a, b = Known().after(first), Known().after(second)
+    a, b = RequestSnapshot().after(first), RequestSnapshot().after(second)
     same = 0
     for was, now in zip(head + one, head + two, strict=False):
         if was != now:
             break
         same += 1
     base = len(b.print.pieces) - len(second.messages)
-    assert kept(a.print, b.print) == sum(p.size for p in b.print.pieces[: base + same])
-    assert (broken(a, b) is None) == (same == len(first.messages))
+    assert count_kept_bytes(a.print, b.print) == sum(p.size for p in b.print.pieces[: base + same])
+    assert (find_cache_break(a, b) is None) == (same == len(first.messages))

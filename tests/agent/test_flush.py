@@ -8,10 +8,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from palinurus.abort import Abort
-from palinurus.agent.flush import CALLS, flush, today
-from palinurus.agent.summarize import Asker
+from palinurus.agent.flush import CALLS, flush_memory, locate_daily_notes
+from palinurus.agent.summarize import SummaryClient
 from palinurus.clock import SystemClock
-from palinurus.config.compaction import FlushSettings
+from palinurus.config.compaction import MemoryFlushSettings
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
 from palinurus.workspace.memory.files import Roots
@@ -19,9 +19,9 @@ from palinurus.workspace.memory.files import Roots
 DAY = "memory/2026-06-10.md"
 
 
-async def run(folder: Path, model: ScriptedModel, settings: FlushSettings = FlushSettings()) -> str:
-    asker = Asker(model, SystemClock(), Abort(), (info(),), "k", [])
-    return await flush((UserMessage("I sail to Ithaca"),), asker, Roots(str(folder)), DAY, settings)
+async def run(folder: Path, model: ScriptedModel, settings: MemoryFlushSettings = MemoryFlushSettings()) -> str:
+    asker = SummaryClient(model, SystemClock(), Abort(), (info(),), "k", [])
+    return await flush_memory((UserMessage("I sail to Ithaca"),), asker, Roots(str(folder)), DAY, settings)
 
 
 async def test_a_note_is_added_to_what_is_there(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ async def test_a_model_that_never_stops_is_stopped_and_failures_are_words(tmp_pa
 
 async def test_the_words_can_be_changed_but_the_hint_stays(tmp_path: Path) -> None:
     model = ScriptedModel([say("NO_REPLY")])
-    await run(tmp_path, model, FlushSettings(prompt="Note the tides.", system="You are a pilot."))
+    await run(tmp_path, model, MemoryFlushSettings(prompt="Note the tides.", system="You are a pilot."))
     request = model.requests[0]
     assert request.prompt.text == "You are a pilot." and request.messages[0].text.startswith("Note the tides.")
     assert "NO_REPLY" in request.messages[0].text
@@ -81,5 +81,5 @@ async def test_the_words_can_be_changed_but_the_hint_stays(tmp_path: Path) -> No
 
 def test_the_day_is_the_users() -> None:
     late = 1_781_136_000_000  # 2026-06-11T00:00Z
-    assert today(late, None) == "memory/2026-06-11.md"
-    assert today(late, ZoneInfo("America/New_York")) == "memory/2026-06-10.md"
+    assert locate_daily_notes(late, None) == "memory/2026-06-11.md"
+    assert locate_daily_notes(late, ZoneInfo("America/New_York")) == "memory/2026-06-10.md"

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.forget import forgotten
+from palinurus.agent.forget import forget_quiet_heartbeat
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
@@ -45,7 +45,7 @@ def ended(
     end = AgentEnd((said(answer),), beat.pop("end", "stop"), TokenUsage(), ended=99)
     row = SessionRow("agent:main:main", "main", "s", 99, msgspec.json.encode(FIELDS))
     record = Record(sessionId="s", updatedAt=42)
-    made = forgotten(Settlement("answered", touch=row), plan, end, record, transcript)
+    made = forget_quiet_heartbeat(Settlement("answered", touch=row), plan, end, record, transcript)
     return [message.text for message in transcript.messages()], made
 
 

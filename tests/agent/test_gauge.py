@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.agent.gauge import KEY, KIND, Gauge, read
+from palinurus.agent.gauge import KEY, KIND, TokenCalibration, read_calibration
 from palinurus.core.history.tokens import CalibrationTable
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
@@ -44,14 +44,14 @@ def talk(count: int, transcript: Transcript | None = None, per: float = 3.0) -> 
 async def saved(store: SqliteStore, count: int) -> CalibrationTable:
     async with asyncio.timeout(10):
         while True:
-            known = await read(store)
+            known = await read_calibration(store)
             if known.models and known.models["p/m"].count == count:
                 return known
             await asyncio.sleep(0.005)
 
 
 async def test_each_message_is_learned_from_once_and_kept(store: SqliteStore) -> None:
-    gauge, session = Gauge(store), talk(20)
+    gauge, session = TokenCalibration(store), talk(20)
     first = await gauge.learn(session, REF)
     assert 1.2 < first < 4 / 3
     assert await gauge.learn(session, REF) == first
@@ -62,11 +62,11 @@ async def test_each_message_is_learned_from_once_and_kept(store: SqliteStore) ->
 
 
 async def test_what_was_learned_is_there_after_a_start(store: SqliteStore) -> None:
-    scale = await Gauge(store).learn(talk(10), REF)
+    scale = await TokenCalibration(store).learn(talk(10), REF)
     await saved(store, 9)
-    assert await Gauge(store).learn(Transcript("agents/main/sessions/new.jsonl"), REF) == scale
+    assert await TokenCalibration(store).learn(Transcript("agents/main/sessions/new.jsonl"), REF) == scale
 
 
 async def test_a_record_that_cannot_be_read_counts_as_none(store: SqliteStore) -> None:
     await store.put_record(KIND, KEY, b"not json")
-    assert await Gauge(store).learn(Transcript("x.jsonl"), REF) == 1.0
+    assert await TokenCalibration(store).learn(Transcript("x.jsonl"), REF) == 1.0

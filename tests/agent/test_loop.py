@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.abort import Abort
 from palinurus.agent.loop import ANSWERS, loop
-from palinurus.agent.plan import Choice, Limits
+from palinurus.agent.plan import ModelCandidate, RunLimits
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import (
     AgentEnd,
@@ -149,7 +149,7 @@ async def test_a_pure_tool_does_not_wait_for_the_disk_but_its_result_does() -> N
 @pytest.mark.seed(149)
 async def test_max_turns() -> None:
     model = ScriptedModel([lambda r: calls(("a", {"x": str(len(r.messages))}))], repeat=True)
-    events = await collect(loop(plan(tool("a"), limits=Limits(max_turns=3)), ports(model)))
+    events = await collect(loop(plan(tool("a"), limits=RunLimits(max_turns=3)), ports(model)))
     end = events[-1]
     assert isinstance(end, AgentEnd) and end.end == "max_turns" and len(model.requests) == 3
     assert end.failure is not None and "3 model calls" in end.failure.message
@@ -292,7 +292,7 @@ async def test_a_call_whose_result_changes_is_progress() -> None:
 
 async def test_a_failing_model_hands_over_to_the_fallback_unseen() -> None:
     model = ScriptedModel([fail("overloaded"), say("from the other")])
-    made = plan(choices=(Choice(info()), Choice(info(model="other"))))
+    made = plan(choices=(ModelCandidate(info()), ModelCandidate(info(model="other"))))
     events = await collect(loop(made, ports(model)))
     assert [r.model.ref.model for r in model.requests] == ["model", "other"]
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop" and events[-1].failure is None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palinurus.agent.marks import Marks
+from palinurus.agent.marks import TaintMarks
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 from palinurus.sessions.entries import Compaction
 from palinurus.sessions.transcript import Transcript
@@ -17,13 +17,13 @@ async def test_a_mark_outlives_the_process_and_goes_with_its_file(tmp_path: Path
     note.parent.mkdir()
     note.write_text("x")
     store = await open_store(str(tmp_path / "h"), FakeClock())
-    marks = Marks(store)
+    marks = TaintMarks(store)
     await marks.add(str(note), ("web a",))
     await marks.add(str(note), ("web b",))
     assert marks.of(str(note)) == ("web a", "web b") and marks.of(str(tmp_path)) == ()
     await store.close()
     store = await open_store(str(tmp_path / "h"), FakeClock())
-    again = Marks(store)
+    again = TaintMarks(store)
     await again.load()
     assert again.of(str(note)) == ("web a", "web b")
     assert again.workspace_taint(str(tmp_path), notes=False) == () and again.workspace_taint(
@@ -42,5 +42,5 @@ async def test_the_taint_of_a_session_survives_its_summary(tmp_path: Path) -> No
     transcript.add(UserMessage("from a member", 3, "member you"), "i", 3)
     transcript.add_entry(Compaction(summary="They read a page."), 4)
     assert len(transcript.messages()) == 1
-    assert await Marks(store).taint(transcript, str(tmp_path), notes=False) == ("web a", "member you")
+    assert await TaintMarks(store).taint(transcript, str(tmp_path), notes=False) == ("web a", "member you")
     await store.close()

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.offer import KEPT, Offers
-from palinurus.agent.plan import Choice
-from palinurus.config.load import judge
+from palinurus.agent.offer import KEPT, ToolOffers
+from palinurus.agent.plan import ModelCandidate
+from palinurus.config.load import judge_config
 from palinurus.core.policy.layers import ChatPlace, ToolLists
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
@@ -22,10 +22,10 @@ from support import inbound, tool
 TOOLS = {name: tool(name) for name in ("read", "exec", "gateway")}
 
 
-def offers(**raw: Any) -> Offers:
-    settings = judge(json.dumps(raw), "f", "/h", {"HOME": "/h"}).settings
+def offers(**raw: Any) -> ToolOffers:
+    settings = judge_config(json.dumps(raw), "f", "/h", {"HOME": "/h"}).settings
     assert settings is not None
-    return Offers(settings, Catalog(settings, {}), TOOLS)
+    return ToolOffers(settings, Catalog(settings, {}), TOOLS)
 
 
 def question(text: str = "agent:main:main", record: dict[str, Any] | None = None, **message: Any) -> Any:
@@ -93,7 +93,7 @@ def test_answers_are_kept_and_their_number_is_bounded() -> None:
 def test_a_stand_in_is_barred_from_what_its_policy_denies() -> None:
     made = offers(tools={"byProvider": {"weak": {"deny": ["exec"]}}})
     key = SessionKey("main", "main")
-    choices = (Choice(info()), Choice(info(provider="weak")), Choice(info(provider="other")))
+    choices = (ModelCandidate(info()), ModelCandidate(info(provider="weak")), ModelCandidate(info(provider="other")))
     offer, fitted = made.fit_choices(choices, key, inbound(), Record.fresh(key, 0, "id"))
     assert list(offer.tools) == ["read", "exec"]
     assert [sorted(choice.barred) for choice in fitted] == [[], ["exec"], []]

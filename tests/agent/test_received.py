@@ -2,23 +2,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from palinurus.agent.cell import Confined
-from palinurus.agent.received import folder, opened
+from palinurus.agent.cell import ToolSandbox
+from palinurus.agent.received import locate_inbound_folder, open_inbound_files
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 
 
 def test_each_session_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    one, other = (folder(str(tmp_path), SessionKey("main", key)) for key in ("a", "b"))
+    one, other = (locate_inbound_folder(str(tmp_path), SessionKey("main", key)) for key in ("a", "b"))
     assert one != other and Path(one).parent == tmp_path / "media" / "inbound"
 
 
 def test_tools_and_contained_commands_may_read_there_once_there_is_something(tmp_path: Path) -> None:
     for kind, read in (("landlock", (str(tmp_path / "in"),)), ("none", ()), ("docker", ())):
         cell = SandboxSpec(kind=kind)  # type: ignore[arg-type]
-        settings, where = ToolSettings(cell=cell), Confined("/w", cell, {})
-        assert opened(settings, where, str(tmp_path / "none")) == settings
+        settings, where = ToolSettings(cell=cell), ToolSandbox("/w", cell, {})
+        assert open_inbound_files(settings, where, str(tmp_path / "none")) == settings
         (tmp_path / "in").mkdir(exist_ok=True)
-        made = opened(settings, where, str(tmp_path / "in"))
+        made = open_inbound_files(settings, where, str(tmp_path / "in"))
         assert (made.received, made.cell.read, made.readable) == ((str(tmp_path / "in"),), read, ())

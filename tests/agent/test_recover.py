@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.agent.plan import Choice
-from palinurus.agent.recover import IMAGE_GONE, MOST, TABLE, Recovery, lower, named
+from palinurus.agent.plan import ModelCandidate
+from palinurus.agent.recover import IMAGE_GONE, MOST, TABLE, Recovery, choose_lower_level, find_named_levels
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.messages import (
@@ -28,11 +28,11 @@ KINDS = get_args(FailureKind)
 ENDS = {"refused", "aborted", "budget"}
 
 
-def choice(model: str = "m", level: str = "off", levels: tuple[str, ...] = ()) -> Choice:
-    return Choice(info(model=model), ThinkingDecision(level, "inline", "", level), levels=levels)
+def choice(model: str = "m", level: str = "off", levels: tuple[str, ...] = ()) -> ModelCandidate:
+    return ModelCandidate(info(model=model), ThinkingDecision(level, "inline", "", level), levels=levels)
 
 
-def recovery(*choices: Choice, messages: tuple[Any, ...] = (UserMessage("hi"),)) -> Recovery:
+def recovery(*choices: ModelCandidate, messages: tuple[Any, ...] = (UserMessage("hi"),)) -> Recovery:
     return Recovery(choices or (choice("a"), choice("b")), messages)
 
 
@@ -124,7 +124,7 @@ def test_lowering_always_ends(text: str, now: str) -> None:
     for _ in range(20):
         assert level is not None
         tried.add(level)
-        level = lower(level, named(text), (), tried)
+        level = choose_lower_level(level, find_named_levels(text), (), tried)
         if level is None or level == "off":
             return
         assert level not in tried

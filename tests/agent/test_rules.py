@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.agent.rules import exec_rules, ruled
-from palinurus.config.approvals import AgentRules
+from palinurus.agent.rules import apply_exec_rules, resolve_exec_rules
+from palinurus.config.approvals import AgentExecRules
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.inbound import Sender
@@ -20,7 +20,7 @@ OWNER = Sender("me", owner=True)
 
 
 def rules(
-    inline: dict[str, str] | None = None, sender: Sender = OWNER, own: AgentRules = AgentRules(), **fields: Any
+    inline: dict[str, str] | None = None, sender: Sender = OWNER, own: AgentExecRules = AgentExecRules(), **fields: Any
 ) -> ExecRules:
     base = Record.fresh(SessionKey("main", "main"), 0, "sid")
     level = fields.pop("elevatedLevel", None)
@@ -28,7 +28,7 @@ def rules(
         **{**{f: getattr(base, f) for f in base.__struct_fields__}, "elevatedLevel": level, "extra": fields}
     )
     settings = Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main", approvals={"main": own})
-    return exec_rules(settings, "main", record, inbound(sender=sender), inline or {})
+    return resolve_exec_rules(settings, "main", record, inbound(sender=sender), inline or {})
 
 
 def test_nothing_said() -> None:
@@ -37,7 +37,7 @@ def test_nothing_said() -> None:
 
 
 def test_the_session_goes_over_the_config_and_the_message_over_both() -> None:
-    own = AgentRules(ExecRules("allowlist", "always", elevated="off"))
+    own = AgentExecRules(ExecRules("allowlist", "always", elevated="off"))
     made = rules(own=own, execSecurity="full", execAsk="on-miss", execHost="sandbox", elevatedLevel="on")
     assert (made.security, made.ask, made.host, made.elevated) == ("full", "on-miss", "sandbox", "on")
     assert rules({"elevated": "full"}, own=own, elevatedLevel="on").elevated == "full"
@@ -46,7 +46,7 @@ def test_the_session_goes_over_the_config_and_the_message_over_both() -> None:
 
 @pytest.mark.parametrize("junk", ["", "maybe", 3, None, ["full"], {}])
 def test_words_that_are_none_of_ours_are_left_out(junk: Any) -> None:
-    own = AgentRules(ExecRules("allowlist", "always"))
+    own = AgentExecRules(ExecRules("allowlist", "always"))
     made = rules(own=own, execSecurity=junk, execAsk=junk, execHost=junk)
     assert (made.security, made.ask, made.host) == ("allowlist", "always", "auto")
 
@@ -55,9 +55,9 @@ def test_words_that_are_none_of_ours_are_left_out(junk: Any) -> None:
 def test_the_gates_are_those_of_the_sender_of_this_turn() -> None:
     assert rules(elevatedLevel="full").gates == ()
     assert rules(sender=Sender("you", allowed=True), elevatedLevel="full").gates
-    assert rules(own=AgentRules(elevated=False), elevatedLevel="full").gates
+    assert rules(own=AgentExecRules(elevated=False), elevatedLevel="full").gates
 
 
 def test_outside_containment_home_is_the_persons() -> None:
-    made = ruled(ToolSettings(exec_env={"HOME": "/cell"}), ExecRules(), {"HOME": "/real", "PATH": "/bin"})
+    made = apply_exec_rules(ToolSettings(exec_env={"HOME": "/cell"}), ExecRules(), {"HOME": "/real", "PATH": "/bin"})
     assert made.rules.env == {"HOME": "/real"} and made.exec_env == {"HOME": "/cell"}

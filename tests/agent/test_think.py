@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from palinurus.agent.loop import loop
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.agent.think import Thinker
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
@@ -34,7 +34,7 @@ class Diary(Notes):
 async def think(
     model: Any, *models: ModelSpec, notes: Diary | None = None, **changes: Any
 ) -> tuple[Thinker, list[RunEvent]]:
-    made = plan(choices=tuple(Choice(m) for m in models or (A, B)), **changes)
+    made = plan(choices=tuple(ModelCandidate(m) for m in models or (A, B)), **changes)
     thinker = Thinker(made, ports(model, notes or Diary()))
     return thinker, await collect(thinker.think((UserMessage("hi"),)))
 
@@ -131,7 +131,9 @@ async def test_the_request_says_who_asks() -> None:
 
 async def test_a_lowered_level_is_what_is_sent() -> None:
     model = ScriptedModel([fail("format", "reasoning effort 'high' is not supported"), say("ok")])
-    made = plan(choices=(Choice(A, ThinkingDecision("high", "inline", "", "high"), levels=("off", "low", "high")),))
+    made = plan(
+        choices=(ModelCandidate(A, ThinkingDecision("high", "inline", "", "high"), levels=("off", "low", "high")),)
+    )
     await collect(Thinker(made, ports(model, Diary())).think((UserMessage("hi"),)))
     assert [r.level for r in model.requests] == ["high", "low"]
 
@@ -154,7 +156,9 @@ async def fasts(mode: Any, seconds: list[float], **own: Any) -> list[bool | None
 
     model = ScriptedModel([*(calls(("work", {"x": str(n)})) for n in range(len(seconds))), say("done")])
     chosen = params(A, **own)
-    made = plan(tool("work", work), choices=(Choice(chosen, fast=resolve_fast_mode(chosen, LevelRequest(mode))),))
+    made = plan(
+        tool("work", work), choices=(ModelCandidate(chosen, fast=resolve_fast_mode(chosen, LevelRequest(mode))),)
+    )
     events = await collect(loop(made, ports(model, clock=clock)))
     assert isinstance(events[-1], AgentEnd) and events[-1].end == "stop"
     return [r.fast for r in model.requests]
@@ -190,7 +194,7 @@ async def test_a_retry_or_fallback_after_the_cutoff_is_not_fast() -> None:
         return step
 
     model = ScriptedModel([late("malformed"), late("malformed"), say("ok")])
-    choices = tuple(Choice(m, fast=resolve_fast_mode(m, LevelRequest("auto"))) for m in (A, B))
+    choices = tuple(ModelCandidate(m, fast=resolve_fast_mode(m, LevelRequest("auto"))) for m in (A, B))
     await collect(Thinker(plan(choices=choices), ports(model, Diary(), clock=clock)).think((UserMessage("hi"),)))
     assert [(r.model.ref.model, r.fast) for r in model.requests] == [("a", True), ("a", True), ("b", False)]
     assert {r.fast_until for r in model.requests} == {60_000}  # a try inside the provider layer knows it too

@@ -15,7 +15,7 @@ from typing import Any
 from nursery import Child, nursery
 from palinurus.app import App
 from palinurus.channels import CHANNELS
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.model import Model
 from palinurus.testing.home import make_home
 from palinurus.testing.model import ScriptedModel
@@ -58,7 +58,7 @@ async def running(
     }
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps(config))
-    app = App(load(str(home), {}).settings, {"HOME": str(home)}, Hasty(), model=model)
+    app = App(load_config(str(home), {}).settings, {"HOME": str(home)}, Hasty(), model=model)
     await app.start()
     try:
         await until(lambda: not waits or app.channels[name].status().state == "ready")

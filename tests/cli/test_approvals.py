@@ -17,7 +17,7 @@ from palinurus.clock import SystemClock
 from palinurus.config import approvals
 from palinurus.core.types.approval import ApprovalRequest, CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.inbox.approvals import Board
+from palinurus.inbox.approvals import ApprovalBoard
 from palinurus.store.sqlite import open_store
 
 
@@ -46,7 +46,7 @@ def asked(home: Path, command: str = "touch X") -> str:
             command,
             rules=(CommandRule("/usr/bin/touch"),),
         )
-        told = await Board(store, SystemClock()).ask(ask, None)
+        told = await ApprovalBoard(store, SystemClock()).ask(ask, None)
         await store.close()
         return told.id
 
@@ -66,7 +66,7 @@ def test_questions_are_listed_and_answered_once_without_a_gateway(
     assert "touch X\\u202e" in shown and ident[:8] in shown
     assert json.loads(out(capsys, "list", "--json"))[0]["id"] == ident
     assert "serves its next try" in out(capsys, "answer", ident[:8], "allow-always")
-    assert approvals.read(str(demo / "exec-approvals.json")).rules("main") == (CommandRule("/usr/bin/touch"),)
+    assert approvals.read_approvals(str(demo / "exec-approvals.json")).rules("main") == (CommandRule("/usr/bin/touch"),)
     assert "already answered" in out(capsys, "answer", ident, "deny", code=1)
     assert "unknown or expired" in out(capsys, "answer", "ffffff", "deny", code=1)
     assert out(capsys, "list") == "Nothing waits for an approval.\n"

@@ -14,7 +14,7 @@ from gateway.methods.test_channels import place
 from palinurus import channels
 from palinurus.channels.kit import Kit
 from palinurus.cli.channels import NEEDS, run
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.testing.channel import FakeChannel
 
@@ -36,7 +36,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Printed:
 
 
 def written(home: Path) -> dict[str, Any]:
-    return dict(load(str(home), {"TELEGRAM_BOT_TOKEN": "x"}).raw.get("channels") or {})
+    return dict(load_config(str(home), {"TELEGRAM_BOT_TOKEN": "x"}).raw.get("channels") or {})
 
 
 def test_adding_and_removing(home: Path, printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def test_adding_and_removing(home: Path, printed: Printed, monkeypatch: pytest.M
     assert run(["add", "telegram", "--account", "work", "--use-env"]) == 0
     assert written(home)["telegram"]["accounts"] == {"default": {}, "work": {"botToken": "${TELEGRAM_BOT_TOKEN}"}}
     assert "456:def" not in file.read_text()
-    by = load(str(home), {"TELEGRAM_BOT_TOKEN": "456:def"}).settings.accounts["telegram"]
+    by = load_config(str(home), {"TELEGRAM_BOT_TOKEN": "456:def"}).settings.accounts["telegram"]
     assert {name: one.own["botToken"].reveal() for name, one in by.items()} == {"default": "123:abc", "work": "456:def"}
     printed()
     assert run(["list"]) == 0

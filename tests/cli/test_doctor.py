@@ -13,7 +13,7 @@ from palinurus.clock import SystemClock
 from palinurus.core.schedule.fire import AtSchedule
 from palinurus.core.schedule.job import CronJob, CronJobState, CronPayload
 from palinurus.core.types.approval import ApprovalRequest
-from palinurus.inbox.approvals import KIND, Row
+from palinurus.inbox.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.triggers.jobs import JOB, STATE
 
@@ -111,7 +111,7 @@ async def _jobs(home: Path) -> None:
         await store.put_record(JOB, "j2", b"{")
         ask = ApprovalRequest("exec", "main", "agent:main:main", "r", "c", "exec", "run", "ls")
         for ident, expires in (("a", 2**60), ("b", 1)):
-            await store.put_record(KIND, ident, msgspec.json.encode(Row(ident, "d", ask, 0, expires)))
+            await store.put_record(KIND, ident, msgspec.json.encode(ApprovalRow(ident, "d", ask, 0, expires)))
     finally:
         await store.close()
 

@@ -14,7 +14,7 @@ from palinurus.cli.pairing import run, told
 from palinurus.clock import SystemClock
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.errors import BadRequest
-from palinurus.inbox.pairing import Pairing
+from palinurus.inbox.pairing import ChatPairing
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from support import inbound
@@ -25,7 +25,7 @@ def asked(home: Path, *who: str) -> list[str]:
 
     async def ask() -> list[str]:
         store = await open_store(str(home), SystemClock())
-        pairing = Pairing(store, SystemClock(), owned=False)
+        pairing = ChatPairing(store, SystemClock(), owned=False)
         made = [
             await pairing.ask(inbound(target=Target("fake", "dm"), sender=Sender(w, "\x1b]0;x\x07Eve"))) for w in who
         ]

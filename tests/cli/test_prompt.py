@@ -13,7 +13,7 @@ import pytest
 from palinurus.app import App
 from palinurus.cli.prompt import run
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest
 from palinurus.testing.home import make_home
@@ -33,7 +33,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def sent(home: str, server: ModelServer, **message: Any) -> dict[str, Any]:
     """The body of the request a real run makes."""
-    app = App(load(home, os.environ).settings, os.environ, SystemClock())
+    app = App(load_config(home, os.environ).settings, os.environ, SystemClock())
     await app.start()
     try:
         fields: dict[str, Any] = {

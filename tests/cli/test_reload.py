@@ -14,7 +14,7 @@ from pathlib import Path
 
 from cli.place import SRC
 from palinurus.cli.reload import applied, differences, judged, watch
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.gateway import token
 from palinurus.testing.clock import FakeClock, settle
 
@@ -26,20 +26,20 @@ def write(home: Path, **config: object) -> None:
 
 def test_differences_are_named_two_levels_deep(tmp_path: Path) -> None:
     write(tmp_path / "h", gateway={"port": 1111})
-    old = load(str(tmp_path / "h"), {})
+    old = load_config(str(tmp_path / "h"), {})
     write(tmp_path / "h", gateway={"port": 2222, "http": {"endpoints": {"responses": {"enabled": False}}}})
-    new = load(str(tmp_path / "h"), {})
+    new = load_config(str(tmp_path / "h"), {})
     assert set(differences(old.settings, new.settings)) == {"gateway.port", "gateway.responses", "version"}
     change = judged(old.settings, new)
     assert set(change.live) == {"gateway.responses", "version"} and change.restart == ()  # the port stays
     assert applied(old.settings, new.settings).gateway.responses is False
     write(tmp_path / "h", session={"mainKey": "harbour"})
-    assert "session.main_key" in judged(old.settings, load(str(tmp_path / "h"), {})).restart
+    assert "session.main_key" in judged(old.settings, load_config(str(tmp_path / "h"), {})).restart
 
 
 async def test_a_file_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     write(tmp_path / "h", gateway={"port": 1111})
-    loaded, clock = load(str(tmp_path / "h"), {}), FakeClock()
+    loaded, clock = load_config(str(tmp_path / "h"), {}), FakeClock()
     waiting = asyncio.ensure_future(watch(loaded, {}, clock))
     (tmp_path / "h" / "palinurus.json").write_text("{ broken")
     for _ in range(8):

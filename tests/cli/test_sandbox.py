@@ -10,7 +10,7 @@ import pytest
 
 from palinurus.cli import sandbox
 from palinurus.cli.main import main
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.tools.sandbox.probe import Have, have
 
 contained = pytest.mark.skipif(have().landlock < 6, reason="needs Landlock of kernel 6.12")
@@ -85,7 +85,7 @@ def test_wrong_lines(home: Path, argv: list[str], capsys: pytest.CaptureFixture[
 )
 def test_the_line_for_status_and_doctor(home: Path, have: Have, contain: str, contained: bool, says: str) -> None:
     configure(home, contain=contain)
-    agent = load(str(home), {"HOME": "/x"}).settings.agents["main"]
+    agent = load_config(str(home), {"HOME": "/x"}).settings.agents["main"]
     held = sandbox.standing(agent, have)
     assert held.contained == contained and says in held.what
     assert bool(held.gaps) == (have == Have() or (contained and not have.bubblewrap))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.cli.setup import run
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -24,7 +24,7 @@ def test_makes_everything_once_and_says_so(home: Path, capsys: pytest.CaptureFix
         f"made  {home / name}" in said for name in first if not name.endswith(".last-good") and ".git/" not in name
     )
     assert (home / "gateway.token").read_text().strip() not in said
-    assert load(str(home), dict(os.environ)).problems == ()
+    assert load_config(str(home), dict(os.environ)).problems == ()
     assert run(["--non-interactive"]) == 0
     assert "made" not in capsys.readouterr().out
     assert tree(home) == first
@@ -42,7 +42,7 @@ def test_changes_nothing_that_is_there(home: Path) -> None:
 def test_workspace_goes_to_the_config_and_keeps_its_comments(home: Path, tmp_path: Path) -> None:
     place = tmp_path / "elsewhere"
     run(["--non-interactive", "--workspace", str(place)])
-    assert load(str(home), dict(os.environ)).settings.agents["main"].workspace == str(place)
+    assert load_config(str(home), dict(os.environ)).settings.agents["main"].workspace == str(place)
     assert (place / "AGENTS.md").exists()
     assert "//" in (home / "palinurus.json").read_text()
     before = tree(home)

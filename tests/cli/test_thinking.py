@@ -13,7 +13,7 @@ from palinurus.cli.thinking import difference, facts, shown
 from palinurus.config.settings import ModelSettings, ProviderSettings
 from palinurus.core.levels import words
 from palinurus.errors import NotFound
-from palinurus.providers import VENDORS, load
+from palinurus.providers import VENDORS, load_row
 from palinurus.providers.catalog import Catalog
 from providers.kit import settings
 
@@ -90,7 +90,7 @@ def test_levels_that_are_not_offered_say_what_becomes_of_them() -> None:
 
 
 def every() -> list[str]:
-    refs = [f"{name}/{known.id}" for name in VENDORS for known in load(VENDORS, name).models]
+    refs = [f"{name}/{known.id}" for name in VENDORS for known in load_row(VENDORS, name).models]
     return refs + [f"{name}/some-model" for name in VENDORS if name not in ("builtin", "local")]
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from core.prompt.kit import full
-from palinurus.agent.watch import Watch
+from palinurus.agent.watch import CacheWatch
 from palinurus.cli.why import run
 from palinurus.core.prompt.render import render_prompt
 from palinurus.core.types.messages import UserMessage
@@ -34,7 +34,7 @@ async def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PALINURUS_HOME", str(tmp_path))
     clock = FakeClock()
     store = await open_store(str(tmp_path), clock)
-    watch = Watch(str(tmp_path))
+    watch = CacheWatch(str(tmp_path))
     said: list[str] = []
     for n, zone in enumerate(("Europe/Vienna", "Europe/Paris", "Europe/Paris")):
         await clock.advance(60)
@@ -74,14 +74,14 @@ def test_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 async def test_a_last_request_that_broke_it_says_so(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Watch(str(home)).look(request("other"), 2_000_000_000_000)
+    CacheWatch(str(home)).look(request("other"), 2_000_000_000_000)
     run(["cache"])
     assert "The last request broke the prefix." in capsys.readouterr().out
 
 
 async def test_a_long_pause_is_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     texts = [f"message {n}" for n in range(4)]
-    Watch(str(home)).look(request(*texts, zone="Europe/Paris"), FakeClock().now() + 3_600_000)
+    CacheWatch(str(home)).look(request(*texts, zone="Europe/Paris"), FakeClock().now() + 3_600_000)
     run(["cache"])
     assert "minutes older" in capsys.readouterr().out
 

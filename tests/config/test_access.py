@@ -2,17 +2,17 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.access import gateway, loopback
-from palinurus.config.check import Finding
-from palinurus.config.schema import convert
+from palinurus.config.access import is_loopback, resolve_gateway
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import convert_config
 from palinurus.config.settings import GatewaySettings
 
 CANARY = "canary-6931471"
 
 
-def made(section: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[GatewaySettings, list[Finding]]:
-    findings: list[Finding] = []
-    return gateway(convert({"gateway": section}), environ or {}, findings), findings
+def made(section: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[GatewaySettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_gateway(convert_config({"gateway": section}), environ or {}, findings), findings
 
 
 def test_nothing_configured_is_a_token_on_loopback() -> None:
@@ -117,4 +117,4 @@ def test_chat_completions_can_be_switched_off() -> None:
     ("address", "expected"), [("127.0.0.1", True), ("::1", True), ("0.0.0.0", False), ("::", False)]
 )
 def test_loopback(address: str, expected: bool) -> None:
-    assert loopback(address) is expected
+    assert is_loopback(address) is expected

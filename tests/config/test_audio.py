@@ -2,14 +2,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.config.audio import AudioSettings, Way, audio
-from palinurus.config.check import Finding
-from palinurus.config.schema import convert
+from palinurus.config.audio import AudioSettings, TranscriptionMethod, resolve_audio
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import convert_config
 
 
-def read(raw: dict[str, Any]) -> tuple[AudioSettings, list[Finding]]:
-    findings: list[Finding] = []
-    return audio(convert(raw), findings), findings
+def read(raw: dict[str, Any]) -> tuple[AudioSettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_audio(convert_config(raw), findings), findings
 
 
 def test_nothing_written_is_nobody_who_hears() -> None:
@@ -26,9 +26,9 @@ def test_providers_and_commands_in_their_order() -> None:
     found, findings = read({"tools": {"media": {"audio": section}}, "media": {"ttlHours": 48}})
     assert not findings and (found.size, found.chars, found.language, found.keep) == (5, 7, "de", 2.0)
     assert found.ways == (
-        Way("groq", "whisper-large-v3-turbo", timeout=9.0),
-        Way("mine", "w", timeout=5.0),
-        Way(argv=("whisper", "--model", "base", "{{MediaPath}}"), timeout=9.0),
+        TranscriptionMethod("groq", "whisper-large-v3-turbo", timeout=9.0),
+        TranscriptionMethod("mine", "w", timeout=5.0),
+        TranscriptionMethod(argv=("whisper", "--model", "base", "{{MediaPath}}"), timeout=9.0),
     )
 
 
@@ -41,7 +41,7 @@ def test_what_cannot_be_used_is_told_and_left_out() -> None:
 
 def test_off_is_off_and_the_older_key_counts_where_the_new_one_is_silent() -> None:
     older = {"audio": {"transcription": {"command": ["w", "-x"], "timeoutSeconds": 3}}}
-    assert read(older)[0].ways == (Way(argv=("w", "-x", "{{MediaPath}}"), timeout=3.0),)
+    assert read(older)[0].ways == (TranscriptionMethod(argv=("w", "-x", "{{MediaPath}}"), timeout=3.0),)
     both = {**older, "tools": {"media": {"audio": {"models": [{"provider": "openai"}]}}}}
     assert [way.provider for way in read(both)[0].ways] == ["openai"]
     off = {**both, "tools": {"media": {"audio": {"enabled": False, "models": [{"provider": "openai"}]}}}}

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.bindings import bindings, links
-from palinurus.config.check import Finding
-from palinurus.config.schema import convert
-from palinurus.config.settings import Binding
+from palinurus.config.bindings import map_identity_links, resolve_bindings
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import convert_config
+from palinurus.config.settings import AgentBinding
 
 AGENTS = ("main", "work")
 
 
-def made(*raw: dict[str, Any], **config: Any) -> tuple[tuple[Binding, ...], list[Finding]]:
-    findings: list[Finding] = []
-    return bindings(convert({"bindings": list(raw), **config}), AGENTS, findings), findings
+def made(*raw: dict[str, Any], **config: Any) -> tuple[tuple[AgentBinding, ...], list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_bindings(convert_config({"bindings": list(raw), **config}), AGENTS, findings), findings
 
 
 def test_everything_a_binding_can_say() -> None:
@@ -34,7 +34,7 @@ def test_everything_a_binding_can_say() -> None:
     }
     found, findings = made(full)
     assert findings == []
-    assert found == (Binding("work", "discord", "bot", "direct", "42", "g", "t", ("a", "7")),)
+    assert found == (AgentBinding("work", "discord", "bot", "direct", "42", "g", "t", ("a", "7")),)
 
 
 def test_no_account_means_the_channel_s_own() -> None:
@@ -69,7 +69,7 @@ def test_did_you_mean() -> None:
 
 
 def test_links() -> None:
-    assert links({"alice": ["Telegram:123", " discord:Ab "], " ": ["x"], "bob": [""]}) == {
+    assert map_identity_links({"alice": ["Telegram:123", " discord:Ab "], " ": ["x"], "bob": [""]}) == {
         "telegram:123": "alice",
         "discord:ab": "alice",
     }

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.blocks import ACK, DeliverySettings, PresenceSettings, delivery
+from palinurus.config.blocks import ACK, DeliverySettings, PresenceSettings, resolve_delivery
 from palinurus.config.channels import AccountSettings
 from palinurus.config.schema import Config
 from palinurus.core.stream.chunk import BlockSettings
@@ -17,7 +17,7 @@ from palinurus.core.stream.coalesce import CoalesceSettings, HumanDelay
 def read(**config: Any) -> DeliverySettings:
     made = msgspec.convert(config, Config)
     listed = (made.agents.listed if made.agents else None) or []
-    return delivery(made, {str(one.id): one for one in listed})
+    return resolve_delivery(made, {str(one.id): one for one in listed})
 
 
 def defaults(**said: Any) -> DeliverySettings:

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.channels import AccountSettings, LoopSettings, accounts
-from palinurus.config.check import Finding
-from palinurus.config.schema import Config, convert
+from palinurus.config.channels import AccountSettings, BotLoopSettings, resolve_accounts
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import Config, convert_config
 
 
 def read(
     section: dict[str, Any], name: str = "telegram", **rest: Any
-) -> tuple[dict[str, AccountSettings], list[Finding]]:
-    findings: list[Finding] = []
-    config: Config = convert(rest)
-    return accounts(config, {name: section}, rest.pop("defaults", {}), findings)[name], findings
+) -> tuple[dict[str, AccountSettings], list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    config: Config = convert_config(rest)
+    return resolve_accounts(config, {name: section}, rest.pop("defaults", {}), findings)[name], findings
 
 
 def one(section: dict[str, Any], name: str = "telegram", **rest: Any) -> AccountSettings:
@@ -35,7 +35,7 @@ def test_nothing_written_lets_nobody_in() -> None:
         "all",
         50,
         20,
-        LoopSettings(),
+        BotLoopSettings(),
     )
 
 
@@ -73,9 +73,9 @@ def test_what_is_right_is_not_told() -> None:
 
 def test_an_accounts_keys_go_before_its_channels_and_those_before_the_defaults() -> None:
     section = {"dmPolicy": "allowlist", "accounts": {"a": {"dmPolicy": "disabled"}, "b": {}, "c": {"enabled": False}}}
-    findings: list[Finding] = []
+    findings: list[ConfigFinding] = []
     usual = {"groupPolicy": "disabled", "dmPolicy": "open"}
-    found = accounts(convert({}), {"telegram": section}, usual, findings)["telegram"]
+    found = resolve_accounts(convert_config({}), {"telegram": section}, usual, findings)["telegram"]
     assert {name: own.dm for name, own in found.items()} == {"a": "disabled", "b": "allowlist"}
     assert all(own.group == "disabled" for own in found.values())
 
@@ -92,7 +92,7 @@ def test_the_shared_history_limit() -> None:
 
 def test_loops() -> None:
     own = {"enabled": False, "maxEventsPerWindow": 5, "windowSeconds": 30, "cooldownSeconds": 90}
-    assert one({"botLoopProtection": own}).loop == LoopSettings(False, 5, 30.0, 90.0)
+    assert one({"botLoopProtection": own}).loop == BotLoopSettings(False, 5, 30.0, 90.0)
     assert one({"botLoopProtection": {"maxEventsPerWindow": 0}}).loop.most == 20  # no limit cannot be written so
 
 

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.about import ABOUT
-from palinurus.config.check import accepts, check, describe, known, nearest
+from palinurus.config.about import KEY_MEANINGS
+from palinurus.config.check import accepts_value, check_config, describe_key, list_keys_below, suggest_nearest
 from palinurus.config.explain import EFFECTIVE, RESTART
-from palinurus.config.keypath import parse
-from palinurus.config.schema import convert
+from palinurus.config.keypath import parse_path
+from palinurus.config.schema import convert_config
 
 CANARY = "canary-2718281"
 
@@ -101,7 +101,7 @@ CANARY = "canary-2718281"
     ],
 )
 def test_findings(raw: Any, path: tuple[str | int, ...], message: str | None, hint: str, fatal: bool) -> None:
-    (found,) = check(raw)
+    (found,) = check_config(raw)
     assert found.path == path
     assert found.hint == hint
     assert found.fatal is fatal
@@ -111,17 +111,17 @@ def test_findings(raw: Any, path: tuple[str | int, ...], message: str | None, hi
 
 def test_all_findings_at_once() -> None:
     raw = {"gateway": {"port": "x", "mode": "y", "new": 1}, "tools": {"allow": 1}}
-    assert len(check(raw)) == 4
+    assert len(check_config(raw)) == 4
 
 
 def test_null_is_not_set() -> None:
-    assert check({"gateway": {"port": None}, "agents": None}) == []
+    assert check_config({"gateway": {"port": None}, "agents": None}) == []
 
 
 @pytest.mark.parametrize("key", ["token", "password"])
 def test_no_secret_in_a_finding(key: str) -> None:
     for value in (12345678, [CANARY], {"source": CANARY, "id": "X"}):
-        found = check({"gateway": {"auth": {key: value}}})
+        found = check_config({"gateway": {"auth": {key: value}}})
         assert found
         assert CANARY not in repr(found)
         assert "12345678" not in repr(found)
@@ -184,37 +184,37 @@ def test_an_openclaw_config_gives_no_alarm() -> None:
         "wizard": {"lastRunMode": "local"},
         "commands": {"native": "auto"},
     }
-    assert check(raw) == []
-    convert(raw)
+    assert check_config(raw) == []
+    convert_config(raw)
 
 
 def test_describe_and_known() -> None:
-    assert describe(("gateway", "port")) is not None
-    assert describe(("gateway", "prot")) is None
-    assert describe(("gateway", "port", "x")) is None
-    assert describe(("agents", "list", 0, "id")) is not None
-    assert describe(("agents", "defaults", "model", "primary")) is not None
-    assert describe(("channels", "anything", "at", 3, "all")) is not None
-    assert {"port", "bind", "auth"} <= set(known(("gateway",)))
-    port = describe(("gateway", "port"))
+    assert describe_key(("gateway", "port")) is not None
+    assert describe_key(("gateway", "prot")) is None
+    assert describe_key(("gateway", "port", "x")) is None
+    assert describe_key(("agents", "list", 0, "id")) is not None
+    assert describe_key(("agents", "defaults", "model", "primary")) is not None
+    assert describe_key(("channels", "anything", "at", 3, "all")) is not None
+    assert {"port", "bind", "auth"} <= set(list_keys_below(("gateway",)))
+    port = describe_key(("gateway", "port"))
     assert port is not None
-    assert accepts(port, 3)
-    assert not accepts(port, "3")
+    assert accepts_value(port, 3)
+    assert not accepts_value(port, "3")
 
 
-@pytest.mark.parametrize("key", [*ABOUT, *EFFECTIVE])
+@pytest.mark.parametrize("key", [*KEY_MEANINGS, *EFFECTIVE])
 def test_every_key_of_the_tables_exists(key: str) -> None:
-    assert describe(parse(key.replace("[]", "[0]"))) is not None
+    assert describe_key(parse_path(key.replace("[]", "[0]"))) is not None
 
 
 @pytest.mark.parametrize("path", RESTART)
 def test_every_restart_key_exists(path: tuple[str, ...]) -> None:
-    assert describe(path) is not None
+    assert describe_key(path) is not None
 
 
 def test_nearest() -> None:
-    assert nearest("GATEWAY", ["gateway"]) == "did you mean 'gateway'?"
-    assert nearest("x", ["gateway"]) == ""
+    assert suggest_nearest("GATEWAY", ["gateway"]) == "did you mean 'gateway'?"
+    assert suggest_nearest("x", ["gateway"]) == ""
 
 
 LEAF = st.one_of(
@@ -229,7 +229,7 @@ LEAF = st.one_of(
 @st.composite
 def _configs(draw: st.DrawFn, path: tuple[str | int, ...] = (), depth: int = 0) -> Any:
     """Values along the real keys of the schema, right and wrong ones."""
-    names = known(path)
+    names = list_keys_below(path)
     if not names or depth > 3:
         return draw(
             st.one_of(LEAF, st.lists(LEAF, max_size=2), st.dictionaries(st.sampled_from(["id", "x"]), LEAF, max_size=2))
@@ -242,8 +242,8 @@ def _configs(draw: st.DrawFn, path: tuple[str | int, ...] = (), depth: int = 0) 
 @settings(max_examples=150, deadline=None)
 def test_the_walk_and_the_types_agree(raw: dict[str, Any]) -> None:
     try:
-        convert(raw)
+        convert_config(raw)
     except msgspec.ValidationError:
-        assert check(raw)
+        assert check_config(raw)
     else:
-        assert check(raw) == []
+        assert check_config(raw) == []

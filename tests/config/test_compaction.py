@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.compaction import CompactionSettings, FlushSettings
-from palinurus.config.load import load
+from palinurus.config.compaction import CompactionSettings, MemoryFlushSettings
+from palinurus.config.load import load_config
 
 
 def settings(tmp_path: Path, section: dict[str, Any]) -> CompactionSettings:
     (tmp_path / "palinurus.json").write_text(json.dumps({"agents": {"defaults": {"compaction": section}}}))
-    return load(str(tmp_path), {}).settings.compaction
+    return load_config(str(tmp_path), {}).settings.compaction
 
 
 def test_nothing_written_is_the_defaults(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_every_key(tmp_path: Path) -> None:
                             "systemPrompt": "s", "model": "m"},
         },
     )  # fmt: skip
-    flush = FlushSettings(False, 7, 0, "p", "s", "m")
+    flush = MemoryFlushSettings(False, 7, 0, "p", "s", "m")
     wanted = (1, 0, 3, True, 0.3, 0, 3, "custom", "ids", "be brief", "a/b", 5.0, True, 2 << 20, False, flush)
     assert made == CompactionSettings(*wanted)
 

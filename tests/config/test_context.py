@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.context import ContextSettings, context
+from palinurus.config.context import ContextSettings, resolve_context
 from palinurus.config.schema import Config
 from palinurus.core.history.limit import TurnLimits
 from palinurus.core.history.prune import PruningRules
 
 
 def resolved(**body: Any) -> ContextSettings:
-    return context(msgspec.convert(body, Config))
+    return resolve_context(msgspec.convert(body, Config))
 
 
 def pruning(**body: Any) -> PruningRules:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.config.check import Finding
-from palinurus.config.credentials import auth, budgets
-from palinurus.config.schema import convert
-from palinurus.config.settings import AuthSettings, BudgetSettings, LimitSettings, Secret
+from palinurus.config.check import ConfigFinding
+from palinurus.config.credentials import resolve_auth, resolve_budgets
+from palinurus.config.schema import convert_config
+from palinurus.config.settings import AuthSettings, BudgetLimitSettings, BudgetSettings, Secret
 
 
-def made(raw: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[AuthSettings, list[Finding]]:
-    findings: list[Finding] = []
-    return auth(convert({"auth": raw}), environ or {}, findings), findings
+def made(raw: dict[str, Any], environ: dict[str, str] | None = None) -> tuple[AuthSettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_auth(convert_config({"auth": raw}), environ or {}, findings), findings
 
 
 def test_openclaw_s_section_is_taken_as_it_is() -> None:
@@ -60,9 +60,9 @@ def test_what_cannot_be_meant_is_said() -> None:
     assert not any(f.fatal for f in findings)
 
 
-def spend(raw: dict[str, Any]) -> tuple[BudgetSettings, list[Finding]]:
-    findings: list[Finding] = []
-    return budgets(convert({"budgets": raw}), {"main", "work"}, findings), findings
+def spend(raw: dict[str, Any]) -> tuple[BudgetSettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_budgets(convert_config({"budgets": raw}), {"main", "work"}, findings), findings
 
 
 def test_budgets() -> None:
@@ -76,10 +76,10 @@ def test_budgets() -> None:
     )
     assert not findings
     assert got == BudgetSettings(
-        LimitSettings(5, 10),
-        LimitSettings(hard_tokens=1000),
-        LimitSettings(hard_usd=0),
-        {"work": LimitSettings(soft_tokens=1)},
+        BudgetLimitSettings(5, 10),
+        BudgetLimitSettings(hard_tokens=1000),
+        BudgetLimitSettings(hard_usd=0),
+        {"work": BudgetLimitSettings(soft_tokens=1)},
     )
     assert spend({})[0] == BudgetSettings()
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.durations import UNITS, seconds
+from palinurus.config.durations import UNITS, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,15 @@ from palinurus.config.durations import UNITS, seconds
     ],
 )
 def test_seconds(text: str | int, unit: str, expected: float) -> None:
-    assert seconds(text, unit) == expected
+    assert parse_duration(text, unit) == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1m", "5 parsecs", "1h!", "m", "٣m", "1e9h", "9" * 40])
 def test_what_is_no_duration_is_None(text: str) -> None:
-    assert seconds(text, "m") is None
+    assert parse_duration(text, "m") is None
 
 
 @given(st.text(max_size=40), st.sampled_from(sorted(UNITS)))
 def test_never_raises(text: str, unit: str) -> None:
-    found = seconds(text, unit)
+    found = parse_duration(text, unit)
     assert found is None or found >= 0

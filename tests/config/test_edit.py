@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.edit import put, put_text, remove, remove_text
-from palinurus.config.lines import scan
+from palinurus.config.edit import put_text, put_value, remove_text, remove_value
+from palinurus.config.lines import scan_json
 
 SAMPLE = """\
 // top
@@ -81,14 +81,14 @@ def test_what_cannot_be_edited_is_None(text: str) -> None:
 
 def test_values() -> None:
     raw = {"a": {"b": [1]}}
-    assert put(raw, ("a", "c", "d"), 2) == {"a": {"b": [1], "c": {"d": 2}}}
-    assert put(raw, ("a", "b", 1), 2) == {"a": {"b": [1, 2]}}
-    assert put({}, ("l", 0, "x"), 1) == {"l": [{"x": 1}]}
-    assert remove(raw, ("a", "b")) == {"a": {}}
+    assert put_value(raw, ("a", "c", "d"), 2) == {"a": {"b": [1], "c": {"d": 2}}}
+    assert put_value(raw, ("a", "b", 1), 2) == {"a": {"b": [1, 2]}}
+    assert put_value({}, ("l", 0, "x"), 1) == {"l": [{"x": 1}]}
+    assert remove_value(raw, ("a", "b")) == {"a": {}}
     assert raw == {"a": {"b": [1]}}
     for path in (("a", "b", 2), ("a", "b", "x"), ("a", 0), ("a", "b", 0, "x")):
         with pytest.raises(ValueError, match=r"list|below"):
-            put(raw, path, 1)
+            put_value(raw, path, 1)
 
 
 KEYS = st.sampled_from(["a", "b", "c-d", "é", "$x", "1"])
@@ -123,7 +123,7 @@ def test_edits_give_what_was_asked_for(data: st.DataObject, raw: dict[str, Any],
     assert pyjson5.decode(text) == raw
     key = tuple(path)
     try:
-        wanted = put(raw, key, value)
+        wanted = put_value(raw, key, value)
     except ValueError:
         return
     edited = put_text(text, key, value)
@@ -132,10 +132,10 @@ def test_edits_give_what_was_asked_for(data: st.DataObject, raw: dict[str, Any],
         assert edited.count("// c, }") >= text.count("// c, }") - _inside(text, key)
     removed = remove_text(edited if edited is not None else json.dumps(wanted), key)
     assert removed is not None
-    assert pyjson5.decode(removed) == remove(wanted, key)
+    assert pyjson5.decode(removed) == remove_value(wanted, key)
 
 
 def _inside(text: str, path: tuple[str, ...]) -> int:
     """Comments inside the value that is replaced go with it."""
-    node = scan(text).nodes.get(path)
+    node = scan_json(text).nodes.get(path)
     return text[node.start : node.end].count("// c, }") if node else 0

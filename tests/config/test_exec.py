@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.exec import ProcessSettings, patch_workspace_only, processes
-from palinurus.config.schema.tools import Exec
+from palinurus.config.exec import ProcessSettings, confines_patches, resolve_processes
+from palinurus.config.schema.tools import ExecSection
 
 
-def section(**told: Any) -> Exec:
-    return msgspec.convert(told, Exec)
+def section(**told: Any) -> ExecSection:
+    return msgspec.convert(told, ExecSection)
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def section(**told: Any) -> Exec:
     ],
 )
 def test_defaults_and_ranges(told: dict[str, Any], expected: ProcessSettings) -> None:
-    assert processes(section(**told)) == expected
+    assert resolve_processes(section(**told)) == expected
 
 
 def test_patches_stay_in_the_workspace_unless_told() -> None:
-    assert patch_workspace_only(section()) and patch_workspace_only(section(applyPatch={"enabled": True}))
-    assert not patch_workspace_only(section(applyPatch={"workspaceOnly": False}))
+    assert confines_patches(section()) and confines_patches(section(applyPatch={"enabled": True}))
+    assert not confines_patches(section(applyPatch={"workspaceOnly": False}))

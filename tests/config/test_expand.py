@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.check import Finding
-from palinurus.config.expand import expand, variables
+from palinurus.config.check import ConfigFinding
+from palinurus.config.expand import collect_variables, expand_variables
 
 ENV = {"KEY": "v1", "EMPTY": "", "API_TOKEN": "canary-1"}
 
@@ -25,19 +25,19 @@ ENV = {"KEY": "v1", "EMPTY": "", "API_TOKEN": "canary-1"}
     ],
 )
 def test_texts(text: str, expected: str) -> None:
-    findings: list[Finding] = []
-    assert expand({"a": [text]}, ENV, findings) == {"a": [expected]}
+    findings: list[ConfigFinding] = []
+    assert expand_variables({"a": [text]}, ENV, findings) == {"a": [expected]}
     assert findings == []
 
 
 def test_a_value_is_not_expanded_again() -> None:
-    assert expand("${A}", {"A": "${KEY}", "KEY": "x"}, []) == "${KEY}"
+    assert expand_variables("${A}", {"A": "${KEY}", "KEY": "x"}, []) == "${KEY}"
 
 
 @pytest.mark.parametrize("name", ["NOPE_AT_ALL", "EMPTY"])
 def test_a_missing_variable_is_named(name: str) -> None:
-    findings: list[Finding] = []
-    expand({"gateway": {"auth": {"token": f"${{{name}}}"}}}, ENV, findings)
+    findings: list[ConfigFinding] = []
+    expand_variables({"gateway": {"auth": {"token": f"${{{name}}}"}}}, ENV, findings)
     assert len(findings) == 1
     assert findings[0].path == ("gateway", "auth", "token")
     assert findings[0].fatal
@@ -45,38 +45,38 @@ def test_a_missing_variable_is_named(name: str) -> None:
 
 
 def test_a_misspelt_variable_gets_a_hint_and_no_value_is_shown() -> None:
-    findings: list[Finding] = []
-    expand({"a": "${API_TOKN}"}, ENV, findings)
+    findings: list[ConfigFinding] = []
+    expand_variables({"a": "${API_TOKN}"}, ENV, findings)
     assert findings[0].hint == "did you mean 'API_TOKEN'?"
     assert "canary" not in repr(findings)
 
 
 def test_a_lower_case_variable_warns() -> None:
-    findings: list[Finding] = []
-    assert expand({"a": "${my_key}"}, ENV, findings) == {"a": "${my_key}"}
+    findings: list[ConfigFinding] = []
+    assert expand_variables({"a": "${my_key}"}, ENV, findings) == {"a": "${my_key}"}
     assert [(f.fatal, f.hint) for f in findings] == [(False, "write ${MY_KEY} for a variable")]
 
 
 @pytest.mark.parametrize(("value", "expected"), [(1000.0, 1000), (1.5, 1.5), (True, True), (None, None)])
 def test_numbers(value: Any, expected: Any) -> None:
-    found = expand(value, {}, [])
+    found = expand_variables(value, {}, [])
     assert found == expected
     assert type(found) is type(expected)
 
 
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), 2**63, -(2**70)])
 def test_numbers_nobody_can_use(value: Any) -> None:
-    findings: list[Finding] = []
-    expand({"a": value}, {}, findings)
+    findings: list[ConfigFinding] = []
+    expand_variables({"a": value}, {}, findings)
     assert [f.path for f in findings] == [("a",)]
 
 
 def test_the_config_declares_variables_and_the_environment_goes_first() -> None:
     raw = {"env": {"A": "section", "B": "section", "vars": {"C": "vars"}, "shellEnv": {"enabled": True}}}
-    assert variables(raw, {"A": "process", "B": ""}) == {"A": "process", "B": "section", "C": "vars"}
-    assert variables([], {"A": "x"}) == {"A": "x"}
+    assert collect_variables(raw, {"A": "process", "B": ""}) == {"A": "process", "B": "section", "C": "vars"}
+    assert collect_variables([], {"A": "x"}) == {"A": "x"}
 
 
 @given(st.text())
 def test_never_raises(text: str) -> None:
-    expand(text, ENV, [])
+    expand_variables(text, ENV, [])

@@ -2,17 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.explain import Explained, explain, restart
-from palinurus.config.load import load
+from palinurus.config.explain import KeyExplanation, explain_key, needs_restart
+from palinurus.config.load import load_config
 from palinurus.errors import BadRequest, NotFound
 
 ENV = {"HOME": "/nowhere"}
 CANARY = "canary-4342944"
 
 
-def told(home: Path, text: str, key: str) -> Explained:
+def told(home: Path, text: str, key: str) -> KeyExplanation:
     (home / "palinurus.json").write_text(text)
-    return explain(load(str(home), ENV), key)
+    return explain_key(load_config(str(home), ENV), key)
 
 
 def test_a_key_from_the_file(tmp_path: Path) -> None:
@@ -47,9 +47,9 @@ def test_secrets_are_masked(tmp_path: Path, key: str) -> None:
 
 
 def test_a_token_from_the_environment_is_masked(tmp_path: Path) -> None:
-    loaded = load(str(tmp_path), {**ENV, "PALINURUS_GATEWAY_TOKEN": CANARY})
-    assert explain(loaded, "gateway.auth.token").value == "***"
-    assert "first start" in explain(load(str(tmp_path), ENV), "gateway.auth.token").value
+    loaded = load_config(str(tmp_path), {**ENV, "PALINURUS_GATEWAY_TOKEN": CANARY})
+    assert explain_key(loaded, "gateway.auth.token").value == "***"
+    assert "first start" in explain_key(load_config(str(tmp_path), ENV), "gateway.auth.token").value
 
 
 def test_the_last_good_copy_is_named(tmp_path: Path) -> None:
@@ -90,4 +90,4 @@ def test_what_is_no_key(tmp_path: Path) -> None:
     ],
 )
 def test_what_needs_a_restart(path: tuple[str, ...], expected: bool) -> None:
-    assert restart(path) is expected
+    assert needs_restart(path) is expected

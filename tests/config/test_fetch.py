@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.fetch import loose_secret, secret_text
+from palinurus.config.check import ConfigFinding
+from palinurus.config.fetch import resolve_loose_secret, resolve_secret
 from palinurus.config.schema.words import SecretRef
 
 
@@ -25,12 +25,12 @@ from palinurus.config.schema.words import SecretRef
     ],
 )
 def test_values_the_schema_did_not_check(value: Any, found: str, said: str) -> None:
-    findings: list[Finding] = []
-    assert loose_secret(value, ("x",), {"NAME": "s3cret"}, findings).reveal() == found
+    findings: list[ConfigFinding] = []
+    assert resolve_loose_secret(value, ("x",), {"NAME": "s3cret"}, findings).reveal() == found
     assert [(f.message, f.fatal) for f in findings] == ([(said, False)] if said else [])
 
 
 def test_a_missing_variable_is_fatal_where_nobody_says_otherwise() -> None:
-    findings: list[Finding] = []
-    assert not secret_text(SecretRef("env", "GONE"), ("x",), {"GONG": "1"}, findings)
+    findings: list[ConfigFinding] = []
+    assert not resolve_secret(SecretRef("env", "GONE"), ("x",), {"GONG": "1"}, findings)
     assert [(f.fatal, f.hint) for f in findings] == [(True, findings[0].hint)] and "GONG" in findings[0].hint

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from palinurus.config.channels import GroupSettings, accounts
-from palinurus.config.check import Finding
-from palinurus.config.groups import Teams
-from palinurus.config.schema import convert
+from palinurus.config.channels import GroupSettings, resolve_accounts
+from palinurus.config.check import ConfigFinding
+from palinurus.config.groups import AccessGroups
+from palinurus.config.schema import convert_config
 
 EVERY = ("*",)
 
 
-def made(channel: str, section: dict[str, object]) -> tuple[dict[str, GroupSettings], list[Finding]]:
-    findings: list[Finding] = []
-    return accounts(convert({}), {channel: section}, {}, findings)[channel]["default"].groups, findings
+def made(channel: str, section: dict[str, object]) -> tuple[dict[str, GroupSettings], list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    return resolve_accounts(convert_config({}), {channel: section}, {}, findings)[channel]["default"].groups, findings
 
 
 def test_groups_and_their_topics() -> None:
@@ -61,9 +61,9 @@ def test_names_of_rooms_are_told() -> None:
 
 
 def test_lists_that_have_a_name() -> None:
-    findings: list[Finding] = []
+    findings: list[ConfigFinding] = []
     members = {"*": ["all"], "telegram": [1, "telegram:2"], "discord": ["3"]}
-    teams = Teams({"crew": {"type": "message.senders", "members": members}, "odd": {"type": "x.y"}}, findings)
+    teams = AccessGroups({"crew": {"type": "message.senders", "members": members}, "odd": {"type": "x.y"}}, findings)
     assert teams.ids(["accessGroup:crew", "9"], "telegram", ()) == ("all", "1", "telegram:2", "9")
     assert teams.ids(["accessGroup:crew"], "discord", ()) == ("all", "3") and findings == []
     assert teams.ids(["accessGroup:crwe"], "telegram", ("p",)) == () and "crew" in findings[0].hint

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.schedule.hours import HeartbeatHours
 
 
 def settings(home: Path, **config: Any) -> Any:
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps(config))
-    return load(str(home), {}).settings
+    return load_config(str(home), {}).settings
 
 
 def test_defaults_and_every_key(tmp_path: Path) -> None:

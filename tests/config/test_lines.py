@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.lines import line_at, scan
+from palinurus.config.lines import find_line, scan_json
 
 SAMPLE = """\
 // a comment
@@ -24,7 +24,7 @@ back",
 
 
 def test_lines_of_a_sample() -> None:
-    found = scan(SAMPLE)
+    found = scan_json(SAMPLE)
     assert found.fault is None
     assert found.comments
     lines = {path: node.line for path, node in found.nodes.items()}
@@ -47,7 +47,7 @@ def test_lines_of_a_sample() -> None:
 
 
 def test_a_missing_key_has_the_line_of_what_is_around_it() -> None:
-    found = scan(SAMPLE)
+    found = scan_json(SAMPLE)
     assert found.line(("gateway", "auth", "token")) == 3
     assert found.line(("nowhere",)) == 2
 
@@ -73,7 +73,7 @@ def test_a_missing_key_has_the_line_of_what_is_around_it() -> None:
     ],
 )
 def test_faults_have_a_line_and_a_path(text: str, line: int, path: tuple[str | int, ...], message: str) -> None:
-    fault = scan(text).fault
+    fault = scan_json(text).fault
     assert fault is not None
     assert (fault.line, fault.path) == (line, path)
     assert message in fault.message
@@ -81,7 +81,7 @@ def test_faults_have_a_line_and_a_path(text: str, line: int, path: tuple[str | i
 
 
 def test_keys_that_stand_twice() -> None:
-    found = scan("{a: 1,\nb: {a: 2},\na: 3}")
+    found = scan_json("{a: 1,\nb: {a: 2},\na: 3}")
     assert found.doubles == ((("a",), 3),)
     assert found.nodes[("a",)].line == 3
 
@@ -90,13 +90,13 @@ def test_keys_that_stand_twice() -> None:
     ("text", "offset", "line"), [("a\nb", 0, 1), ("a\nb", 2, 2), ("a\r\nb\rc", 3, 2), ("a\r\nb\rc", 5, 3)]
 )
 def test_line_at(text: str, offset: int, line: int) -> None:
-    assert line_at(text, offset) == line
+    assert find_line(text, offset) == line
 
 
 @given(st.one_of(st.text(), st.text(alphabet="{}[]:,\"'\\/*\n\r ab01.-+$u\u2028\ufeff")))
 @settings(max_examples=300)
 def test_never_raises_and_agrees_with_the_parser(text: str) -> None:
-    found = scan(text)
+    found = scan_json(text)
     try:
         value = pyjson5.decode(text, 60)
     except (pyjson5.Json5Exception, ValueError):
@@ -132,7 +132,7 @@ JSON = st.recursive(
 @settings(max_examples=150)
 def test_lines_of_generated_documents(value: dict[str, Any], newline: str, ascii_only: bool) -> None:
     text = json.dumps(value, indent=1, ensure_ascii=ascii_only)
-    found = scan(text.replace("\n", newline))
+    found = scan_json(text.replace("\n", newline))
     assert found.fault is None
     assert {path: node.line for path, node in found.nodes.items()} == _lines(value)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.load import judge, load
+from palinurus.config.load import judge_config, load_config
 from palinurus.errors import ConfigError, Problem
 
 CANARY = "canary-5772156"
@@ -28,12 +28,12 @@ def write(home: Path, text: str | bytes) -> str:
 
 def problems(home: Path, environ: dict[str, str] = ENV) -> tuple[Problem, ...]:
     with pytest.raises(ConfigError) as caught:
-        load(str(home), environ)
+        load_config(str(home), environ)
     return caught.value.problems
 
 
 def test_a_missing_file_is_all_defaults_and_writes_nothing(home: Path) -> None:
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.settings.gateway.port == 18789
     assert loaded.settings.default_agent == "main"
     assert loaded.settings.agents["main"].workspace == str(home / "workspace")
@@ -43,7 +43,7 @@ def test_a_missing_file_is_all_defaults_and_writes_nothing(home: Path) -> None:
 
 def test_a_good_file_and_its_copy(home: Path) -> None:
     file = write(home, "{gateway: {port: 1e3}} // ok")
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.settings.gateway.port == 1000
     assert loaded.file == loaded.source == file
     assert loaded.problems == ()
@@ -55,7 +55,7 @@ def test_a_good_file_and_its_copy(home: Path) -> None:
 @pytest.mark.seed(387)
 def test_the_minimal_config_of_the_seeds(home: Path) -> None:
     write(home, "{agents: {defaults: {workspace: '~/w'}}, channels: {whatsapp: {allowFrom: ['+15555550123']}}}")
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.problems == ()
     assert loaded.settings.agents["main"].workspace == "/nowhere/w"
     assert loaded.settings.channels == {"whatsapp": {"allowFrom": ["+15555550123"]}}
@@ -63,22 +63,22 @@ def test_the_minimal_config_of_the_seeds(home: Path) -> None:
 
 def test_the_copy_is_written_only_when_it_differs(home: Path) -> None:
     write(home, "{}")
-    load(str(home), ENV)
+    load_config(str(home), ENV)
     copy = home / "palinurus.json.last-good"
     before = copy.stat().st_ino
-    load(str(home), ENV)
+    load_config(str(home), ENV)
     assert copy.stat().st_ino == before
     write(home, "{ }")
-    load(str(home), ENV)
+    load_config(str(home), ENV)
     assert copy.read_text() == "{ }"
 
 
 def test_version_follows_the_bytes(home: Path) -> None:
     write(home, "{}")
-    one = load(str(home), ENV).settings.version
-    assert one == load(str(home), ENV).settings.version
+    one = load_config(str(home), ENV).settings.version
+    assert one == load_config(str(home), ENV).settings.version
     write(home, "{} ")
-    assert load(str(home), ENV).settings.version != one
+    assert load_config(str(home), ENV).settings.version != one
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_unreadable_file(home: Path) -> None:
 
 def test_unknown_keys_warn_and_the_rest_counts(home: Path) -> None:
     file = write(home, "{gateway: {port: 81,\n prot: 82}, nonsense: {}}")
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.settings.gateway.port == 81
     assert [str(p) for p in loaded.problems] == [
         f"gateway.prot: unknown key ({file}:2); did you mean 'port'?",
@@ -186,9 +186,9 @@ def test_every_problem_is_listed_fatal_ones_first(home: Path) -> None:
 )
 def test_a_broken_edit_runs_on_the_last_good_copy(home: Path, broken: str | bytes) -> None:
     write(home, "{gateway: {port: 4242}}")
-    load(str(home), ENV)
+    load_config(str(home), ENV)
     file = write(home, broken)
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.settings.gateway.port == 4242
     assert loaded.raw == {"gateway": {"port": 4242}}
     assert loaded.file == file
@@ -201,11 +201,11 @@ def test_a_broken_edit_runs_on_the_last_good_copy(home: Path, broken: str | byte
 
 def test_a_repaired_file_is_used_again(home: Path) -> None:
     write(home, "{gateway: {port: 1}}")
-    load(str(home), ENV)
+    load_config(str(home), ENV)
     write(home, "{")
-    assert load(str(home), ENV).fallback
+    assert load_config(str(home), ENV).fallback
     write(home, "{gateway: {port: 2}}")
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert (loaded.settings.gateway.port, loaded.fallback) == (2, "")
 
 
@@ -215,12 +215,12 @@ def test_a_broken_copy_does_not_help(home: Path) -> None:
     found = problems(home)
     assert [p.file for p in found] == [file]
     with pytest.raises(ConfigError, match="pal config validate"):
-        load(str(home), ENV)
+        load_config(str(home), ENV)
 
 
 def test_a_missing_file_does_not_bring_the_copy_back(home: Path) -> None:
     (home / "palinurus.json.last-good").write_text("{gateway: {port: 9}}")
-    assert load(str(home), ENV).settings.gateway.port == 18789
+    assert load_config(str(home), ENV).settings.gateway.port == 18789
 
 
 def test_a_read_only_home_still_loads(home: Path) -> None:
@@ -229,7 +229,7 @@ def test_a_read_only_home_still_loads(home: Path) -> None:
     try:
         if os.access(home, os.W_OK):
             pytest.skip("root may write everywhere")
-        assert load(str(home), ENV).settings.gateway.port == 9
+        assert load_config(str(home), ENV).settings.gateway.port == 9
     finally:
         home.chmod(0o700)
     assert os.listdir(home) == ["palinurus.json"]
@@ -241,7 +241,7 @@ def test_variables(home: Path) -> None:
         "{gateway: {auth: {token: '${TOK}'}}, env: {vars: {A_KEY: 'k1'}},\n"
         "models: {providers: {p: {apiKey: 'x${A_KEY}'}}}}",
     )
-    loaded = load(str(home), {**ENV, "TOK": CANARY})
+    loaded = load_config(str(home), {**ENV, "TOK": CANARY})
     assert loaded.settings.gateway.token.reveal() == CANARY
     assert loaded.settings.providers["p"].api_key.reveal() == "xk1"
     assert loaded.settings.env["A_KEY"].reveal() == "k1"
@@ -255,7 +255,7 @@ def test_no_secret_is_ever_printed(home: Path) -> None:
       channels: {{telegram: {{botToken: '{CANARY}', accounts: {{a: {{token: '{CANARY}'}}}}}}}},
       tools: {{exec: {{env: {{A: '{CANARY}'}}}}}}, env: {{B: '{CANARY}', vars: {{C: '{CANARY}'}}}}}}"""
     write(home, text)
-    loaded = load(str(home), ENV)
+    loaded = load_config(str(home), ENV)
     assert loaded.settings.channels["telegram"]["botToken"].reveal() == CANARY
     assert loaded.settings.tools.exec.env == {"A": CANARY}
     assert CANARY not in f"{loaded} {loaded!r} {loaded.settings} {loaded.problems}"
@@ -276,14 +276,14 @@ def test_no_secret_is_ever_printed(home: Path) -> None:
 def test_no_secret_in_an_error(home: Path, text: str) -> None:
     write(home, text)
     with pytest.raises(ConfigError) as caught:
-        load(str(home), ENV)
+        load_config(str(home), ENV)
     assert CANARY not in f"{caught.value} {caught.value!r} {caught.value.problems}"
 
 
 @given(st.one_of(st.text(), st.text(alphabet="{}[]:,\"'\\/*\n agentsgateway01.")))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_gives_settings_or_a_fatal_problem(text: str) -> None:
-    found = judge(text, "f", "/h", ENV)
+    found = judge_config(text, "f", "/h", ENV)
     assert (found.settings is None) == any(p.fatal for p in found.problems)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.mcp import McpSettings
 
 
 def made(home: Path, servers: Any, environ: dict[str, str] | None = None) -> tuple[McpSettings, list[str]]:
     (home / "palinurus.json").write_text(json.dumps({"mcp": {"servers": servers}}))
-    loaded = load(str(home), environ or {})
+    loaded = load_config(str(home), environ or {})
     return loaded.settings.mcp, [f"{p.path}: {p.message}" for p in loaded.problems]
 
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 
-from palinurus.config.check import known
-from palinurus.config.outline import hints, lookup, schema
+from palinurus.config.check import list_keys_below
+from palinurus.config.outline import build_hints, build_json_schema, lookup_key
 
 
 def test_it_holds_every_key_and_no_references() -> None:
-    made = schema()
-    assert set(made["properties"]) == set(known(())) and "$ref" not in json.dumps(made)
-    assert set(made["properties"]["gateway"]["properties"]) == set(known(("gateway",)))
+    made = build_json_schema()
+    assert set(made["properties"]) == set(list_keys_below(())) and "$ref" not in json.dumps(made)
+    assert set(made["properties"]["gateway"]["properties"]) == set(list_keys_below(("gateway",)))
     assert '"null"' not in json.dumps(made["properties"]["gateway"])
 
 
 def test_one_key_is_found_with_what_is_below_it() -> None:
-    found = lookup("agents.list[0]")
+    found = lookup_key("agents.list[0]")
     assert found is not None and {"id", "workspace", "model"} <= {child["key"] for child in found["children"]}
     ident = next(child for child in found["children"] if child["key"] == "id")
     assert ident["type"] == "string" and ident["hasChildren"] is False and ident["hintPath"] == "agents.list.*.id"
-    port = lookup("gateway.port")
+    port = lookup_key("gateway.port")
     assert port is not None and (port["reloadKind"], port["children"]) == ("restart", [])
-    assert lookup("models.providers.anything.apiKey") is not None
-    assert lookup("gateway.nope") is None and lookup("[") is None
+    assert lookup_key("models.providers.anything.apiKey") is not None
+    assert lookup_key("gateway.nope") is None and lookup_key("[") is None
 
 
 def test_hints_say_what_is_secret() -> None:
-    assert hints()["gateway.auth.token"]["sensitive"] is True and "sensitive" not in hints()["gateway.port"]
+    assert build_hints()["gateway.auth.token"]["sensitive"] is True and "sensitive" not in build_hints()["gateway.port"]

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.people import PeopleSettings, people
-from palinurus.config.schema import convert
-from palinurus.config.schema.agents import AgentEntry, Agents
+from palinurus.config.check import ConfigFinding
+from palinurus.config.people import PeopleSettings, resolve_people
+from palinurus.config.schema import convert_config
+from palinurus.config.schema.agents import AgentEntry, AgentsSection
 
 
-def made(**raw: Any) -> tuple[PeopleSettings, list[Finding]]:
-    findings: list[Finding] = []
-    config = convert(raw)
-    written: dict[str, AgentEntry] = {entry.id or "": entry for entry in (config.agents or Agents()).listed or ()}
-    return people(config, written, ("main", "work"), findings), findings
+def made(**raw: Any) -> tuple[PeopleSettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
+    config = convert_config(raw)
+    written: dict[str, AgentEntry] = {
+        entry.id or "": entry for entry in (config.agents or AgentsSection()).listed or ()
+    }
+    return resolve_people(config, written, ("main", "work"), findings), findings
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import Loaded, load
+from palinurus.config.load import LoadedConfig, load_config
 
 
-def loaded(home: Path, **config: Any) -> Loaded:
+def loaded(home: Path, **config: Any) -> LoadedConfig:
     (home / "palinurus.json").write_text(json.dumps(config))
-    return load(str(home), {"KEY": "sekrit", "HOME": str(home)})
+    return load_config(str(home), {"KEY": "sekrit", "HOME": str(home)})
 
 
 def test_without_a_section_nobody_is_wanted(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.config.keypath import parse
-from palinurus.config.load import judge, load
-from palinurus.config.policy import source
+from palinurus.config.keypath import parse_path
+from palinurus.config.load import judge_config, load_config
+from palinurus.config.policy import find_key_source
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import decide_tools
 from palinurus.core.policy.groups import BUILTIN_TOOLS, TOOL_GROUPS
@@ -31,13 +31,13 @@ TOOLS: dict[str, Tool] = {
 
 
 def read(raw: dict[str, Any]) -> Settings:
-    reading = judge(json.dumps(raw), "f", "/h", ENV)
+    reading = judge_config(json.dumps(raw), "f", "/h", ENV)
     assert reading.settings is not None, reading.problems
     return reading.settings
 
 
 def problems(raw: dict[str, Any]) -> list[tuple[str, bool, str]]:
-    return [(p.path, p.fatal, p.hint) for p in judge(json.dumps(raw), "f", "/h", ENV).problems]
+    return [(p.path, p.fatal, p.hint) for p in judge_config(json.dumps(raw), "f", "/h", ENV).problems]
 
 
 def test_every_place_is_found_with_its_key() -> None:
@@ -143,13 +143,15 @@ def test_rules_by_name_are_warned_about() -> None:
 def test_where_a_key_stands(tmp_path: Path) -> None:
     file = tmp_path / "palinurus.json"
     file.write_text('{\n  tools: {\n    deny: ["exec"],\n  },\n}\n')
-    known = load(str(tmp_path), ENV).settings
-    assert source(known, "tools.deny") == f"{file}:3"
-    assert source(known, "") == "" and source(known, "tools.sandbox.tools") == ""  # not written: a default
+    known = load_config(str(tmp_path), ENV).settings
+    assert find_key_source(known, "tools.deny") == f"{file}:3"
+    assert (
+        find_key_source(known, "") == "" and find_key_source(known, "tools.sandbox.tools") == ""
+    )  # not written: a default
     file.write_text("{}")  # edited since: the old lines mean nothing in it, but the copy still has them
-    assert source(known, "tools.deny") == f"{file}.last-good:3"
+    assert find_key_source(known, "tools.deny") == f"{file}.last-good:3"
     (tmp_path / "palinurus.json.last-good").unlink()
-    assert source(known, "tools.deny") == ""
+    assert find_key_source(known, "tools.deny") == ""
 
 
 # Generated configs: the change that explain proposes, written into the config, lets the tool in.
@@ -217,7 +219,7 @@ QUESTIONS = st.builds(
 
 def written(raw: dict[str, Any], key: str, value: Any) -> None:
     """Put `value` at `key`, as `pal config set` would."""
-    *above, last = parse(key)
+    *above, last = parse_path(key)
     at: Any = raw
     for name in above:
         at = at[name] if isinstance(name, int) else at.setdefault(name, {})

@@ -4,13 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.settings import PromptSettings
 
 
 def prompt(home: Path, config: dict[str, Any], agent: str = "main") -> PromptSettings:
     (home / "palinurus.json").write_text(json.dumps(config))
-    return load(str(home), {}).settings.agents[agent].prompt
+    return load_config(str(home), {}).settings.agents[agent].prompt
 
 
 def test_nothing_written_gives_the_defaults(tmp_path: Path) -> None:

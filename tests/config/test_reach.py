@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from palinurus.config.load import judge
+from palinurus.config.load import judge_config
 from palinurus.config.reach import ReachSettings
 
 
 def read(**raw: Any) -> ReachSettings:
-    settings = judge(json.dumps(raw), "f", "/h", {"HOME": "/h"}).settings
+    settings = judge_config(json.dumps(raw), "f", "/h", {"HOME": "/h"}).settings
     assert settings is not None
     return settings.reach
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.redact import MARKER, Lost, redacted, restored
+from palinurus.config.redact import MARKER, LostSecret, redact_config, restore_secrets
 
 STORED: dict[str, Any] = {
     "gateway": {"auth": {"token": "t0p-secret"}, "port": 1},
@@ -20,29 +20,29 @@ STORED: dict[str, Any] = {
 
 
 def test_what_was_shown_stands_for_what_is_stored() -> None:
-    shown = redacted(STORED)
+    shown = redact_config(STORED)
     assert shown["gateway"]["auth"]["token"] == MARKER and shown["gateway"]["port"] == 1
     assert shown["models"]["providers"]["a"]["apiKey"] == "${KEY}"
     assert "pw" not in str(shown)
-    assert restored(shown, STORED) == STORED
+    assert restore_secrets(shown, STORED) == STORED
 
 
 def test_items_of_lists_are_known_by_their_id_or_by_being_the_same() -> None:
-    shown = redacted(STORED)
+    shown = redact_config(STORED)
     shown["agents"]["list"].reverse()
     shown["hooks"].reverse()
-    back = restored(shown, STORED)
+    back = restore_secrets(shown, STORED)
     assert [(a["id"], a["token"]) for a in back["agents"]["list"]] == [("two", "s2"), ("one", "s1")]
     assert [(h["name"], h["secret"]) for h in back["hooks"]] == [("y", "h2"), ("x", "h1")]
 
 
 def test_a_new_secret_is_taken_and_a_marker_without_one_is_refused() -> None:
-    shown = redacted(STORED)
+    shown = redact_config(STORED)
     shown["gateway"]["auth"]["token"] = "new"
-    assert restored(shown, STORED)["gateway"]["auth"]["token"] == "new"
+    assert restore_secrets(shown, STORED)["gateway"]["auth"]["token"] == "new"
     shown["agents"]["list"].append({"id": "three", "token": MARKER})
-    with pytest.raises(Lost, match=r"agents\.list\[2\]\.token"):
-        restored(shown, STORED)
+    with pytest.raises(LostSecret, match=r"agents\.list\[2\]\.token"):
+        restore_secrets(shown, STORED)
 
 
 KEYS = st.sampled_from(["token", "name", "apiKey", "id", "env", "list", "url"])
@@ -56,4 +56,4 @@ VALUES = st.recursive(
 @given(st.dictionaries(KEYS, VALUES, max_size=4))
 def test_reading_and_sending_back_changes_nothing(config: dict[str, Any]) -> None:
     before = copy.deepcopy(config)
-    assert restored(redacted(config), config) == before
+    assert restore_secrets(redact_config(config), config) == before

@@ -2,23 +2,23 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.resolve import NEVER, UNLIMITED, resolve
-from palinurus.config.schema import convert
+from palinurus.config.check import ConfigFinding
+from palinurus.config.resolve import NEVER, UNLIMITED, resolve_settings
+from palinurus.config.schema import convert_config
 from palinurus.config.settings import LaneSettings, Settings
 
 ENV = {"HOME": "/u"}
 
 
-def made(raw: dict[str, Any], findings: list[Finding] | None = None) -> Settings:
-    own: list[Finding] = []
-    settings = resolve(convert(raw), "/s", ENV, "v", own if findings is None else findings)
+def made(raw: dict[str, Any], findings: list[ConfigFinding] | None = None) -> Settings:
+    own: list[ConfigFinding] = []
+    settings = resolve_settings(convert_config(raw), "/s", ENV, "v", own if findings is None else findings)
     assert findings is not None or own == []
     return settings
 
 
 def found(raw: dict[str, Any]) -> list[tuple[tuple[str | int, ...], bool]]:
-    findings: list[Finding] = []
+    findings: list[ConfigFinding] = []
     made(raw, findings)
     return [(finding.path, finding.fatal) for finding in findings]
 

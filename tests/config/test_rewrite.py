@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from palinurus.config.redact import MARKER
-from palinurus.config.rewrite import Stale, digest, merge, replace
+from palinurus.config.rewrite import StaleConfig, digest_config, merge_config, replace_config
 from palinurus.errors import BadRequest, ConfigError
 
 ENV = {"HOME": "/nowhere"}
@@ -34,35 +34,35 @@ def text(home: Path) -> str:
     return (home / "palinurus.json").read_text()
 
 
-BASE = digest(SAMPLE.encode())
+BASE = digest_config(SAMPLE.encode())
 
 
 def test_a_patch_touches_only_what_it_names(home: Path) -> None:
-    done = merge(str(home), ENV, BASE, '{"gateway": {"port": 81}, "session": null}')
+    done = merge_config(str(home), ENV, BASE, '{"gateway": {"port": 81}, "session": null}')
     assert text(home) == SAMPLE.replace("18789", "81").replace('  session: { mainKey: "a" },\n', "")
     assert set(done.changed) == {"gateway.port", "session"} and done.restart == ("gateway.port",)
-    assert done.hash == digest(text(home).encode()) and (home / "palinurus.json.bak").read_text() == SAMPLE
+    assert done.hash == digest_config(text(home).encode()) and (home / "palinurus.json.bak").read_text() == SAMPLE
 
 
 def test_objects_can_be_replaced_whole(home: Path) -> None:
-    done = merge(str(home), ENV, BASE, '{"gateway": {"port": 82}}', ["gateway"])
+    done = merge_config(str(home), ENV, BASE, '{"gateway": {"port": 82}}', ["gateway"])
     assert done.raw["gateway"] == {"port": 82}
 
 
 def test_a_whole_text_keeps_secrets_and_the_comments_of_the_file(home: Path) -> None:
     sent = {"gateway": {"port": 82, "auth": {"token": MARKER}}}
-    done = replace(str(home), ENV, BASE, json.dumps(sent))
+    done = replace_config(str(home), ENV, BASE, json.dumps(sent))
     assert done.raw["gateway"]["auth"]["token"] == "t0p-secret-value"
     assert "// the usual one" in text(home) and "t0p-secret-value" in text(home) and "session" not in text(home)
     own = "// all mine\n" + json.dumps({"gateway": {"port": 83}})
-    replace(str(home), ENV, done.hash, own)
+    replace_config(str(home), ENV, done.hash, own)
     assert text(home) == own
 
 
 def test_a_change_from_another_version_is_refused(home: Path) -> None:
     for base, words in (("0" * 64, "config changed since last load"), (None, "config base hash required")):
-        with pytest.raises(Stale, match=words):
-            merge(str(home), ENV, base, '{"gateway": {"port": 81}}')
+        with pytest.raises(StaleConfig, match=words):
+            merge_config(str(home), ENV, base, '{"gateway": {"port": 81}}')
     assert text(home) == SAMPLE
 
 
@@ -78,16 +78,16 @@ def test_a_change_from_another_version_is_refused(home: Path) -> None:
 )
 def test_nothing_is_written_when_something_is_wrong(home: Path, change: str, kind: type[Exception]) -> None:
     with pytest.raises(kind):
-        merge(str(home), ENV, BASE, change)
+        merge_config(str(home), ENV, BASE, change)
     assert text(home) == SAMPLE and not (home / "palinurus.json.bak").exists()
 
 
 def test_nothing_to_change_writes_nothing(home: Path) -> None:
-    done = merge(str(home), ENV, BASE, '{"session": {"mainKey": "a"}}')
+    done = merge_config(str(home), ENV, BASE, '{"session": {"mainKey": "a"}}')
     assert done.changed == () and done.hash == BASE and not (home / "palinurus.json.bak").exists()
 
 
 def test_a_missing_file_is_made(tmp_path: Path) -> None:
     home = tmp_path / "new"
-    done = merge(str(home), ENV, None, '{"gateway": {"port": 81}}')
+    done = merge_config(str(home), ENV, None, '{"gateway": {"port": 81}}')
     assert json.loads(text(home)) == {"gateway": {"port": 81}} and done.changed == ("gateway",)

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.runtimes import RuntimeSettings
 
 
 def settings(home: Path, **body: Any) -> RuntimeSettings:
     (home / "palinurus.json").write_text(json.dumps(body))
-    return load(str(home), {}).settings.runtimes
+    return load_config(str(home), {}).settings.runtimes
 
 
 def test_without_a_word_the_providers_of_these_names_are_programs_and_nothing_else_is(tmp_path: Path) -> None:

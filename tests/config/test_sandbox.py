@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.sandbox import Where, guarded, joined, minus, sandbox
-from palinurus.config.schema import convert
+from palinurus.config.check import ConfigFinding
+from palinurus.config.sandbox import SandboxContext, find_guarded, join_ports, remove_port, resolve_sandbox
+from palinurus.config.schema import convert_config
 from palinurus.core.types.cell import ANY_PORT, DEFAULT_PORTS, ContainerMount, SandboxSettings
 
 
@@ -21,11 +21,11 @@ def made(shared: dict[str, Any], own: dict[str, Any] | None = None, home: str = 
 
 def tried(
     shared: dict[str, Any], own: dict[str, Any] | None = None, home: str = "/s"
-) -> tuple[SandboxSettings, list[Finding]]:
-    config = convert({"agents": {"defaults": {"sandbox": shared}, "list": [{"id": "a", "sandbox": own or {}}]}})
+) -> tuple[SandboxSettings, list[ConfigFinding]]:
+    config = convert_config({"agents": {"defaults": {"sandbox": shared}, "list": [{"id": "a", "sandbox": own or {}}]}})
     assert config.agents and config.agents.defaults and config.agents.listed
-    where = Where(("agents", "defaults", "sandbox"), home, {"HOME": "/home/me"}, [])
-    return sandbox(config.agents.listed[0].sandbox, config.agents.defaults.sandbox, where), where.findings
+    where = SandboxContext(("agents", "defaults", "sandbox"), home, {"HOME": "/home/me"}, [])
+    return resolve_sandbox(config.agents.listed[0].sandbox, config.agents.defaults.sandbox, where), where.findings
 
 
 def test_defaults() -> None:
@@ -73,10 +73,10 @@ def test_what_is_no_port(bad: str) -> None:
 
 
 def test_arithmetic_of_ranges() -> None:
-    assert minus(((1, 10),), 5) == ((1, 4), (6, 10))
-    assert minus(((5, 5), (9, 9)), 5) == ((9, 9),)
-    assert minus(((1, 3),), 7) == ((1, 3),)
-    assert joined([(5, 6), (1, 2), (3, 4), (9, 9)]) == ((1, 6), (9, 9))
+    assert remove_port(((1, 10),), 5) == ((1, 4), (6, 10))
+    assert remove_port(((5, 5), (9, 9)), 5) == ((9, 9),)
+    assert remove_port(((1, 3),), 7) == ((1, 3),)
+    assert join_ports([(5, 6), (1, 2), (3, 4), (9, 9)]) == ((1, 6), (9, 9))
 
 
 # S11 of the catalogue: equal to, inside, or above what is protected
@@ -106,11 +106,11 @@ def test_a_link_is_judged_by_where_it_leads(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir()
     (tmp_path / "innocent").symlink_to(state)
-    where = Where((), str(state), {"HOME": "/home/me"}, [])
-    assert guarded(str(tmp_path / "innocent"), where)
-    assert guarded(str(tmp_path / "innocent" / "missing"), where)
-    assert guarded(str(tmp_path), where)  # above it
-    assert not guarded(str(tmp_path / "other"), where)
+    where = SandboxContext((), str(state), {"HOME": "/home/me"}, [])
+    assert find_guarded(str(tmp_path / "innocent"), where)
+    assert find_guarded(str(tmp_path / "innocent" / "missing"), where)
+    assert find_guarded(str(tmp_path), where)  # above it
+    assert not find_guarded(str(tmp_path / "other"), where)
 
 
 def test_ordinary_paths_are_fine() -> None:

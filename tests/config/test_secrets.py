@@ -1,6 +1,6 @@
 import pytest
 
-from palinurus.config.secrets import MASK, mask, secret, wrap
+from palinurus.config.secrets import MASK, is_secret, mask_secrets, wrap_secrets
 from palinurus.config.settings import Secret
 
 CANARY = "canary-3141592"
@@ -27,9 +27,9 @@ CANARY = "canary-3141592"
     ],
 )
 def test_secret_keys(path: tuple[str, ...]) -> None:
-    assert secret(path)
-    assert mask(CANARY, path) == MASK
-    assert mask(12345678, path) == MASK
+    assert is_secret(path)
+    assert mask_secrets(CANARY, path) == MASK
+    assert mask_secrets(12345678, path) == MASK
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def test_secret_keys(path: tuple[str, ...]) -> None:
     ],
 )
 def test_keys_that_are_no_secrets(path: tuple[str | int, ...]) -> None:
-    assert not secret(path)
-    assert mask("shown", path) == "shown"
+    assert not is_secret(path)
+    assert mask_secrets("shown", path) == "shown"
 
 
 def test_mask_goes_all_the_way_down() -> None:
@@ -56,7 +56,7 @@ def test_mask_goes_all_the_way_down() -> None:
         "models": {"proxy": f"http://user:{CANARY}@proxy:8080/x"},
         "env": {"shellEnv": {"enabled": True}, "K": CANARY},
     }
-    shown = mask(raw)
+    shown = mask_secrets(raw)
     assert CANARY not in repr(shown)
     assert shown["gateway"] == {"auth": {"token": MASK, "mode": "token"}, "port": 1}
     assert shown["models"]["proxy"] == "http://***@proxy:8080/x"
@@ -66,13 +66,13 @@ def test_mask_goes_all_the_way_down() -> None:
 
 def test_references_stay_readable_and_their_fallbacks_do_not() -> None:
     path = ("gateway", "auth", "token")
-    assert mask("${MY_TOKEN}", path) == "${MY_TOKEN}"
-    assert mask("${MY_TOKEN:-" + CANARY + "}", path) == MASK
-    assert mask({"source": "env", "id": "MY_TOKEN"}, path) == {"source": "env", "id": "MY_TOKEN"}
+    assert mask_secrets("${MY_TOKEN}", path) == "${MY_TOKEN}"
+    assert mask_secrets("${MY_TOKEN:-" + CANARY + "}", path) == MASK
+    assert mask_secrets({"source": "env", "id": "MY_TOKEN"}, path) == {"source": "env", "id": "MY_TOKEN"}
 
 
 def test_wrap_hides_channel_secrets_and_keeps_them() -> None:
-    found = wrap({"botToken": CANARY, "accounts": [{"token": CANARY, "name": "a"}]}, ("channels", "x"))
+    found = wrap_secrets({"botToken": CANARY, "accounts": [{"token": CANARY, "name": "a"}]}, ("channels", "x"))
     assert CANARY not in repr(found)
     assert found["botToken"] == Secret(CANARY)
     assert found["accounts"][0]["token"].reveal() == CANARY

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.subagents import SubagentSettings
 
 
 def read(home: Path, agents: dict[str, Any]) -> dict[str, SubagentSettings]:
     (home / "palinurus.json").write_text(json.dumps({"agents": agents}))
-    return load(str(home), {}).settings.subagents
+    return load_config(str(home), {}).settings.subagents
 
 
 @pytest.mark.seed(355)

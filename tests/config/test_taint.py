@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.taint import SAFE_HOSTS, TaintRules
 from palinurus.errors import ConfigError
 
 
 def rules(tmp_path: Path, section: object) -> TaintRules:
     (tmp_path / "palinurus.json").write_text(json.dumps({"tools": {"taint": section}}))
-    return load(str(tmp_path), {}).settings.tools.taint
+    return load_config(str(tmp_path), {}).settings.tools.taint
 
 
 def test_it_is_on_unless_told(tmp_path: Path) -> None:

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.schema import convert
+from palinurus.config.check import ConfigFinding
+from palinurus.config.schema import convert_config
 from palinurus.config.settings import UpkeepSettings
-from palinurus.config.upkeep import size, upkeep
+from palinurus.config.upkeep import parse_size, resolve_upkeep
 
 DAY = 86_400.0
 
 
 def made(maintenance: dict[str, Any], **more: Any) -> UpkeepSettings:
-    findings: list[Finding] = []
-    settings = upkeep(convert({"session": {"maintenance": maintenance}, **more}), findings)
+    findings: list[ConfigFinding] = []
+    settings = resolve_upkeep(convert_config({"session": {"maintenance": maintenance}, **more}), findings)
     assert findings == []
     return settings
 
 
 def test_defaults() -> None:
-    assert upkeep(convert({}), []) == made({}) == UpkeepSettings()
+    assert resolve_upkeep(convert_config({}), []) == made({}) == UpkeepSettings()
     base = UpkeepSettings()
     assert (base.enforce, base.prune_after, base.max_entries, base.archive_after) == (True, 30 * DAY, 500, 30 * DAY)
     assert (base.max_disk, base.high_water, base.cron_after) == (None, None, DAY)
@@ -62,10 +62,10 @@ def test_cron() -> None:
     [("500mb", 500 << 20), ("2 GB", 2 << 30), ("1.5k", 1536), (77, 77), ("many", None), ("", None), ("-1", None)],
 )
 def test_sizes(text: str | int, expected: int | None) -> None:
-    assert size(text) == expected
+    assert parse_size(text) == expected
 
 
 def test_a_size_that_cannot_be_read_is_a_finding() -> None:
-    findings: list[Finding] = []
-    upkeep(convert({"session": {"maintenance": {"maxDiskBytes": "lots"}}}), findings)
+    findings: list[ConfigFinding] = []
+    resolve_upkeep(convert_config({"session": {"maintenance": {"maxDiskBytes": "lots"}}}), findings)
     assert [f.path for f in findings] == [("session", "maintenance", "maxDiskBytes")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.config.schema import Config
-from palinurus.config.visible import Visible, visible
+from palinurus.config.visible import HeartbeatVisibility, resolve_visibility
 
 
 def test_an_accounts_word_goes_before_its_channels_and_that_before_the_defaults() -> None:
@@ -17,11 +17,11 @@ def test_an_accounts_word_goes_before_its_channels_and_that_before_the_defaults(
         },
         "irc": {"heartbeat": 7},
     }
-    assert visible(msgspec.convert({"channels": channels}, Config)) == {
-        "": Visible(ok=True),
-        "telegram": Visible(ok=True, alerts=False),
-        "telegram/work": Visible(ok=False, alerts=False),
-        "telegram/a": Visible(ok=True, alerts=False),
-        "irc": Visible(ok=True),
+    assert resolve_visibility(msgspec.convert({"channels": channels}, Config)) == {
+        "": HeartbeatVisibility(ok=True),
+        "telegram": HeartbeatVisibility(ok=True, alerts=False),
+        "telegram/work": HeartbeatVisibility(ok=False, alerts=False),
+        "telegram/a": HeartbeatVisibility(ok=True, alerts=False),
+        "irc": HeartbeatVisibility(ok=True),
     }
-    assert visible(Config()) == {"": Visible()}
+    assert resolve_visibility(Config()) == {"": HeartbeatVisibility()}

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.check import Finding
-from palinurus.config.load import load
+from palinurus.config.check import ConfigFinding
+from palinurus.config.load import load_config
 from palinurus.config.schema import Config
-from palinurus.config.settings import FetchSettings, SearchSettings, WebSettings
-from palinurus.config.web import ENGINES, web
+from palinurus.config.settings import WebFetchSettings, WebSearchSettings, WebSettings
+from palinurus.config.web import ENGINES, resolve_web
 from palinurus.core.policy.address import OpenHosts
 from palinurus.tools.web.search import ENGINES as BUILT
 
@@ -21,12 +21,12 @@ KEY = "canary-key-123456"
 
 def made(tmp_path: Path, section: Any, environ: dict[str, str] | None = None, **more: Any) -> WebSettings:
     (tmp_path / "palinurus.json").write_text(json.dumps({"tools": {"web": section}, **more}))
-    return load(str(tmp_path), environ or {}).settings.web
+    return load_config(str(tmp_path), environ or {}).settings.web
 
 
 def test_defaults() -> None:
-    settings = web(Config(), {}, [])
-    assert settings == WebSettings(FetchSettings(), SearchSettings())
+    settings = resolve_web(Config(), {}, [])
+    assert settings == WebSettings(WebFetchSettings(), WebSearchSettings())
     fetch = settings.fetch
     assert (fetch.chars, fetch.chars_cap, fetch.size, fetch.redirects, fetch.timeout, fetch.cache) == (
         20_000,
@@ -51,7 +51,7 @@ def test_fetch_keys(tmp_path: Path) -> None:
     }  # fmt: skip
     fetch = made(tmp_path, {"fetch": section}).fetch
     rules = OpenHosts(frozenset({"127.0.0.1:8123", "nas.local"}), True, True, False)
-    assert fetch == FetchSettings(True, 60_000, 60_000, 2_000_000, 10.0, 5, 60.0, "me/1", rules)
+    assert fetch == WebFetchSettings(True, 60_000, 60_000, 2_000_000, 10.0, 5, 60.0, "me/1", rules)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +72,8 @@ def test_what_cannot_be_used_is_said_and_opens_nothing(section: dict[str, Any], 
     import msgspec
 
     config = msgspec.convert({"tools": {"web": section}}, Config)
-    findings: list[Finding] = []
-    settings = web(config, {}, findings)
+    findings: list[ConfigFinding] = []
+    settings = resolve_web(config, {}, findings)
     assert [f.path[-1] for f in findings][:1] == [named] and not any(f.fatal for f in findings)
     assert settings.fetch.rules == OpenHosts() and settings.search.results == 5
 
@@ -109,4 +109,4 @@ def test_a_key_in_the_place_of_the_plugin(tmp_path: Path) -> None:
 def test_image_models(tmp_path: Path) -> None:
     for spec, found in (("p/a", ("p/a",)), ({"primary": "p/a", "fallbacks": ["p/b"]}, ("p/a", "p/b")), (None, ())):
         (tmp_path / "palinurus.json").write_text(json.dumps({"agents": {"defaults": {"imageModel": spec}}}))
-        assert load(str(tmp_path), {}).settings.image_models == found
+        assert load_config(str(tmp_path), {}).settings.image_models == found

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.check import Finding
+from palinurus.config.check import ConfigFinding
 from palinurus.config.schema import Config
-from palinurus.config.webhooks import PRESETS, WebhookSettings, webhooks
+from palinurus.config.webhooks import PRESETS, WebhookSettings, resolve_webhooks
 
 TOKEN = "a-long-random-token"
 
 
-def made(environ: dict[str, str] | None = None, **hooks: Any) -> tuple[WebhookSettings, list[Finding]]:
-    findings: list[Finding] = []
+def made(environ: dict[str, str] | None = None, **hooks: Any) -> tuple[WebhookSettings, list[ConfigFinding]]:
+    findings: list[ConfigFinding] = []
     config = msgspec.convert({"hooks": {"enabled": True, **hooks}}, Config)
-    return webhooks(config, environ or {}, findings), findings
+    return resolve_webhooks(config, environ or {}, findings), findings
 
 
 def test_off_unless_enabled() -> None:
-    assert webhooks(Config(), {}, []) == WebhookSettings()
+    assert resolve_webhooks(Config(), {}, []) == WebhookSettings()
     assert not made(enabled=False, token=TOKEN)[0].enabled
 
 
@@ -69,8 +69,8 @@ def test_what_cannot_work_is_said() -> None:
     config = msgspec.convert(
         {"gateway": {"auth": {"token": TOKEN}}, "hooks": {"enabled": True, "token": TOKEN}}, Config
     )
-    findings: list[Finding] = []
-    webhooks(config, {}, findings)
+    findings: list[ConfigFinding] = []
+    resolve_webhooks(config, {}, findings)
     assert [f.message for f in findings] == ["is the gateway's own token"]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import ToolResult
@@ -32,7 +32,7 @@ CONFIG = {
 def settings(home: Path, **changes: Any) -> Any:
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
-    return load(str(home), {}).settings
+    return load_config(str(home), {}).settings
 
 
 @asynccontextmanager

@@ -15,11 +15,11 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.events import RunEvent, ToolUpdate
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
-from palinurus.inbox.approvals import Board, Row
+from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
@@ -40,7 +40,7 @@ async def running(home: Path, model: Any, channel: FakeChannel | None = None, **
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
     channels = {channel.name: channel} if channel else {}
-    app = App(load(str(home), {}).settings, {"HOME": str(home)}, SystemClock(), model=model, channels=channels)
+    app = App(load_config(str(home), {}).settings, {"HOME": str(home)}, SystemClock(), model=model, channels=channels)
     await app.start()
     try:
         yield app
@@ -66,7 +66,7 @@ async def told(app: App, text: str, sender: Sender = OWNER) -> str:
     return (await app.wait((await app.submit(typed(text, sender))).id)).note
 
 
-async def question(app: App, count: int = 1) -> Row:
+async def question(app: App, count: int = 1) -> ApprovalRow:
     """The one that waits."""
     async with asyncio.timeout(10):
         while len(rows := await app.board.pending()) < count:
@@ -191,7 +191,7 @@ async def _answered_offline(home: Path, ident: str) -> str:
     clock = SystemClock()
     store = await open_store(str(home), clock)
     try:
-        return (await Board(store, clock).answer(ident, "allow-once", "cli")).problem
+        return (await ApprovalBoard(store, clock).answer(ident, "allow-once", "cli")).problem
     finally:
         await store.close()
 

@@ -14,10 +14,10 @@ import pytest
 
 from core.prompt.kit import full
 from palinurus.agent import flush
-from palinurus.agent.watch import load as looked
+from palinurus.agent.watch import load_cache_snapshot as looked
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.history import summary
 from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
 from palinurus.core.prompt.render import render_prompt
@@ -41,7 +41,7 @@ async def running(home: Path, model: ScriptedModel) -> AsyncIterator[App]:
     (home / "palinurus.json").write_text(json.dumps(CONFIG))
     (home / "workspace").mkdir(exist_ok=True)
     (home / "workspace" / "a.txt").write_text("what the file says\n" * 5)
-    app = App(load(str(home), {}).settings, {}, SystemClock(), model=model)
+    app = App(load_config(str(home), {}).settings, {}, SystemClock(), model=model)
     await app.start()
     try:
         yield app

@@ -17,7 +17,7 @@ from palinurus.app import App
 from palinurus.core.types.inbound import Sender
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.inbox.children.record import Child
+from palinurus.inbox.children.record import SubagentRecord
 from palinurus.sessions.record import Record
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import Gate, ScriptedModel, Turn, calls, fail, held, say
@@ -101,7 +101,7 @@ async def settled(app: App) -> None:
             await asyncio.sleep(0.005)
 
 
-def children(app: App) -> list[Child]:
+def children(app: App) -> list[SubagentRecord]:
     return app.nest.registry.every()
 
 

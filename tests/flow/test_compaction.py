@@ -14,7 +14,7 @@ import pytest
 from palinurus.agent import flush
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.history import summary
 from palinurus.core.history.repair import is_valid_history
 from palinurus.core.history.tokens import estimate_tokens
@@ -81,7 +81,7 @@ async def running(home: Path, crew: Crew, window: int = WINDOW, **compaction: An
         },  # what a request weighs does not grow with the program
     }
     (home / "palinurus.json").write_text(json.dumps(config))
-    app = App(load(str(home), {}).settings, {}, Quick(), model=crew.model)
+    app = App(load_config(str(home), {}).settings, {}, Quick(), model=crew.model)
     await app.start()
     try:
         yield app

@@ -16,7 +16,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -29,7 +29,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.drafts import Kept
+from palinurus.outbox.drafts import DraftRecord
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import Gate, ScriptedModel, calls, held, say
 
@@ -52,7 +52,7 @@ async def running(home: Path, model: ScriptedModel, channel: FakeChannel, **chan
         "fake": {"dmPolicy": "open", "allowFrom": ["*"], **changes.get("channels", {}).get("fake", {})}
     }
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
-    app = App(load(str(home), {}).settings, {}, SystemClock(), model=model, channels={channel.name: channel})
+    app = App(load_config(str(home), {}).settings, {}, SystemClock(), model=model, channels={channel.name: channel})
     await app.start()
     try:
         yield app
@@ -367,8 +367,8 @@ async def test_a_draft_left_by_a_message_that_is_done_is_removed_at_the_start(tm
         await gone(app, "draft")
 
 
-def _kept(item: str, message_id: str) -> Kept:
-    return Kept(item, Target("fake", "chat"), f"{item}.d1", message_id)
+def _kept(item: str, message_id: str) -> DraftRecord:
+    return DraftRecord(item, Target("fake", "chat"), f"{item}.d1", message_id)
 
 
 # --- signs of life

@@ -11,7 +11,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.script import calls, say
 from palinurus.testing.server import Answer, ModelServer, cut, html, malformed, refuse, status
@@ -37,7 +37,7 @@ def app_for(tmp_path: Path, url: str, api: str, channel: FakeChannel) -> App:
     home = tmp_path / "home"
     home.mkdir()
     (home / "palinurus.json").write_text(json.dumps(config))
-    return App(load(str(home), {}).settings, {}, Hurried(), channels={channel.name: channel})
+    return App(load_config(str(home), {}).settings, {}, Hurried(), channels={channel.name: channel})
 
 
 def newest(asked: Any) -> str:

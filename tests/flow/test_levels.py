@@ -14,7 +14,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelRequest
 from palinurus.sessions.record import Record
@@ -56,7 +56,7 @@ async def bench(home: Path, model: str = "lab/thinks", *, entry: Any = None, **d
         agents["list"] = [{"id": "main", **entry}]
     (home / "palinurus.json").write_text(json.dumps({"models": {"providers": {"lab": LAB}}, "agents": agents}))
     script = ScriptedModel(["ok"], repeat=True)
-    app = App(load(str(home), {}).settings, {}, SystemClock(), model=script)
+    app = App(load_config(str(home), {}).settings, {}, SystemClock(), model=script)
     await app.start()
     try:
         yield Bench(app, script)

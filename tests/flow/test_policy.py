@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from palinurus.app import App
 from palinurus.cli.prompt import look
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelRequest
@@ -74,7 +74,7 @@ class Curious(ScriptedModel):
 
 async def compared(raw: dict[str, Any], home: str, messages: tuple[Inbound, ...]) -> None:
     Path(home, "palinurus.json").write_text(json.dumps(raw))
-    known = load(home, {"HOME": home}).settings
+    known = load_config(home, {"HOME": home}).settings
     model = Curious()
     app = App(known, {"HOME": home}, SystemClock(), model=model)
     await app.start()
@@ -170,7 +170,7 @@ async def turn(app: App, inbound: Inbound) -> str:
 async def started(home: Path, model: ScriptedModel, over: dict[str, Any]) -> App:
     home.mkdir()
     (home / "palinurus.json").write_text(json.dumps(merged(CONFIG, over)))
-    app = App(load(str(home), {}).settings, {}, SystemClock(), model=model)
+    app = App(load_config(str(home), {}).settings, {}, SystemClock(), model=model)
     await app.start()
     return app
 

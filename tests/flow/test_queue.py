@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.errors import QueueFull
@@ -33,7 +33,7 @@ MAIN = "agent:main:main"
 async def running(home: Path, model: ScriptedModel, *channels: FakeChannel, **queue: Any) -> AsyncIterator[App]:
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, "messages": {"queue": queue}}))
-    settings = load(str(home), {}).settings
+    settings = load_config(str(home), {}).settings
     app = App(settings, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
     await app.start()
     try:

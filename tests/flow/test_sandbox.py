@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.messages import ToolResult
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, calls, say
@@ -37,7 +37,9 @@ async def running(home: Path, model: ScriptedModel, channel: FakeChannel, **defa
     environ = {"HOME": str(home.parent / "user")}
     (home.parent / "user" / ".ssh").mkdir(parents=True, exist_ok=True)
     (home.parent / "user" / ".ssh" / "id_rsa").write_text("canary")
-    app = App(load(str(home), environ).settings, environ, SystemClock(), model=model, channels={channel.name: channel})
+    app = App(
+        load_config(str(home), environ).settings, environ, SystemClock(), model=model, channels={channel.name: channel}
+    )
     await app.start()
     try:
         yield app

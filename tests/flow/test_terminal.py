@@ -15,7 +15,7 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.messages import UserMessage
 from palinurus.store.port import ItemRow
 from palinurus.testing.channel import FakeChannel
@@ -87,7 +87,7 @@ class BadModel(ScriptedModel):
 async def running(home: Path, model: Any, *channels: FakeChannel, timeout: float = 0.1) -> AsyncIterator[App]:
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps(CONFIG))
-    settings = load(str(home), {}).settings
+    settings = load_config(str(home), {}).settings
     agents = {name: msgspec.structs.replace(a, timeout=timeout) for name, a in settings.agents.items()}
     app = App(
         msgspec.structs.replace(settings, agents=agents),

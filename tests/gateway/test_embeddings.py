@@ -13,7 +13,7 @@ import tiny
 from gateway.host import TOKEN
 from gateway.whole import Place, place
 from palinurus.gateway.embeddings import MODEL, MOST
-from palinurus.providers.local.weights import VECTORS
+from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
 
 pytest.importorskip("numpy")
 
@@ -45,4 +45,4 @@ async def test_without_the_model_the_way_to_it_is_told(tmp_path: Path) -> None:
     async with place(tmp_path / "h") as here:
         status, told = await post(here, {"input": "tea"})
     assert status == 503 and "pal memory pull" in told["error"]["message"]
-    assert VECTORS.name == MODEL
+    assert EMBEDDING_WEIGHTS.name == MODEL

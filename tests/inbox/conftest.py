@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
-from palinurus.inbox.accept import item_for
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.control import Controller
+from palinurus.inbox.accept import build_item
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.control import CommandController
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
@@ -55,7 +55,7 @@ CONFIG: dict[str, Any] = {
 class Office:
     """`say` types something and returns what is answered."""
 
-    def __init__(self, home: Path, desk: Desk, store: Any, clock: FakeClock) -> None:
+    def __init__(self, home: Path, desk: CommandContext, store: Any, clock: FakeClock) -> None:
         self.home = home
         self.desk = desk
         self.store = store
@@ -70,7 +70,7 @@ class Office:
         self.desk = desk._replace(
             abort=self._abort, running=self.running.__contains__, submit=self._submit, wait=self._wait
         )
-        self.controller = Controller(self.desk, self.replied.extend)
+        self.controller = CommandController(self.desk, self.replied.extend)
         self._count = 0
 
     def _abort(self, session: str, reason: str) -> bool:
@@ -82,7 +82,7 @@ class Office:
 
     async def _submit(self, message: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Accepted:
         self.submitted.append(message)
-        item, _ = item_for(message, self.desk.settings, self.clock)
+        item, _ = build_item(message, self.desk.settings, self.clock)
         accepted: Accepted = await self.store.accept(item, claim=True)
         if accepted.claim is not None:
             if sink is not None:
@@ -102,7 +102,7 @@ class Office:
     async def claim(self, message: Inbound) -> Claim:
         """Accepted as the dispatcher accepts controls."""
         self._count += 1
-        item, _ = item_for(message, self.desk.settings, self.clock)
+        item, _ = build_item(message, self.desk.settings, self.clock)
         item = Item(item.id, f"control/{self._count}", f"control:{KEY}", "control", item.body, item.at)
         accepted: Accepted = await self.store.accept(item, claim=True)
         assert accepted.claim is not None
@@ -144,10 +144,10 @@ async def office(tmp_path: Path) -> AsyncIterator[Office]:
     home = tmp_path / "home"
     home.mkdir()
     (home / "palinurus.json").write_text(json.dumps(CONFIG))
-    settings = load(str(home), {}).settings
+    settings = load_config(str(home), {}).settings
     clock = FakeClock()
     store = await open_store(str(home), clock)
-    desk = Desk(
+    desk = CommandContext(
         settings,
         {},
         Catalog(settings, {}),

@@ -11,7 +11,7 @@ from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import BadRequest
-from palinurus.inbox.accept import MAX_EVENT, MAX_TEXT, item_for
+from palinurus.inbox.accept import MAX_EVENT, MAX_TEXT, build_item
 from palinurus.testing.clock import START_MS, FakeClock
 from support import inbound
 
@@ -20,19 +20,19 @@ SETTINGS = Settings("/h", {"main": AgentSettings("main", "main", "/w")}, "main")
 
 def test_the_row_holds_the_message_and_where_it_goes() -> None:
     message = inbound("hello", event="e1", target=Target("telegram", "7", "bot2"))
-    item, route = item_for(message, SETTINGS, FakeClock())
+    item, route = build_item(message, SETTINGS, FakeClock())
     assert (item.session, item.lane, item.at) == (str(route.key), "main", START_MS)
     assert item.dedupe == "telegram/bot2/e1"
     assert msgspec.json.decode(item.body, type=Inbound) == message
 
 
 def test_messages_without_an_event_are_never_the_same() -> None:
-    first, second = (item_for(inbound("hello"), SETTINGS, FakeClock())[0] for _ in range(2))
+    first, second = (build_item(inbound("hello"), SETTINGS, FakeClock())[0] for _ in range(2))
     assert first.dedupe != second.dedupe and first.id != second.id
 
 
 def test_an_image_is_a_message() -> None:
-    item_for(inbound("", images=(ImageBlock("aGk=", "image/png"),)), SETTINGS, FakeClock())
+    build_item(inbound("", images=(ImageBlock("aGk=", "image/png"),)), SETTINGS, FakeClock())
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_an_image_is_a_message() -> None:
 )
 def test_what_cannot_be_a_message_is_refused_with_the_reason(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest, match=said):
-        item_for(inbound(**changes), SETTINGS, FakeClock())
+        build_item(inbound(**changes), SETTINGS, FakeClock())

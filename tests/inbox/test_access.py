@@ -11,8 +11,15 @@ import pytest
 
 from flow.test_app import settings
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.inbox.access import STRANGER, Access, Admitted, Noted, Turned, found
-from palinurus.inbox.pairing import Pairing
+from palinurus.inbox.access import (
+    STRANGER,
+    AdmittedMessage,
+    ChannelAccess,
+    NotedMessage,
+    RejectedMessage,
+    find_group_settings,
+)
+from palinurus.inbox.pairing import ChatPairing
 from palinurus.store.port import Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
@@ -26,10 +33,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await made.close()
 
 
-def door(tmp_path: Path, store: Store, clock: FakeClock | None = None, **section: Any) -> Access:
+def door(tmp_path: Path, store: Store, clock: FakeClock | None = None, **section: Any) -> ChannelAccess:
     clock = clock or FakeClock(0)
     read = settings(tmp_path / "h", channels={"fake": {"allowFrom": ["2"], **section}, "spool": {"dir": "x"}})
-    return Access(read, store, clock, Pairing(store, clock, owned=False), frozenset({"spool"}))
+    return ChannelAccess(read, store, clock, ChatPairing(store, clock, owned=False), frozenset({"spool"}))
 
 
 def wrote(who: str = "2", **changes: Any) -> Inbound:
@@ -48,7 +55,7 @@ async def test_only_what_a_platform_can_know_comes_through(tmp_path: Path, store
         "signed": True,
     }
     got = await door(tmp_path, store, allowFrom=["2"]).admit(wrote(**claims))
-    assert got == Admitted(wrote(sender=Sender("2", "Ann", allowed=True)))
+    assert got == AdmittedMessage(wrote(sender=Sender("2", "Ann", allowed=True)))
 
 
 @pytest.mark.parametrize(
@@ -67,22 +74,22 @@ async def test_nobody_reads_in_the_owners_conversation(
     scope, owner = section.pop("scope", None), section.pop("owner", "1")
     rest = {"session": {"dmScope": scope}} if scope else {}
     read = settings(tmp_path / "h", channels={"fake": section}, commands={"ownerAllowFrom": [owner]}, **rest)
-    access = Access(read, store, FakeClock(0), Pairing(store, FakeClock(0), owned=True))
+    access = ChannelAccess(read, store, FakeClock(0), ChatPairing(store, FakeClock(0), owned=True))
     got = await access.admit(wrote(who))
-    assert isinstance(got, Admitted) and got.inbound.session == session
+    assert isinstance(got, AdmittedMessage) and got.inbound.session == session
 
 
 async def test_who_is_not_asked(tmp_path: Path, store: Store) -> None:
     access = door(tmp_path, store)
     for place in ("spool", "handed-in"):
         message = wrote(target=Target(place), sender=Sender("me", owner=True), session="s")
-        assert await access.admit(message) == Admitted(message)
+        assert await access.admit(message) == AdmittedMessage(message)
 
 
 @pytest.mark.parametrize("account", ["other", "", "Default"])
 async def test_an_account_that_nobody_configured_is_closed(tmp_path: Path, store: Store, account: str) -> None:
     got = await door(tmp_path, store).admit(wrote(target=Target("fake", "c", account)))
-    assert isinstance(got, Turned) and got.reply is None and "account" in got.why
+    assert isinstance(got, RejectedMessage) and got.reply is None and "account" in got.why
 
 
 async def test_a_stranger_cannot_keep_the_disk_busy(tmp_path: Path, store: Store) -> None:
@@ -98,17 +105,23 @@ async def test_a_stranger_cannot_keep_the_disk_busy(tmp_path: Path, store: Store
     access = door(tmp_path, counting, clock)
     replies = [await access.admit(wrote("666", event=str(number))) for number in range(1000)]
     assert Counting.asked <= STRANGER * 5
-    texts = {got.reply.client_id for got in replies if isinstance(got, Turned) and got.reply is not None}
+    texts = {got.reply.client_id for got in replies if isinstance(got, RejectedMessage) and got.reply is not None}
     assert len(texts) == 1  # however often it is said, it is one message
     await clock.advance(61)
     again = await access.admit(wrote("666"))
-    assert isinstance(again, Turned) and again.reply is not None and again.reply.client_id in texts
+    assert isinstance(again, RejectedMessage) and again.reply is not None and again.reply.client_id in texts
 
 
 async def test_the_fourth_stranger_gets_no_answer(tmp_path: Path, store: Store) -> None:
     access = door(tmp_path, store)
     got = [await access.admit(wrote(str(who))) for who in range(100, 105)]
-    assert [isinstance(one, Turned) and one.reply is not None for one in got] == [True, True, True, False, False]
+    assert [isinstance(one, RejectedMessage) and one.reply is not None for one in got] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 async def test_the_first_who_was_let_in_is_the_owner_also_when_a_list_names_them(tmp_path: Path, store: Store) -> None:
@@ -117,16 +130,16 @@ async def test_the_first_who_was_let_in_is_the_owner_also_when_a_list_names_them
     assert asking is not None
     await access.pairing.approve(asking.code, "test")
     got = await access.admit(wrote("2"))
-    assert isinstance(got, Admitted) and got.inbound.sender.owner
+    assert isinstance(got, AdmittedMessage) and got.inbound.sender.owner
     await access.pairing.revoke("2")
     got = await access.admit(wrote("2"))
-    assert isinstance(got, Admitted) and not got.inbound.sender.owner and got.inbound.sender.allowed
+    assert isinstance(got, AdmittedMessage) and not got.inbound.sender.owner and got.inbound.sender.allowed
 
 
 async def test_a_phone_number_that_the_platform_vouches_for(tmp_path: Path, store: Store) -> None:
     access = door(tmp_path, store, allowFrom=["+49151"], dmPolicy="allowlist")
-    assert isinstance(await access.admit(wrote(sender=Sender("uuid", also=("+49151",)))), Admitted)
-    assert isinstance(await access.admit(wrote(sender=Sender("uuid", "+49151"))), Turned)
+    assert isinstance(await access.admit(wrote(sender=Sender("uuid", also=("+49151",)))), AdmittedMessage)
+    assert isinstance(await access.admit(wrote(sender=Sender("uuid", "+49151"))), RejectedMessage)
 
 
 async def test_which_row_is_the_chats(tmp_path: Path, store: Store) -> None:
@@ -136,24 +149,24 @@ async def test_which_row_is_the_chats(tmp_path: Path, store: Store) -> None:
     account = read.accounts["fake"]["default"]
 
     def prompt(to: str, thread: str = "", guild: str = "") -> str:
-        row = found(account, wrote(target=Target("fake", to, thread=thread), kind="group", guild=guild))
+        row = find_group_settings(account, wrote(target=Target("fake", to, thread=thread), kind="group", guild=guild))
         return row.prompt if row else ""
 
     assert [prompt("g"), prompt("g", "5"), prompt("g", "6")] == ["own", "topic", "own"]
     assert [prompt("x", guild="s"), prompt("x", guild="t"), prompt("x")] == ["server", "all", "all"]
     empty = msgspec.structs.replace(account, groups={})
-    assert found(empty, wrote(kind="group")) is None
+    assert find_group_settings(empty, wrote(kind="group")) is None
 
 
 async def test_a_message_that_is_context_makes_nothing_happen(tmp_path: Path, store: Store) -> None:
     access = door(tmp_path, store, groupAllowFrom=["2"])
-    assert await access.admit(wrote(kind="group", mentioned=False)) == Noted()
-    assert await access.admit(wrote("666", kind="group", mentioned=True, event="f")) == Noted()
+    assert await access.admit(wrote(kind="group", mentioned=False)) == NotedMessage()
+    assert await access.admit(wrote("666", kind="group", mentioned=True, event="f")) == NotedMessage()
     got = await access.admit(wrote(kind="group", mentioned=True, event="g"))
-    assert isinstance(got, Admitted) and got.inbound.before == ("2: hello", "666: hello")
+    assert isinstance(got, AdmittedMessage) and got.inbound.before == ("2: hello", "666: hello")
     access.forget_context(got.inbound)
     got = await access.admit(wrote(kind="group", mentioned=True, event="h"))
-    assert isinstance(got, Admitted) and got.inbound.before == ()
+    assert isinstance(got, AdmittedMessage) and got.inbound.before == ()
 
 
 @pytest.mark.parametrize("policy", ["pairing", "allowlist", "open", "disabled"])
@@ -177,8 +190,8 @@ async def test_what_is_expected_is_what_happens(tmp_path: Path, store: Store, po
     expected = [await access.expects(one) for one in messages for _ in range(3)][::3]
     assert await access.pairing.list_waiting() == []
     got = await access.admit(wrote(kind="group", mentioned=True, event="first"))
-    assert not isinstance(got, Admitted) or got.inbound.before == ()
-    assert expected == [isinstance(await access.admit(one), Admitted) for one in messages]
+    assert not isinstance(got, AdmittedMessage) or got.inbound.before == ()
+    assert expected == [isinstance(await access.admit(one), AdmittedMessage) for one in messages]
 
 
 async def test_who_writes_too_much_is_not_expected(tmp_path: Path, store: Store) -> None:
@@ -187,12 +200,12 @@ async def test_who_writes_too_much_is_not_expected(tmp_path: Path, store: Store)
     bot = wrote(sender=Sender("7", bot=True), kind="group", mentioned=True)
     for sender in ("666", "2"):
         assert [await access.expects(wrote(sender)) for _ in range(100)] == [True] * 100
-        while isinstance(await access.admit(wrote(sender)), Admitted):
+        while isinstance(await access.admit(wrote(sender)), AdmittedMessage):
             assert await access.expects(wrote("3"))
         assert not await access.expects(wrote(sender))
     await clock.advance(61)
     assert await access.expects(wrote("666")) and not await access.expects(bot)
     waiting = door(tmp_path, store, clock)
-    while (await waiting.admit(wrote("666"))) != Turned("too many messages of a stranger"):
+    while (await waiting.admit(wrote("666"))) != RejectedMessage("too many messages of a stranger"):
         pass
     assert not await waiting.expects(wrote("666")) and await waiting.expects(wrote("2"))

@@ -13,7 +13,7 @@ import pytest
 
 from palinurus.config import approvals
 from palinurus.core.types.approval import ApprovalAnswer, ApprovalRequest, CommandRule
-from palinurus.inbox.approvals import KIND, Board, Row, digest
+from palinurus.inbox.approvals import KIND, ApprovalBoard, ApprovalRow, digest_question
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 
@@ -41,10 +41,10 @@ class Shown:
 
 
 @asynccontextmanager
-async def board(home: Path, clock: FakeClock | None = None, **options: Any) -> AsyncIterator[Board]:
+async def board(home: Path, clock: FakeClock | None = None, **options: Any) -> AsyncIterator[ApprovalBoard]:
     clock = clock or FakeClock()
     store = await open_store(str(home), clock)
-    made = Board(store, clock, str(home / "exec-approvals.json"), **options)
+    made = ApprovalBoard(store, clock, str(home / "exec-approvals.json"), **options)
     try:
         yield made
     finally:
@@ -52,8 +52,8 @@ async def board(home: Path, clock: FakeClock | None = None, **options: Any) -> A
         await store.close()
 
 
-async def rows(made: Board) -> list[Row]:
-    return [msgspec.json.decode(k.data, type=Row) for k in await made._store.list_records(KIND)]
+async def rows(made: ApprovalBoard) -> list[ApprovalRow]:
+    return [msgspec.json.decode(k.data, type=ApprovalRow) for k in await made._store.list_records(KIND)]
 
 
 @pytest.mark.parametrize("decision", ["allow-once", "allow-always", "deny"])
@@ -66,7 +66,7 @@ async def test_an_answer_reaches_the_run_that_waits(tmp_path: Path, decision: st
         answered = await made.answer(ident[:8], decision, "me")
         assert answered.problem == "" and await waiting == ApprovalAnswer(decision, "me", ident)  # type: ignore[arg-type]
         assert await made.pending() == [] and [r.state for r in await rows(made)] == ["used"]
-    listed = approvals.read(str(tmp_path / "exec-approvals.json")).rules("main")
+    listed = approvals.read_approvals(str(tmp_path / "exec-approvals.json")).rules("main")
     assert listed == ((CommandRule("/usr/bin/touch", ("X",)),) if decision == "allow-always" else ())
 
 
@@ -89,7 +89,7 @@ async def test_two_boards_on_one_store_agree_too(tmp_path: Path) -> None:
     """Whoever else writes the record: compare and set decides."""
     shown = Shown()
     async with board(tmp_path) as made:
-        other = Board(made._store, made._clock)
+        other = ApprovalBoard(made._store, made._clock)
         waiting = asyncio.ensure_future(made.ask(ask(), shown))
         ident = await shown.one()
         one, two = await asyncio.gather(made.answer(ident, "allow-once", "a"), other.answer(ident, "deny", "b"))
@@ -175,8 +175,8 @@ async def test_the_same_thing_twice_at_once_is_two_questions(tmp_path: Path) -> 
     ],
 )  # fmt: skip
 def test_what_makes_a_question_another(other: dict[str, Any]) -> None:
-    assert digest(msgspec.structs.replace(ask(), **other)) != digest(ask())
-    assert digest(ask(run="other", call="other", why="else")) == digest(ask())
+    assert digest_question(msgspec.structs.replace(ask(), **other)) != digest_question(ask())
+    assert digest_question(ask(run="other", call="other", why="else")) == digest_question(ask())
 
 
 async def test_with_nobody_to_see_it_the_question_is_kept_but_not_waited_for(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ async def test_with_nobody_to_see_it_the_question_is_kept_but_not_waited_for(tmp
 async def test_a_listener_that_breaks_decides_nothing(tmp_path: Path) -> None:
     shown = Shown()
 
-    def broken(what: Any, row: Row) -> None:
+    def broken(what: Any, row: ApprovalRow) -> None:
         raise RuntimeError
 
     async with board(tmp_path) as made:
@@ -252,7 +252,7 @@ async def test_a_rule_that_cannot_be_stored_is_said(tmp_path: Path) -> None:
 
 
 def test_payloads() -> None:
-    row = Row("id", "d", ask(), 1, 2, "used", "deny", "me", 3)
+    row = ApprovalRow("id", "d", ask(), 1, 2, "used", "deny", "me", 3)
     assert row.requested_payload() | {"request": 0} == {"id": "id", "request": 0, "createdAtMs": 1, "expiresAtMs": 2}
     assert row.resolved_payload() | {"request": 0} == {
         "id": "id",

@@ -8,22 +8,24 @@ from support import inbound
 
 
 def test_several_messages_as_one_turn() -> None:
-    assert collect.first(inbound("a")).text == "[Queued messages while agent was busy]\n\n---\nQueued #1\na"
+    assert collect.number_first(inbound("a")).text == "[Queued messages while agent was busy]\n\n---\nQueued #1\na"
     group = inbound("b", kind="group", sender=Sender("7", "Ann"))
-    assert collect.further(group, 2).text == "---\nQueued #2 (from Ann)\nb"
+    assert collect.number_further(group, 2).text == "---\nQueued #2 (from Ann)\nb"
 
 
 def test_what_was_dropped_is_told_first() -> None:
-    note = collect.overflow(2, ("x", "y"))
+    note = collect.tell_overflow(2, ("x", "y"))
     assert note == "[Queue overflow] Dropped 2 message(s) due to cap.\n- x\n- y"
-    assert collect.first(inbound("a"), note).text.startswith(f"[Queued messages while agent was busy]\n\n{note}\n\n---")
-    assert collect.noted(inbound("a"), note).text == f"{note}\n\na"
-    assert collect.overflow(0, ()) == "" and collect.noted(inbound("a"), "").text == "a"
+    assert collect.number_first(inbound("a"), note).text.startswith(
+        f"[Queued messages while agent was busy]\n\n{note}\n\n---"
+    )
+    assert collect.prepend_note(inbound("a"), note).text == f"{note}\n\na"
+    assert collect.tell_overflow(0, ()) == "" and collect.prepend_note(inbound("a"), "").text == "a"
 
 
 def test_only_a_trusted_senders_directives_are_taken_out() -> None:
-    assert collect.spoken(inbound("do /think low this")).text == "do /think low this"
+    assert collect.strip_directives(inbound("do /think low this")).text == "do /think low this"
     owner = inbound("do /think low this", sender=Sender("me", owner=True))
-    assert "/think" not in collect.spoken(owner).text
+    assert "/think" not in collect.strip_directives(owner).text
     path = inbound("see /etc/hosts", sender=Sender("me", owner=True))
-    assert collect.spoken(path) == path
+    assert collect.strip_directives(path) == path

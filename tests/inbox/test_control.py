@@ -13,8 +13,8 @@ from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ImageBlock
 from palinurus.errors import QueueFull
-from palinurus.inbox.commands.reset import session_id
-from palinurus.inbox.control import Controller, control
+from palinurus.inbox.commands.reset import make_session_id
+from palinurus.inbox.control import CommandController, is_control
 from palinurus.testing.clock import Tick
 from support import inbound
 
@@ -33,25 +33,25 @@ FOR_THE_MODEL = [
 
 @pytest.mark.parametrize("text", FOR_US)
 def test_for_the_program(text: str) -> None:
-    assert control(inbound(text, sender=OWNER))
-    assert control(inbound(text, sender=Sender("friend", allowed=True)))
+    assert is_control(inbound(text, sender=OWNER))
+    assert is_control(inbound(text, sender=Sender("friend", allowed=True)))
 
 
 @pytest.mark.parametrize("text", FOR_THE_MODEL)
 def test_for_the_model(text: str) -> None:
-    assert not control(inbound(text, sender=OWNER))
+    assert not is_control(inbound(text, sender=OWNER))
 
 
 @pytest.mark.parametrize("text", FOR_US + FOR_THE_MODEL)
 def test_what_strangers_write_is_text(text: str) -> None:
-    assert not control(inbound(text, sender=STRANGER))
-    assert not control(inbound(text, sender=Sender("who", scopes=("operator.admin",))))
+    assert not is_control(inbound(text, sender=STRANGER))
+    assert not is_control(inbound(text, sender=Sender("who", scopes=("operator.admin",))))
 
 
 def test_a_picture_is_more_than_a_directive() -> None:
     picture = (ImageBlock("eA==", "image/png"),)
-    assert not control(inbound("/think high", sender=OWNER, images=picture))
-    assert control(inbound("/new", sender=OWNER, images=picture))
+    assert not is_control(inbound("/think high", sender=OWNER, images=picture))
+    assert is_control(inbound("/new", sender=OWNER, images=picture))
 
 
 async def test_a_channel_gets_one_reply_row(office: Any) -> None:
@@ -96,7 +96,7 @@ async def test_a_command_that_breaks_is_answered(office: Any) -> None:
     def broken(session: str) -> bool:
         raise RuntimeError("secret detail")
 
-    office.controller = Controller(office.desk._replace(running=broken), office.replied.extend)
+    office.controller = CommandController(office.desk._replace(running=broken), office.replied.extend)
     assert await office.say("/status") == "⚠️ The command failed; the log says why."
 
 
@@ -163,14 +163,14 @@ async def test_done_twice_after_a_crash_is_done_once(office: Any, push: bool) ->
             raise Died
 
     with pytest.raises(Died):
-        dying = Controller(office.desk._replace(store=Dying()), office.replied.extend)
+        dying = CommandController(office.desk._replace(store=Dying()), office.replied.extend)
         await dying.turn(claim, message, KEY, office)
     first = await office.record()
     await office.store.recover()
     again = await office.store.claim("control")
     await office.controller.turn(again, message, KEY, office)
     assert (await office.store.item(claim.id)).outcome == "answered"
-    assert await office.record() == first and first.sessionId == session_id(claim.id)
+    assert await office.record() == first and first.sessionId == make_session_id(claim.id)
     assert len({m.event for m in office.submitted}) == 1
     queued = [step for step in await office.store.trace(claim.id) if step.what == "reply queued"]
     assert len(queued) == (1 if push else 0)
@@ -180,7 +180,7 @@ async def test_a_message_that_is_not_taken_is_explained(office: Any) -> None:
     async def full(message: Inbound, sink: Any = None) -> Any:
         raise QueueFull("20 messages already wait")
 
-    office.controller = Controller(office.desk._replace(submit=full), office.replied.extend)
+    office.controller = CommandController(office.desk._replace(submit=full), office.replied.extend)
     assert await office.say("/new hello") == "⚠️ 20 messages already wait"
     assert [r.text for r in office.replied] == ["✅ New session started · model: fake/m", "⚠️ 20 messages already wait"]
 
@@ -192,7 +192,7 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
     abort = Abort()
     message = office.message("/new hello", push=False)
     claim = await office.claim(message)
-    controller = Controller(office.desk._replace(wait=never), office.replied.extend)
+    controller = CommandController(office.desk._replace(wait=never), office.replied.extend)
     task = asyncio.ensure_future(controller.turn(claim, message, KEY, office, abort))
     while not office.submitted or (await office.store.item(claim.id)).state != "running":
         await Tick()
@@ -207,4 +207,4 @@ async def test_a_drain_hands_the_command_back(office: Any) -> None:
 def test_a_programs_requests_mean_what_they_say(text: str) -> None:
     person = Inbound(Target("terminal"), Sender("operator", owner=True), "", text, 0)
     program = Inbound(Target("http"), Sender("operator", owner=True), "", text, 0)
-    assert control(person) and not control(program)
+    assert is_control(person) and not is_control(program)

@@ -6,12 +6,12 @@ import asyncio
 
 from palinurus.core.types.events import MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.feed import Feeds
+from palinurus.inbox.feed import RunFeeds
 from support import inbound
 
 
 async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> None:
-    feeds = Feeds()
+    feeds = RunFeeds()
     seen: list[RunEvent] = []
     stop = feeds.watch("b", seen.append)
     end = feeds.end("b")
@@ -27,7 +27,7 @@ async def test_watchers_follow_a_message_into_the_run_it_became_part_of() -> Non
 
 
 async def test_unwatching_and_watching_again() -> None:
-    feeds = Feeds()
+    feeds = RunFeeds()
     seen: list[RunEvent] = []
     feeds.watch("a", seen.append)()
     feeds.show("a", MessageUpdate("x"))
@@ -37,7 +37,7 @@ async def test_unwatching_and_watching_again() -> None:
 
 
 async def test_a_watcher_may_leave_while_it_is_shown_something() -> None:
-    feeds = Feeds()
+    feeds = RunFeeds()
     seen: list[str] = []
 
     def once(event: RunEvent) -> None:
@@ -51,7 +51,7 @@ async def test_a_watcher_may_leave_while_it_is_shown_something() -> None:
 
 
 async def test_who_waits_no_more_is_forgotten() -> None:
-    feeds = Feeds()
+    feeds = RunFeeds()
     one, other = feeds.end("a"), feeds.end("a")
     feeds.forget("a", one)
     feeds.merge("a", "b")
@@ -62,7 +62,7 @@ async def test_who_waits_no_more_is_forgotten() -> None:
 
 
 async def test_a_follower_sees_everything_until_it_stops() -> None:
-    feeds, notes = Feeds(), Notes()
+    feeds, notes = RunFeeds(), Notes()
     stop = feeds.follow(notes)
     feeds.report_accepted("a", "agent:main:main", inbound("hi"))
     feeds.report_started("a", "agent:main:main", inbound("hi"))

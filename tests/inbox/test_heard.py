@@ -11,7 +11,7 @@ from palinurus.core.types.messages import (
     ToolResult,
     UserMessage,
 )
-from palinurus.inbox.heard import LONGEST, Cleaner
+from palinurus.inbox.heard import LONGEST, HistoryCleaner
 
 KEY = "hunter2hunter2"
 SAID = (
@@ -25,7 +25,7 @@ SAID = (
 
 
 def test_no_secrets_pictures_thoughts_or_tools() -> None:
-    cleaner = Cleaner((KEY,))
+    cleaner = HistoryCleaner((KEY,))
     assert cleaner.messages(SAID, tools=False) == [
         {
             "role": "user",
@@ -41,7 +41,7 @@ def test_no_secrets_pictures_thoughts_or_tools() -> None:
 
 
 def test_with_tools() -> None:
-    cleaner = Cleaner((KEY,))
+    cleaner = HistoryCleaner((KEY,))
     _, asked, result = cleaner.messages(SAID, tools=True)
     assert asked["content"][1] == {"type": "toolCall", "name": "exec", "arguments": {"command": "echo ***"}}
     assert (result["role"], result["toolName"], result["isError"]) == ("toolResult", "exec", False)
@@ -49,8 +49,10 @@ def test_with_tools() -> None:
 
 
 def test_long_texts_are_cut() -> None:
-    cleaner = Cleaner()
+    cleaner = HistoryCleaner()
     assert cleaner.text("x" * LONGEST) == "x" * LONGEST and not cleaner.cut
     assert cleaner.text("x" * (LONGEST + 5)).endswith("… (5 more characters)") and cleaner.cut
-    (call,) = Cleaner().messages((AssistantMessage((ToolCall("c", "write", {"content": "y" * 9000}),)),), tools=True)
+    (call,) = HistoryCleaner().messages(
+        (AssistantMessage((ToolCall("c", "write", {"content": "y" * 9000}),)),), tools=True
+    )
     assert len(call["content"][0]["arguments"]) < LONGEST + 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palinurus.core.types.inbound import Attachment, Inbound, Sender, Target
-from palinurus.inbox.overheard import Overheard
+from palinurus.inbox.overheard import OverheardMessages
 from support import inbound
 
 CHAT = Target("fake", "g")
@@ -14,7 +14,7 @@ def said(event: str, text: str = "", target: Target = CHAT, **changes: object) -
 
 
 def test_only_the_newest_and_each_once() -> None:
-    heard = Overheard()
+    heard = OverheardMessages()
     for event in ("a", "b", "b", "c"):
         heard.note(said(event), 2)
     assert heard.before(CHAT, "d") == ("Ann: b", "Ann: c")
@@ -23,7 +23,7 @@ def test_only_the_newest_and_each_once() -> None:
 
 
 def test_what_was_used_is_forgotten_and_what_came_meanwhile_is_not() -> None:
-    heard = Overheard()
+    heard = OverheardMessages()
     heard.note(said("a"), 5)
     used = heard.before(CHAT, "x")
     heard.note(said("b"), 5)
@@ -35,7 +35,7 @@ def test_what_was_used_is_forgotten_and_what_came_meanwhile_is_not() -> None:
 
 
 def test_it_is_bounded() -> None:
-    heard = Overheard(chats=2)
+    heard = OverheardMessages(chats=2)
     for chat in ("1", "2", "3"):
         heard.note(said("a", "x" * 5000, Target("fake", chat)), 5)
     assert heard.before(Target("fake", "1"), "") == ()
@@ -46,7 +46,7 @@ def test_it_is_bounded() -> None:
 
 
 def test_a_picture_without_words_is_told_as_such() -> None:
-    heard = Overheard()
+    heard = OverheardMessages()
     heard.note(inbound("", event="a", kind="group", target=CHAT, sender=Sender("7", "Ann")), 5)
     picture = Attachment("/p", "x", "image/png", 1)
     heard.note(inbound("", event="b", kind="group", target=CHAT, sender=Sender("7"), files=(picture,)), 5)

@@ -9,7 +9,7 @@ import pytest
 
 from palinurus.config.settings import QueueSettings
 from palinurus.core.types.inbound import Sender, Target
-from palinurus.inbox.policy import NONE, Overrides, Policy, mode, overrides, policy
+from palinurus.inbox.policy import NO_OVERRIDES, QueueOverrides, QueuePolicy, parse_mode, read_overrides, resolve_policy
 from support import inbound
 
 CONFIGURED = QueueSettings("followup", 1.0, 7, "old", {"telegram": "collect"}, {"telegram": 2.0})
@@ -17,7 +17,7 @@ CONFIGURED = QueueSettings("followup", 1.0, 7, "old", {"telegram": "collect"}, {
 
 @pytest.mark.seed(380)
 def test_the_defaults() -> None:
-    assert policy(inbound(), NONE, QueueSettings()) == Policy("steer", 0.5, 20, "summarize")
+    assert resolve_policy(inbound(), NO_OVERRIDES, QueueSettings()) == QueuePolicy("steer", 0.5, 20, "summarize")
 
 
 @pytest.mark.parametrize(
@@ -38,33 +38,35 @@ def test_the_defaults() -> None:
     ],
 )
 def test_words_for_the_modes(word: object, meant: str | None) -> None:
-    assert mode(word) == meant
+    assert parse_mode(word) == meant
 
 
 def test_the_message_goes_before_the_session_the_channel_and_the_configuration() -> None:
     chat = {"target": Target("telegram", "7"), "sender": Sender("me", owner=True)}
-    session = Overrides("interrupt", 3000, 4, "new")
-    assert policy(inbound(), NONE, CONFIGURED) == Policy("followup", 1.0, 7, "old")
-    assert policy(inbound(**chat), NONE, CONFIGURED) == Policy("collect", 2.0, 7, "old")
-    assert policy(inbound(**chat), session, CONFIGURED) == Policy("interrupt", 3.0, 4, "new")
+    session = QueueOverrides("interrupt", 3000, 4, "new")
+    assert resolve_policy(inbound(), NO_OVERRIDES, CONFIGURED) == QueuePolicy("followup", 1.0, 7, "old")
+    assert resolve_policy(inbound(**chat), NO_OVERRIDES, CONFIGURED) == QueuePolicy("collect", 2.0, 7, "old")
+    assert resolve_policy(inbound(**chat), session, CONFIGURED) == QueuePolicy("interrupt", 3.0, 4, "new")
     asked = {"queue": "steer", "queueDebounceMs": 0, "queueCap": 2, "queueDrop": "summarize"}
-    assert policy(inbound(**chat, options=asked), session, CONFIGURED) == Policy("steer", 0.0, 2, "summarize")
-    assert policy(inbound("do /queue collect this", **chat), session, CONFIGURED).mode == "collect"
+    assert resolve_policy(inbound(**chat, options=asked), session, CONFIGURED) == QueuePolicy(
+        "steer", 0.0, 2, "summarize"
+    )
+    assert resolve_policy(inbound("do /queue collect this", **chat), session, CONFIGURED).mode == "collect"
 
 
 def test_a_strangers_directive_is_text() -> None:
-    assert policy(inbound("do /queue interrupt this"), NONE, QueueSettings()).mode == "steer"
+    assert resolve_policy(inbound("do /queue interrupt this"), NO_OVERRIDES, QueueSettings()).mode == "steer"
 
 
 @pytest.mark.parametrize(
     "bad", [{"queueMode": "x", "queueCap": 0, "queueDebounceMs": -1, "queueDrop": []}, {"queueCap": True}]
 )
 def test_values_that_mean_nothing_are_passed_over(bad: dict[str, Any]) -> None:
-    session = overrides(json.dumps({"sessionId": "s", **bad}).encode())
-    assert policy(inbound(options=bad), session, QueueSettings()) == Policy()
-    assert overrides(b"[") == NONE
+    session = read_overrides(json.dumps({"sessionId": "s", **bad}).encode())
+    assert resolve_policy(inbound(options=bad), session, QueueSettings()) == QueuePolicy()
+    assert read_overrides(b"[") == NO_OVERRIDES
 
 
 def test_who_waits_for_the_answer_gets_its_own_turn() -> None:
     ask = inbound(target=Target("http"), options={"queue": "steer"})
-    assert policy(ask, Overrides("interrupt"), CONFIGURED) == Policy("followup", 0.0, 7, "new")
+    assert resolve_policy(ask, QueueOverrides("interrupt"), CONFIGURED) == QueuePolicy("followup", 0.0, 7, "new")

@@ -12,7 +12,7 @@ from flow.test_app import running, until
 from flow.test_tasks import ask
 from palinurus.app import App
 from palinurus.errors import BadRequest, StateUnwritable
-from palinurus.inbox.promises import KIND, Open, accepted, closed, opened
+from palinurus.inbox.promises import KIND, OpenPromise, accept_promise, close_promise, list_open_promises
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.model import ScriptedModel, say
 from palinurus.tools.cron import Maker
@@ -20,11 +20,13 @@ from palinurus.tools.cron import Maker
 HOUR = 3_600_000
 
 
-def promised(app: App, ident: str = "i-0") -> Open:
-    return Open(ident, "agent:main:main", "main", "I'll check tonight.", app.clock.now(), "fake", "chat", "default")
+def promised(app: App, ident: str = "i-0") -> OpenPromise:
+    return OpenPromise(
+        ident, "agent:main:main", "main", "I'll check tonight.", app.clock.now(), "fake", "chat", "default"
+    )
 
 
-async def put(app: App, one: Open) -> Open:
+async def put(app: App, one: OpenPromise) -> OpenPromise:
     await app.store.put_record(KIND, one.id, msgspec.json.encode(one))
     return one
 
@@ -46,8 +48,8 @@ async def test_killed_while_it_is_accepted_there_is_one_job_after_the_next_start
     async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
         one = await put(app, promised(app))
         with pytest.raises(StateUnwritable):
-            await accepted(app.store, Stopped(app, late=late), one, app.clock.now() + HOUR)  # type: ignore[arg-type]
-        assert await opened(app.store, app.clock.now()) == []  # not offered again, whatever comes
+            await accept_promise(app.store, Stopped(app, late=late), one, app.clock.now() + HOUR)  # type: ignore[arg-type]
+        assert await list_open_promises(app.store, app.clock.now()) == []  # not offered again, whatever comes
         assert len(app.clockwork.jobs()) == late
     for _ in range(2):
         async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
@@ -62,7 +64,7 @@ async def test_a_job_that_ran_meanwhile_is_not_made_again(tmp_path: Path) -> Non
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         one = await put(app, promised(app))
         with pytest.raises(StateUnwritable):
-            await accepted(app.store, Stopped(app, late=True), one, app.clock.now())  # type: ignore[arg-type]
+            await accept_promise(app.store, Stopped(app, late=True), one, app.clock.now())  # type: ignore[arg-type]
         await until(lambda: app.clockwork.jobs(True) == [])
     async with running(tmp_path / "h", model, FakeChannel()) as app:
         assert app.clockwork.jobs(True) == [] and await app.store.list_records(KIND) == []
@@ -72,10 +74,10 @@ async def test_a_job_that_ran_meanwhile_is_not_made_again(tmp_path: Path) -> Non
 async def test_accepted_twice_it_is_one_job_and_one_that_cannot_be_stays_open(tmp_path: Path) -> None:
     async with running(tmp_path / "h", ScriptedModel([]), FakeChannel()) as app:
         one, due = await put(app, promised(app)), app.clock.now() + HOUR
-        made = await accepted(app.store, app.clockwork, one, due)
-        assert made is not None and await accepted(app.store, app.clockwork, one, due) is None
-        assert not await closed(app.store, one) and len(app.clockwork.jobs()) == 1
+        made = await accept_promise(app.store, app.clockwork, one, due)
+        assert made is not None and await accept_promise(app.store, app.clockwork, one, due) is None
+        assert not await close_promise(app.store, one) and len(app.clockwork.jobs()) == 1
         other = await put(app, msgspec.structs.replace(promised(app, "i-1"), agent="nobody"))
         with pytest.raises(BadRequest):
-            await accepted(app.store, app.clockwork, other, due)
-        assert await opened(app.store, app.clock.now()) == [other]
+            await accept_promise(app.store, app.clockwork, other, due)
+        assert await list_open_promises(app.store, app.clock.now()) == [other]

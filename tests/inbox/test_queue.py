@@ -15,45 +15,59 @@ from palinurus.agent.steer import Mailbox
 from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.messages import UserMessage
 from palinurus.inbox import queue
-from palinurus.inbox.policy import Policy
-from palinurus.inbox.queue import IDLE, Arrived, Begin, Hold, Place, Queue, Started, Steer, Stopped, Sweep, step
+from palinurus.inbox.policy import QueuePolicy
+from palinurus.inbox.queue import (
+    IDLE,
+    ArrivalEvent,
+    BeginEffect,
+    ClaimEvent,
+    HoldEffect,
+    QueuePlace,
+    QueueStopEvent,
+    SessionQueue,
+    SteerEffect,
+    SweepEffect,
+    step_queue,
+)
 from support import inbound
 
-HERE = queue.place(inbound())
-THERE = queue.place(inbound(target=Target("fake", "other")))
-STRANGER = queue.place(inbound(sender=Sender("human", allowed=True)))
+HERE = queue.get_place(inbound())
+THERE = queue.get_place(inbound(target=Target("fake", "other")))
+STRANGER = queue.get_place(inbound(sender=Sender("human", allowed=True)))
 
 
-def busy(*rows: queue.Row) -> Queue:
-    return Queue("run", HERE, True, rows)
+def busy(*rows: queue.QueueRow) -> SessionQueue:
+    return SessionQueue("run", HERE, True, rows)
 
 
-def arrive(state: Queue, ident: str, mode: Any = "steer", place: Place = HERE, now: float = 0.0, **rules: Any) -> Any:
-    policy = Policy(mode, **rules)
-    row = replace(queue.row(ident, inbound(f"text of {ident}"), policy, now), place=place)
-    return step(state, Arrived(row, policy))
+def arrive(
+    state: SessionQueue, ident: str, mode: Any = "steer", place: QueuePlace = HERE, now: float = 0.0, **rules: Any
+) -> Any:
+    policy = QueuePolicy(mode, **rules)
+    row = replace(queue.make_row(ident, inbound(f"text of {ident}"), policy, now), place=place)
+    return step_queue(state, ArrivalEvent(row, policy))
 
 
-def ids(state: Queue, kind: str) -> list[str]:
+def ids(state: SessionQueue, kind: str) -> list[str]:
     return [r.id for r in state.rows if r.state == kind]
 
 
 @pytest.mark.seed(377, 380)
 def test_a_message_in_the_same_chat_is_steered_by_default() -> None:
-    assert Policy().mode == "steer"
+    assert QueuePolicy().mode == "steer"
     state, effects = arrive(busy(), "m")
-    assert effects == (Steer("m"),) and ids(state, "handed") == ["m"]
+    assert effects == (SteerEffect("m"),) and ids(state, "handed") == ["m"]
 
 
 @pytest.mark.parametrize("place", [THERE, STRANGER, replace(HERE, push=False)])
-def test_an_answer_comes_back_to_where_it_was_asked_and_with_the_rights_of_who_asked(place: Place) -> None:
+def test_an_answer_comes_back_to_where_it_was_asked_and_with_the_rights_of_who_asked(place: QueuePlace) -> None:
     for mode in ("steer", "interrupt"):
         state, effects = arrive(busy(), "m", mode, place)
         assert effects == () and ids(state, "waiting") == ["m"]
 
 
 def test_nothing_is_steered_into_a_run_that_looks_no_more() -> None:
-    state, _ = step(busy(), queue.Closed())
+    state, _ = step_queue(busy(), queue.MailboxCloseEvent())
     state, effects = arrive(state, "m")
     assert effects == () and ids(state, "waiting") == ["m"]
 
@@ -63,81 +77,81 @@ def test_nothing_is_steered_into_a_run_that_looks_no_more() -> None:
 def test_followup_and_collect_wait_for_the_end_of_the_run(mode: Any) -> None:
     state, effects = arrive(busy(), "m", mode)
     assert effects == () and ids(state, "waiting") == ["m"]
-    _, effects = step(state, queue.Ended("run"))
-    assert isinstance(effects[0], Hold)
+    _, effects = step_queue(state, queue.RunEndEvent("run"))
+    assert isinstance(effects[0], HoldEffect)
 
 
 def test_collected_messages_make_one_turn_after_a_quiet_moment() -> None:
     state = busy()
     for n in range(3):
         state, _ = arrive(state, f"m{n}", "collect", now=float(n), debounce=0.5)
-    state, effects = step(state, queue.Ended("run"))
-    assert effects == (Hold(2.5),)  # half a second after the newest
+    state, effects = step_queue(state, queue.RunEndEvent("run"))
+    assert effects == (HoldEffect(2.5),)  # half a second after the newest
     state, effects = arrive(state, "m3", "collect", now=2.4, debounce=0.5)
-    assert effects == (Hold(2.9),)  # one more: the quiet moment begins again
-    state, effects = step(state, Started("m0", HERE))
-    assert effects == (Begin(("m1", "m2", "m3")),) and ids(state, "handed") == ["m1", "m2", "m3"]
+    assert effects == (HoldEffect(2.9),)  # one more: the quiet moment begins again
+    state, effects = step_queue(state, ClaimEvent("m0", HERE))
+    assert effects == (BeginEffect(("m1", "m2", "m3")),) and ids(state, "handed") == ["m1", "m2", "m3"]
 
 
 def test_a_full_batch_does_not_wait_for_quiet() -> None:
     state = IDLE
     for n in range(3):
         state, effects = arrive(state, f"m{n}", "collect", now=9.0, cap=3)
-    assert effects == (Hold(0.0),)
+    assert effects == (HoldEffect(0.0),)
 
 
 def test_only_neighbours_from_one_place_are_put_together() -> None:
     state = busy()
     for ident, place in (("a", HERE), ("b", HERE), ("c", THERE), ("d", HERE)):
         state, _ = arrive(state, ident, "collect", place)
-    state, _ = step(state, queue.Ended("run"))
-    state, effects = step(state, Started("a", HERE))
-    assert effects == (Begin(("b",)),)
-    state, effects = step(step(state, queue.Absorbed(("b",)))[0], queue.Ended("a"))
-    assert step(state, Started("c", THERE))[1] == (Begin(),)
+    state, _ = step_queue(state, queue.RunEndEvent("run"))
+    state, effects = step_queue(state, ClaimEvent("a", HERE))
+    assert effects == (BeginEffect(("b",)),)
+    state, effects = step_queue(step_queue(state, queue.AbsorbEvent(("b",)))[0], queue.RunEndEvent("a"))
+    assert step_queue(state, ClaimEvent("c", THERE))[1] == (BeginEffect(),)
 
 
 def test_messages_that_wait_to_be_steered_go_along_and_none_overtakes_another() -> None:
     state = busy()
     for ident, place in (("a", THERE), ("b", THERE), ("c", HERE), ("d", THERE)):
         state, _ = arrive(state, ident, "steer", place)
-    state, _ = step(state, queue.Ended("run"))
-    state, effects = step(state, Started("a", THERE))
-    assert effects == (Begin(("b",)),) and ids(state, "waiting") == ["c", "d"]
+    state, _ = step_queue(state, queue.RunEndEvent("run"))
+    state, effects = step_queue(state, ClaimEvent("a", THERE))
+    assert effects == (BeginEffect(("b",)),) and ids(state, "waiting") == ["c", "d"]
     state, effects = arrive(state, "e", "steer", THERE)  # d came first
     assert effects == () and ids(state, "waiting") == ["c", "d", "e"]
-    state, _ = step(step(state, queue.Absorbed(("b",)))[0], queue.Ended("a"))
-    state, effects = step(state, Started("c", HERE))
-    assert effects == (Begin(),)
-    state, _ = step(state, queue.Ended("c"))
-    assert step(state, Started("d", THERE))[1] == (Begin(("e",)),)
+    state, _ = step_queue(step_queue(state, queue.AbsorbEvent(("b",)))[0], queue.RunEndEvent("a"))
+    state, effects = step_queue(state, ClaimEvent("c", HERE))
+    assert effects == (BeginEffect(),)
+    state, _ = step_queue(state, queue.RunEndEvent("c"))
+    assert step_queue(state, ClaimEvent("d", THERE))[1] == (BeginEffect(("e",)),)
 
 
 def test_a_message_that_was_tried_before_is_not_put_together_again() -> None:
     state, _ = arrive(IDLE, "a", "collect")
     state, _ = arrive(state, "b", "collect")
-    assert step(state, Started("a", HERE, alone=True))[1] == (Begin(),)
+    assert step_queue(state, ClaimEvent("a", HERE, alone=True))[1] == (BeginEffect(),)
 
 
 @pytest.mark.seed(382)
 def test_interrupt_aborts_the_run_and_only_the_newest_runs() -> None:
     state, _ = arrive(busy(), "old")
     state, effects = arrive(state, "new", "interrupt")
-    assert effects == (queue.Unsteer("old"), queue.Abort("interrupt"))
+    assert effects == (queue.UnsteerEffect("old"), queue.AbortEffect("interrupt"))
     assert ids(state, "doomed") == ["old"] and ids(state, "waiting") == ["new"] and not state.open
     verdict = state.rows[0].verdict
     assert verdict is not None and verdict.outcome == "aborted" and "interrupted" in verdict.note
-    state, effects = step(state, queue.Ended("run"))
-    assert effects == (Sweep(),)
-    state, effects = step(state, queue.Settled("old"))
-    assert effects == (Hold(0.0),)
+    state, effects = step_queue(state, queue.RunEndEvent("run"))
+    assert effects == (SweepEffect(),)
+    state, effects = step_queue(state, queue.VerdictEvent("old"))
+    assert effects == (HoldEffect(0.0),)
 
 
 def test_what_the_loop_has_read_cannot_be_taken_back() -> None:
     state, _ = arrive(busy(), "m")
-    state, _ = step(state, queue.Taken(("m",)))
-    for event in (Stopped(), Stopped(("m",))):
-        assert ids(step(state, event)[0], "taken") == ["m"]
+    state, _ = step_queue(state, queue.TakeEvent(("m",)))
+    for event in (QueueStopEvent(), QueueStopEvent(("m",))):
+        assert ids(step_queue(state, event)[0], "taken") == ["m"]
     assert ids(arrive(state, "x", "interrupt")[0], "taken") == ["m"]
 
 
@@ -149,9 +163,9 @@ def test_one_message_too_many(drop: Any, doomed: str, tell: bool, dropped: int) 
     state = busy()
     for n in range(3):
         state, _ = arrive(state, f"m{n}", "followup", cap=2, drop=drop)
-    assert ids(state, "doomed") == [doomed] and queue.live(state) == 2
+    assert ids(state, "doomed") == [doomed] and queue.count_live(state) == 2
     verdict = next(r.verdict for r in state.rows if r.id == doomed)
-    assert verdict == queue.Verdict("refused", "not answered: more than 2 messages were waiting", tell)
+    assert verdict == queue.QueueVerdict("refused", "not answered: more than 2 messages were waiting", tell)
     assert state.dropped == dropped
     assert state.lines == (("text of m0",) if dropped else ())
 
@@ -160,44 +174,44 @@ def test_the_next_run_is_told_of_what_was_dropped_once() -> None:
     state = busy()
     for n in range(3):
         state, _ = arrive(state, f"m{n}", "followup", cap=2)
-    state, effects = step(step(state, queue.Ended("run"))[0], queue.Settled("m0"))
-    state, effects = step(state, Started("m1", HERE))
-    assert effects == (Begin((), 1, ("text of m0",)),) and (state.dropped, state.lines) == (0, ())
+    state, effects = step_queue(step_queue(state, queue.RunEndEvent("run"))[0], queue.VerdictEvent("m0"))
+    state, effects = step_queue(state, ClaimEvent("m1", HERE))
+    assert effects == (BeginEffect((), 1, ("text of m0",)),) and (state.dropped, state.lines) == (0, ())
 
 
 def test_a_steered_message_tells_the_run_of_what_was_dropped() -> None:
     state = busy()
     for n in range(3):
         state, effects = arrive(state, f"m{n}", cap=2)
-    assert effects == (queue.Unsteer("m0"), Steer("m2", 1, ("text of m0",))) and state.dropped == 0
+    assert effects == (queue.UnsteerEffect("m0"), SteerEffect("m2", 1, ("text of m0",))) and state.dropped == 0
 
 
 def test_what_a_run_was_not_told_the_next_one_is() -> None:
     state = replace(busy(), dropped=3, lines=("x",))
     state, effects = arrive(state, "m", cap=1)
-    assert effects == (Steer("m", 3, ("x",)),) and state.dropped == 0
+    assert effects == (SteerEffect("m", 3, ("x",)),) and state.dropped == 0
     state, effects = arrive(state, "n", cap=1)  # m goes, and with it what it carried
-    assert effects == (queue.Unsteer("m"), Steer("n", 4, ("text of m",)))
-    closed, _ = step(state, queue.Closed())
+    assert effects == (queue.UnsteerEffect("m"), SteerEffect("n", 4, ("text of m",)))
+    closed, _ = step_queue(state, queue.MailboxCloseEvent())
     assert (closed.dropped, closed.lines) == (4, ("text of m",))
-    ended, _ = step(step(closed, queue.Ended("run"))[0], queue.Settled("m"))
-    assert step(ended, Started("n", HERE))[1] == (Begin((), 4, ("text of m",)),)
-    read, _ = step(step(state, queue.Taken(("n",)))[0], queue.Absorbed(("n",)))
-    assert step(read, queue.Ended("run"))[0].dropped == 0
+    ended, _ = step_queue(step_queue(closed, queue.RunEndEvent("run"))[0], queue.VerdictEvent("m"))
+    assert step_queue(ended, ClaimEvent("n", HERE))[1] == (BeginEffect((), 4, ("text of m",)),)
+    read, _ = step_queue(step_queue(state, queue.TakeEvent(("n",)))[0], queue.AbsorbEvent(("n",)))
+    assert step_queue(read, queue.RunEndEvent("run"))[0].dropped == 0
 
 
 def test_a_stop_clears_what_waits_and_what_comes_after_it_runs() -> None:
     state, _ = arrive(busy(), "handed")
     state, _ = arrive(state, "waiting", "followup")
-    state, effects = step(state, Stopped())
-    assert effects == (queue.Unsteer("handed"),) and ids(state, "doomed") == ["handed", "waiting"]
+    state, effects = step_queue(state, QueueStopEvent())
+    assert effects == (queue.UnsteerEffect("handed"),) and ids(state, "doomed") == ["handed", "waiting"]
     state, effects = arrive(state, "after")
     assert effects == () and ids(state, "waiting") == ["after"]  # the run is ending: not steered into it
 
 
 def test_a_summary_is_one_short_line() -> None:
-    assert queue.brief("a\n b\t c ") == "a b c"
-    assert len(queue.brief("x" * 10_000)) == 160 and queue.brief("x" * 161).endswith("…")
+    assert queue.shorten_line("a\n b\t c ") == "a b c"
+    assert len(queue.shorten_line("x" * 10_000)) == 160 and queue.shorten_line("x" * 161).endswith("…")
 
 
 class World:
@@ -217,22 +231,22 @@ class World:
         self.awake = self.sweep = False
         self.count = 0
 
-    def step(self, event: queue.Event) -> tuple[queue.Effect, ...]:
-        self.queue, effects = step(self.queue, event)
+    def step(self, event: queue.QueueEvent) -> tuple[queue.Effect, ...]:
+        self.queue, effects = step_queue(self.queue, event)
         for effect in effects:
-            if isinstance(effect, Steer) and not self.mailbox.push(UserMessage(""), effect.id):
-                self.step(queue.Closed())
-            elif isinstance(effect, queue.Unsteer):
+            if isinstance(effect, SteerEffect) and not self.mailbox.push(UserMessage(""), effect.id):
+                self.step(queue.MailboxCloseEvent())
+            elif isinstance(effect, queue.UnsteerEffect):
                 self.mailbox.drop(effect.id)
-            elif isinstance(effect, queue.Abort):
+            elif isinstance(effect, queue.AbortEffect):
                 self.abort()
-            elif isinstance(effect, Sweep):
+            elif isinstance(effect, SweepEffect):
                 self.sweep = True
-            elif isinstance(effect, Hold):
+            elif isinstance(effect, HoldEffect):
                 self.awake = True
         return effects
 
-    def send(self, mode: Any, place: Place, cap: int, drop: Any) -> None:
+    def send(self, mode: Any, place: QueuePlace, cap: int, drop: Any) -> None:
         ident = f"m{self.count:03}"
         self.count += 1
         if not any(state in ("queued", "running") for state in self.disk.values()):
@@ -240,10 +254,10 @@ class World:
             self.begin(ident, place)
             return
         self.disk[ident] = "queued"
-        before = queue.live(self.queue)
-        policy = Policy(mode, 0.5, cap, drop)
-        self.step(Arrived(replace(queue.row(ident, inbound(ident), policy, 0.0), place=place), policy))
-        assert queue.live(self.queue) <= max(cap, before)
+        before = queue.count_live(self.queue)
+        policy = QueuePolicy(mode, 0.5, cap, drop)
+        self.step(ArrivalEvent(replace(queue.make_row(ident, inbound(ident), policy, 0.0), place=place), policy))
+        assert queue.count_live(self.queue) <= max(cap, before)
 
     def claim(self) -> None:
         """The pump or the sweeper: the oldest that waits, if the session is free on disk."""
@@ -256,12 +270,12 @@ class World:
             known = next(r for r in self.queue.rows if r.id == ident)
             self.begin(ident, known.place)
 
-    def begin(self, ident: str, place: Place) -> None:
-        (effect,) = self.step(Started(ident, place))
-        if isinstance(effect, queue.Settle):
+    def begin(self, ident: str, place: QueuePlace) -> None:
+        (effect,) = self.step(ClaimEvent(ident, place))
+        if isinstance(effect, queue.SettleEffect):
             self.refusing = ident
             return
-        assert isinstance(effect, Begin)
+        assert isinstance(effect, BeginEffect)
         self.run, self.settled, self.acting, self.read = ident, False, False, []
         self.mailbox = Mailbox(lambda ids: None if self.run != ident else self.took(ids))
         self.runs.setdefault(ident, [])
@@ -269,14 +283,14 @@ class World:
             self.mailbox.push(UserMessage(""), extra)
 
     def took(self, taken: tuple[str, ...]) -> None:
-        self.step(queue.Taken(taken))
+        self.step(queue.TakeEvent(taken))
 
     def refuse(self) -> None:
         ident, self.refusing = self.refusing, ""
         verdict = next(r.verdict for r in self.queue.rows if r.id == ident)
         assert verdict is not None and verdict.note
         self.disk[ident], self.ends[ident] = "done", verdict.outcome
-        self.step(queue.Settled(ident))
+        self.step(queue.VerdictEvent(ident))
 
     def poll(self) -> None:
         self.read += [ident for _, ident in self.mailbox.take()]
@@ -288,14 +302,14 @@ class World:
             assert self.disk[ident] == "queued", f"{ident} is {self.disk[ident]} and was taken into {self.run}"
             self.disk[ident] = "absorbed"
         taken, self.read = tuple(self.read), []
-        self.step(queue.Absorbed(taken))
+        self.step(queue.AbsorbEvent(taken))
 
     def abort(self) -> None:
         self.mailbox.close()
-        self.step(queue.Closed())
+        self.step(queue.MailboxCloseEvent())
 
     def stop(self) -> None:
-        self.step(Stopped())
+        self.step(QueueStopEvent())
         if self.run and not self.settled:
             self.abort()
 
@@ -307,7 +321,7 @@ class World:
 
     def finish(self) -> None:
         ended, self.run = self.run, ""
-        self.step(queue.Ended(ended))
+        self.step(queue.RunEndEvent(ended))
         self.awake = True
 
     def crash(self) -> None:
@@ -317,7 +331,11 @@ class World:
             if state == "running":
                 self.disk[ident] = "queued"
             if self.disk[ident] == "queued":
-                self.step(queue.Restored(replace(queue.row(ident, inbound(ident), Policy("steer"), 0.0), place=HERE)))
+                self.step(
+                    queue.RestoreEvent(
+                        replace(queue.make_row(ident, inbound(ident), QueuePolicy("steer"), 0.0), place=HERE)
+                    )
+                )
 
     def check(self) -> None:
         rows = self.queue.rows
@@ -373,7 +391,7 @@ class Machine(RuleBasedStateMachine):
         cap=st.sampled_from((1, 3, 20)),
         drop=st.sampled_from(DROPS),
     )
-    def send(self, mode: Any, place: Place, cap: int, drop: Any) -> None:
+    def send(self, mode: Any, place: QueuePlace, cap: int, drop: Any) -> None:
         self.world.send(mode, place, cap, drop)
 
     @precondition(lambda self: self.world.awake or self.world.sweep)
@@ -419,7 +437,7 @@ class Machine(RuleBasedStateMachine):
     @rule(at=st.integers(0, 30))
     def stop_one(self, at: int) -> None:
         rows = self.world.queue.rows
-        self.world.step(Stopped((rows[at % len(rows)].id,)))
+        self.world.step(QueueStopEvent((rows[at % len(rows)].id,)))
 
     @rule()
     def crash(self) -> None:
@@ -462,7 +480,7 @@ def wander(seed: int, steps: int) -> None:
                 moves += [] if world.acting or world.read else [world.poll] * 2
                 moves += [] if world.read else [lambda: setattr(world, "acting", not world.acting)]
             if world.queue.rows:
-                moves.append(lambda: world.step(Stopped((dice.choice(world.queue.rows).id,))))
+                moves.append(lambda: world.step(QueueStopEvent((dice.choice(world.queue.rows).id,))))
             if dice.random() < 0.05:
                 moves = [world.crash]
             dice.choice(moves)()

@@ -12,10 +12,10 @@ import pytest
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import judge, load
+from palinurus.config.load import judge_config, load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import parse_session_key
-from palinurus.inbox.reach import Doors, Reaching
+from palinurus.inbox.reach import SessionDirectory, SessionInboxPort
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
 from palinurus.store.port import Store
@@ -50,14 +50,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-def reaching(store: Store, home: Path, raw: dict[str, Any]) -> Reaching:
-    settings = judge(json.dumps(raw), "f", str(home / "home"), {"HOME": str(home)}).settings
+def reaching(store: Store, home: Path, raw: dict[str, Any]) -> SessionDirectory:
+    settings = judge_config(json.dumps(raw), "f", str(home / "home"), {"HOME": str(home)}).settings
     assert settings is not None
 
     async def nobody(_: Any) -> Any:
         raise AssertionError("nothing may be sent")
 
-    return Reaching(settings, store, Transcripts(settings.home), FakeClock(), Doors(nobody, nobody))
+    return SessionDirectory(settings, store, Transcripts(settings.home), FakeClock(), SessionInboxPort(nobody, nobody))
 
 
 ACROSS = {"enabled": True, "allow": ["main", "work"]}
@@ -129,9 +129,9 @@ def test_agents(tmp_path: Path) -> None:
     raw = config()
     raw["agents"]["list"][0]["subagents"] = {"allowAgents": ["Work", "gone"]}
     raw["agents"]["list"][1]["subagents"] = {"allowAgents": ["*"]}
-    settings = judge(json.dumps(raw), "f", str(tmp_path), {"HOME": str(tmp_path)}).settings
+    settings = judge_config(json.dumps(raw), "f", str(tmp_path), {"HOME": str(tmp_path)}).settings
     assert settings is not None
-    reach = Reaching(settings, None, None, FakeClock(), None)  # type: ignore[arg-type]
+    reach = SessionDirectory(settings, None, None, FakeClock(), None)  # type: ignore[arg-type]
     assert reach.agents("main") == (False, [("main", "main", True), ("work", "work", True), ("gone", "gone", False)])
     anyone, found = reach.agents("work")
     assert anyone and [agent.id for agent in found] == ["work", "main", "other"]
@@ -143,7 +143,9 @@ async def started(home: Path, model: ScriptedModel, *channels: FakeChannel, **to
     known = {"channels": {c.name: {"allowFrom": ["human"]} for c in channels}} if channels else {}
     raw = {**config(**tools), **known}
     (home / "palinurus.json").write_text(json.dumps(raw))
-    app = App(load(str(home), {}).settings, {}, SystemClock(), model=model, channels={c.name: c for c in channels})
+    app = App(
+        load_config(str(home), {}).settings, {}, SystemClock(), model=model, channels={c.name: c for c in channels}
+    )
     await app.start()
     return app
 
@@ -182,8 +184,8 @@ async def test_a_letter_is_one_message_however_often_it_is_handed_over(tmp_path:
     try:
         for name in ("one", "two"):
             await turn(app, "hello", session=f"agent:main:{name}")
-        doors = Doors(app.submit, app.wait)
-        reach = Reaching(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
+        doors = SessionInboxPort(app.submit, app.wait)
+        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
         letter = Letter("agent:main:one", "run:call", "hi", "agent:main:two")
         first, again = await reach.send(letter), await reach.send(letter)
         assert first == again and first["reply"] == "ok" and len(model.requests) == 3
@@ -218,8 +220,8 @@ async def test_the_answer_also_goes_to_the_chat_the_session_is_about(tmp_path: P
         (ident,) = await channel.receive("hello", event="e1")
         await app.wait(ident)
         await turn(app, "hello", session="agent:main:one")
-        doors = Doors(app.submit, app.wait)
-        reach = Reaching(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
+        doors = SessionInboxPort(app.submit, app.wait)
+        reach = SessionDirectory(app.settings, app.store, Transcripts(app.settings.home), SystemClock(), doors)
         row = await app.store.session(MAIN)
         assert row is not None
         record = Record.decode(row.data)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.settings import AgentSettings, Binding, SessionSettings, Settings
+from palinurus.config.settings import AgentBinding, AgentSettings, SessionSettings, Settings
 from palinurus.core.types.inbound import Route, Sender, Target
-from palinurus.inbox.route import route
+from palinurus.inbox.route import route_inbound
 from support import inbound
 
 AGENTS = {n: AgentSettings(n, n, "/w") for n in ("main", "work")}
@@ -27,40 +27,40 @@ def settings(dm_scope: str = "main") -> Settings:
 )
 def test_direct_messages_by_scope(scope: str, key: str) -> None:
     message = inbound(target=Target("telegram", "7", "bot2"), sender=Sender("7"))
-    found = route(message, settings(scope))
+    found = route_inbound(message, settings(scope))
     assert isinstance(found, Route) and str(found.key) == key and found.lane == "main"
 
 
 def test_groups_and_threads_have_their_own_session() -> None:
     message = inbound(target=Target("telegram", "-100", thread="5"), kind="group")
-    found = route(message, settings())
+    found = route_inbound(message, settings())
     assert isinstance(found, Route) and str(found.key) == "agent:main:telegram:group:-100:thread:5"
 
 
 def test_a_peer_id_cannot_reach_into_another_session() -> None:
     message = inbound(target=Target("x", "y"), sender=Sender("1:direct:2"))
-    found = route(message, settings("per-channel-peer"))
+    found = route_inbound(message, settings("per-channel-peer"))
     assert isinstance(found, Route) and str(found.key) != "agent:main:x:direct:1:direct:2"
 
 
 def test_explicit_sessions_and_agents() -> None:
-    found = route(inbound(session="agent:work:notes"), settings())
+    found = route_inbound(inbound(session="agent:work:notes"), settings())
     assert isinstance(found, Route) and found.agent == "work"
-    found = route(inbound(agent="work"), settings())
+    found = route_inbound(inbound(agent="work"), settings())
     assert isinstance(found, Route) and str(found.key) == "agent:work:main"
-    assert "unknown agent 'nobody'" in str(route(inbound(agent="nobody"), settings()))
-    assert "unknown agent 'nobody'" in str(route(inbound(session="agent:nobody:main"), settings()))
-    assert "not a session key" in str(route(inbound(session="../etc"), settings()))
+    assert "unknown agent 'nobody'" in str(route_inbound(inbound(agent="nobody"), settings()))
+    assert "unknown agent 'nobody'" in str(route_inbound(inbound(session="agent:nobody:main"), settings()))
+    assert "not a session key" in str(route_inbound(inbound(session="../etc"), settings()))
 
 
 @pytest.mark.seed(371)
 def test_bindings_choose_the_agent_of_a_message_that_names_none() -> None:
-    bound = Settings("/h", AGENTS, "main", bindings=(Binding("work", "telegram", "*"),))
-    found = route(inbound(target=Target("telegram", "7")), bound)
+    bound = Settings("/h", AGENTS, "main", bindings=(AgentBinding("work", "telegram", "*"),))
+    found = route_inbound(inbound(target=Target("telegram", "7")), bound)
     assert isinstance(found, Route) and str(found.key) == "agent:work:main"
-    found = route(inbound(target=Target("telegram", "7"), agent="main"), bound)
+    found = route_inbound(inbound(target=Target("telegram", "7"), agent="main"), bound)
     assert isinstance(found, Route) and found.agent == "main"
-    found = route(inbound(target=Target("fake", "7")), bound)
+    found = route_inbound(inbound(target=Target("fake", "7")), bound)
     assert isinstance(found, Route) and found.agent == "main"
 
 
@@ -70,6 +70,8 @@ def test_one_person_on_two_channels_has_one_session() -> None:
     keys = {
         str(found.key)
         for channel, sender in (("telegram", "7"), ("fake", "8"))
-        if isinstance(found := route(inbound(target=Target(channel, sender), sender=Sender(sender)), linked), Route)
+        if isinstance(
+            found := route_inbound(inbound(target=Target(channel, sender), sender=Sender(sender)), linked), Route
+        )
     }
     assert keys == {"agent:main:direct:ann"}

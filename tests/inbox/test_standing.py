@@ -12,7 +12,7 @@ import pytest
 from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSettings, Secret, Settings
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.tool import ToolFailure
-from palinurus.inbox.standing import Standing
+from palinurus.inbox.standing import SessionStatusReader
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from palinurus.store.port import Item, Settlement, Spent, Store
@@ -38,12 +38,14 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def standing(tmp_path: Path, store: Store) -> Standing:
+def standing(tmp_path: Path, store: Store) -> SessionStatusReader:
     agent = AgentSettings("main", "main", str(tmp_path), model="p/usual", user_timezone="Europe/Berlin")
     models = (ModelSettings("usual"), ModelSettings("big"))
     provider = ProviderSettings("p", "http://127.0.0.1:1/v1", "openai-completions", Secret("k"), models=models)
     settings = Settings(str(tmp_path / "home"), {"main": agent}, "main", {"p": provider})
-    return Standing(settings, store, Catalog(settings, {}), FakeClock(), {"LANG": "C"}, lambda key: key == OWN)
+    return SessionStatusReader(
+        settings, store, Catalog(settings, {}), FakeClock(), {"LANG": "C"}, lambda key: key == OWN
+    )
 
 
 class Ctx:
@@ -51,18 +53,18 @@ class Ctx:
     trusted = True
 
 
-async def ask(standing: Standing, **args: Any) -> str:
+async def ask(standing: SessionStatusReader, **args: Any) -> str:
     output = await make(standing)["session_status"].run(Ctx(), **args)
     return "".join(block.text for block in output.content)
 
 
 @pytest.mark.seed(257)
-async def test_the_time_line(standing: Standing) -> None:
+async def test_the_time_line(standing: SessionStatusReader) -> None:
     assert (await ask(standing)).startswith("Time: Thursday, 2026-01-01 01:00 (Europe/Berlin, UTC+01:00)\n")
 
 
 @pytest.mark.seed(258)
-async def test_the_model_of_the_session_is_set_and_cleared(standing: Standing, store: Store) -> None:
+async def test_the_model_of_the_session_is_set_and_cleared(standing: SessionStatusReader, store: Store) -> None:
     assert "Model: p/big (chosen for this session)" in await ask(standing, model="p/big")
     row = await store.session(OWN)
     assert row is not None and Record.decode(row.data).modelOverride == "big"
@@ -75,7 +77,7 @@ async def test_the_model_of_the_session_is_set_and_cleared(standing: Standing, s
         await ask(standing, model="no-such-model-anywhere")
 
 
-async def test_usage_and_cost_come_from_the_ledger(standing: Standing, store: Store) -> None:
+async def test_usage_and_cost_come_from_the_ledger(standing: SessionStatusReader, store: Store) -> None:
     accepted = await store.accept(Item("i", "d", OWN, "main", b"{}", 1), claim=True)
     assert accepted.claim is not None
     spent = Spent("i", "r", OWN, "main", "p", "usual", 1, 10, 2, 0, 0)
@@ -84,7 +86,7 @@ async def test_usage_and_cost_come_from_the_ledger(standing: Standing, store: St
     assert "Usage: 20 in, 4 out in 2 calls" in told and "Cost: $1.50 and 1 unpriced calls" in told
 
 
-async def test_a_session_sees_itself_and_its_children(standing: Standing) -> None:
+async def test_a_session_sees_itself_and_its_children(standing: SessionStatusReader) -> None:
     assert await standing.card(OWN, CHILD) is not None
     for caller, session in ((CHILD, OWN), (OWN, OTHER), (OTHER, CHILD), (OWN, "agent:gone:main"), (OWN, "")):
         assert await standing.card(caller, session) is None

@@ -9,9 +9,9 @@ import pytest
 from palinurus.config.settings import QueueSettings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.errors import BadRequest, Draining, QueueFull
-from palinurus.inbox.control import control
-from palinurus.inbox.policy import NONE, policy
-from palinurus.inbox.wake import Waker, told
+from palinurus.inbox.control import is_control
+from palinurus.inbox.policy import NO_OVERRIDES, resolve_policy
+from palinurus.inbox.wake import SessionWaker, make_notice_message
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.process.table import Notice
 
@@ -23,19 +23,22 @@ def notice(text: str = "Exec completed (wee-owl, code 0) :: ok") -> Notice:
 
 
 def test_where_it_goes_and_what_it_says() -> None:
-    message = told(notice(), 77)
+    message = make_notice_message(notice(), 77)
     assert (message.target, message.sender, message.session) == (ASKER.target, ASKER.sender, "agent:main:main")
     assert message.text.startswith("System: Exec completed (wee-owl, code 0) :: ok\n\n") and "NO_REPLY" in message.text
     assert (message.event, message.at, message.system, message.reply_to) == ("exec:k1", 77, True, "")
-    assert told(notice(), 99).event == message.event
+    assert make_notice_message(notice(), 99).event == message.event
 
 
 @pytest.mark.parametrize("text", ["/elevated full", "/stop", "stop", "x /queue interrupt y", "/exec security=full"])
 def test_what_a_command_prints_is_never_a_directive(text: str) -> None:
-    assert control(Inbound(Target("fake"), Sender("me", owner=True), "", text, 0)) or "/queue" in text
-    message = told(notice(text), 0)
-    assert not message.may_command and not control(message)
-    assert policy(message, NONE, QueueSettings()).mode == policy(told(notice(), 0), NONE, QueueSettings()).mode
+    assert is_control(Inbound(Target("fake"), Sender("me", owner=True), "", text, 0)) or "/queue" in text
+    message = make_notice_message(notice(text), 0)
+    assert not message.may_command and not is_control(message)
+    assert (
+        resolve_policy(message, NO_OVERRIDES, QueueSettings()).mode
+        == resolve_policy(make_notice_message(notice(), 0), NO_OVERRIDES, QueueSettings()).mode
+    )
 
 
 class Door:
@@ -64,7 +67,7 @@ class Door:
 async def test_it_is_tried_until_it_is_on_disk(answers: list[Exception | None], told_now: bool, tries: int) -> None:
     door, clock = Door(*answers), FakeClock()
     clock.sleep = _at_once(clock)  # type: ignore[method-assign]
-    assert await Waker(door, clock)(notice()) is told_now
+    assert await SessionWaker(door, clock)(notice()) is told_now
     assert len(door.seen) == tries and len({m.event for m in door.seen}) == 1
     assert clock.slept == [1.0, 2.0][: tries - 1]
 

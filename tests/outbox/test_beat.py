@@ -11,8 +11,8 @@ from palinurus.core.types.events import AgentEnd, MessageEnd, ToolStart
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock
 from palinurus.core.types.outbound import Reply, RunVisibility
 from palinurus.core.types.usage import TokenUsage
-from palinurus.outbox.beat import Quiet
-from palinurus.outbox.blocks import Blocks
+from palinurus.outbox.beat import HeartbeatSpeaker
+from palinurus.outbox.blocks import BlockSpeaker
 from support import inbound
 
 
@@ -21,7 +21,7 @@ def seen(*texts: str, thinking: str = "", end: str = "stop", **options: Any) -> 
         AssistantMessage((*((ThinkingBlock(thinking),) if thinking else ()), TextBlock(text))) for text in texts
     )
     ok = Reply(inbound().target, "HEARTBEAT_OK", "i.ok")
-    speaker = Quiet(Blocks(inbound(), "i", lambda: RunVisibility("on", "on")), options, ok)
+    speaker = HeartbeatSpeaker(BlockSpeaker(inbound(), "i", lambda: RunVisibility("on", "on")), options, ok)
     early = [*speaker.feed(ToolStart("1", "ls", {}))]
     for message in messages:
         early += speaker.feed(MessageEnd(message))

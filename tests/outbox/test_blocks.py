@@ -20,7 +20,7 @@ from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingB
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.outbound import Reply, RunVisibility
 from palinurus.core.types.usage import TokenUsage
-from palinurus.outbox.blocks import Blocks
+from palinurus.outbox.blocks import BlockSpeaker
 from support import inbound
 
 
@@ -34,7 +34,7 @@ def end(*texts: str, kind: RunEndReason = "stop", failure: ModelFailure | None =
 
 def test_the_final_text_is_one_reply_with_a_stable_id() -> None:
     for _ in range(2):
-        blocks = Blocks(inbound(), "item")
+        blocks = BlockSpeaker(inbound(), "item")
         blocks.feed(MessageUpdate("ignored: the end says it all"))
         blocks.feed(end("Let me look.", "Here it is."))
         (reply,) = blocks.close()
@@ -43,19 +43,19 @@ def test_the_final_text_is_one_reply_with_a_stable_id() -> None:
 
 @pytest.mark.parametrize("text", ["NO_REPLY", " no_reply \n", "NO_REPLY NO_REPLY", "", "  "])
 def test_silence(text: str) -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end(text))
     assert blocks.close() == ()
 
 
 def test_not_silence() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end("NO_REPLY."))
     assert [r.text for r in blocks.close()] == ["NO_REPLY."]
 
 
 def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end("I was about", kind="error", failure=ModelFailure("cut", "the stream ended early.")))
     replies = blocks.close()
     assert [(r.kind, r.text) for r in replies] == [
@@ -66,13 +66,13 @@ def test_an_error_is_explained_and_what_was_said_is_kept() -> None:
 
 
 def test_an_aborted_run_says_so() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(AgentEnd((AssistantMessage((ToolCall("1", "a", {}),)),), "aborted", TokenUsage()))
     assert [r.text for r in blocks.close()] == ["⚙️ Agent was aborted."]
 
 
 def test_a_client_that_reads_the_events_gets_no_rows() -> None:
-    blocks = Blocks(inbound(push=False), "item")
+    blocks = BlockSpeaker(inbound(push=False), "item")
     blocks.feed(end("hello"))
     assert blocks.close() == ()
 
@@ -97,7 +97,7 @@ def used(name: str = "exec", ident: str = "c1", text: str = "fine", *, error: bo
     ]
 
 
-def ran(blocks: Blocks, events: list[RunEvent]) -> list[Reply]:
+def ran(blocks: BlockSpeaker, events: list[RunEvent]) -> list[Reply]:
     return [reply for event in events for reply in blocks.feed(event)]
 
 
@@ -107,7 +107,7 @@ def shown(replies: list[Reply] | tuple[Reply, ...]) -> list[tuple[str, str]]:
 
 @pytest.mark.seed(97, 98, 323)
 def test_a_tool_has_its_own_bubble_when_it_starts() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose="on"))
     first = AssistantMessage((TextBlock("Let me look."), CALL))
     assert ran(blocks, heard(first)) == []
     start, done = used()
@@ -122,19 +122,19 @@ def test_a_tool_has_its_own_bubble_when_it_starts() -> None:
 
 
 def test_with_verbose_off_there_are_no_bubbles() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     assert ran(blocks, [*heard(AssistantMessage((TextBlock("Let me look."), CALL))), *used()]) == []
 
 
 @pytest.mark.seed(105)
 def test_raw_detail() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on", detail="raw"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose="on", detail="raw"))
     assert ran(blocks, used())[0].text.endswith("for /tmp/app.js, node --check /tmp/app.js")
 
 
 @pytest.mark.seed(99)
 def test_a_failure_is_visible_with_verbose_off() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     assert ran(blocks, used(text="SyntaxError: line 3", error=True)) == []
     blocks.feed(end("It is broken."))
     assert shown(blocks.close()) == [
@@ -144,7 +144,7 @@ def test_a_failure_is_visible_with_verbose_off() -> None:
 
 
 def test_what_worked_later_has_not_failed() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     ran(blocks, [*used(error=True), *used("read", "c2", error=True), *used(ident="c3")])
     blocks.feed(end("Done."))
     assert shown(blocks.close()) == [("tool", "⚠️ 📖 Read failed: a.md"), ("final", "Done.")]
@@ -152,7 +152,7 @@ def test_what_worked_later_has_not_failed() -> None:
 
 def test_a_chosen_silence_and_an_abort_hide_failures() -> None:
     for last, kind in (end("NO_REPLY"), 0), (end("x", kind="aborted"), 2):
-        blocks = Blocks(inbound(), "item")
+        blocks = BlockSpeaker(inbound(), "item")
         ran(blocks, used(error=True))
         blocks.feed(last)
         assert len(blocks.close()) == kind
@@ -162,7 +162,7 @@ def test_a_chosen_silence_and_an_abort_hide_failures() -> None:
 @pytest.mark.seed(100)
 @pytest.mark.parametrize("level", ["on", "full"])
 def test_the_raw_error_shows_at_full_only(level: str) -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose=level))  # type: ignore[arg-type]
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose=level))  # type: ignore[arg-type]
     _, failed = ran(blocks, used(text="SyntaxError: line 3", error=True))
     assert failed.text.startswith("⚠️ 🛠️ Exec failed: check JS syntax for /tmp/app.js")
     assert ("SyntaxError" in failed.text) == (level == "full")
@@ -170,7 +170,7 @@ def test_the_raw_error_shows_at_full_only(level: str) -> None:
 
 @pytest.mark.seed(101)
 def test_full_adds_the_output_cut_to_a_safe_length() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="full"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose="full"))
     start, output = ran(blocks, used(text="x" * 100_000))
     assert (start.client_id, output.client_id) == ("item.t-c1", "item.o-c1")
     assert output.text.startswith("```txt\nxxx") and len(output.text) < 4000
@@ -179,7 +179,7 @@ def test_full_adds_the_output_cut_to_a_safe_length() -> None:
 @pytest.mark.seed(102)
 def test_toggled_while_it_runs() -> None:
     level = RunVisibility()
-    blocks = Blocks(inbound(), "item", lambda: level)
+    blocks = BlockSpeaker(inbound(), "item", lambda: level)
     assert ran(blocks, used(ident="c1")) == []
     level = RunVisibility(verbose="on")
     assert [r.client_id for r in ran(blocks, used(ident="c2"))] == ["item.t-c2"]
@@ -190,7 +190,7 @@ def test_toggled_while_it_runs() -> None:
 
 
 def test_the_same_call_id_twice_is_two_bubbles() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose="on"))
     assert [r.client_id for r in ran(blocks, used() + used())] == ["item.t-c1", "item.t-c1.2"]
 
 
@@ -203,14 +203,14 @@ def test_the_same_call_id_twice_is_two_bubbles() -> None:
     [AssistantMessage((ThinkingBlock("why"), TextBlock("so"))), AssistantMessage((TextBlock("<think>why</think>so"),))],
 )
 def test_reasoning_on_is_a_message_before_the_answer(message: AssistantMessage) -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning="on"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(reasoning="on"))
     ran(blocks, [*heard(message), AgentEnd((message,), "stop", TokenUsage())])
     assert shown(blocks.close()) == [("reasoning", "Thinking\nwhy"), ("final", "so")]
 
 
 @pytest.mark.parametrize("level", ["off", "stream"])
 def test_reasoning_is_not_in_the_final_answer(level: str) -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning=level))  # type: ignore[arg-type]
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(reasoning=level))  # type: ignore[arg-type]
     blocks.feed(
         AgentEnd((AssistantMessage((ThinkingBlock("why"), TextBlock("<think>why</think>so"))),), "stop", TokenUsage())
     )
@@ -218,7 +218,7 @@ def test_reasoning_is_not_in_the_final_answer(level: str) -> None:
 
 
 def test_reasoning_goes_out_before_the_tool_it_led_to() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(verbose="on", reasoning="on"))
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(verbose="on", reasoning="on"))
     kinds = [
         r.kind
         for r in ran(blocks, [*heard(AssistantMessage((ThinkingBlock("why"), TextBlock("Look."), CALL))), used()[0]])
@@ -238,13 +238,13 @@ def test_reasoning_goes_out_before_the_tool_it_led_to() -> None:
     ],
 )
 def test_tags(text: str, visible: str) -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end(text))
     assert shown(blocks.close()) == [("final", visible)]
 
 
 def test_reasoning_alone_is_no_answer_and_says_so() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     blocks.feed(end("<think>hm</think>"))
     (notice,) = blocks.close()
     assert notice.kind == "notice" and "said nothing" in notice.text
@@ -252,25 +252,25 @@ def test_reasoning_alone_is_no_answer_and_says_so() -> None:
 
 @pytest.mark.seed(310)
 def test_only_final_counts_where_it_is_asked_for() -> None:
-    blocks = Blocks(inbound(), "item", enforce=True)
+    blocks = BlockSpeaker(inbound(), "item", enforce=True)
     blocks.feed(end("mumble <final>b</final>"))
     assert shown(blocks.close()) == [("final", "b")]
 
 
 @pytest.mark.seed(311, 312, 313)
 def test_marks_become_fields() -> None:
-    blocks = Blocks(inbound("send me https://b.org/c", event="m7"), "item", roots=("/media",))
+    blocks = BlockSpeaker(inbound("send me https://b.org/c", event="m7"), "item", roots=("/media",))
     blocks.feed(end("[[reply_to_current]] [[audio_as_voice]]Look\nMEDIA: /media/a.png\n[[media:https://b.org/c]]"))
     (reply,) = blocks.close()
     assert (reply.text, reply.reply_to, reply.voice) == ("Look", "m7", True)
     assert reply.media == ("/media/a.png", "https://b.org/c")
-    blocks = Blocks(inbound(event="m7"), "item")
+    blocks = BlockSpeaker(inbound(event="m7"), "item")
     blocks.feed(end("[[reply_to:3]][[reply_to_current]]Look"))
     assert blocks.close()[0].reply_to == "3"
 
 
 def test_media_is_sent_in_silence() -> None:
-    blocks = Blocks(inbound("https://b.org/c please"), "item")
+    blocks = BlockSpeaker(inbound("https://b.org/c please"), "item")
     blocks.feed(end("[[media:https://b.org/c]] NO_REPLY"))
     (reply,) = blocks.close()
     assert (reply.text, reply.media) == ("", ("https://b.org/c",))
@@ -278,7 +278,7 @@ def test_media_is_sent_in_silence() -> None:
 
 @pytest.mark.parametrize(("source", "fetched"), [("web", True), ("command", False), ("", False)])
 def test_an_address_that_the_model_made_up_is_not_fetched(source: str, fetched: bool) -> None:
-    blocks = Blocks(inbound("look it up"), "item")
+    blocks = BlockSpeaker(inbound("look it up"), "item")
     result = ToolResult("c1", "any", (TextBlock("see https://b.org/c?secret"),), source=source)
     blocks.feed(ToolEnd("c1", "any", result, False, 1))
     blocks.feed(end("Look\nMEDIA: https://b.org/c?secret\nMEDIA: https://evil.org/?other"))
@@ -290,7 +290,7 @@ def test_an_address_that_the_model_made_up_is_not_fetched(source: str, fetched: 
 @pytest.mark.seed(111)
 @pytest.mark.parametrize("on", [True, False])
 def test_trace_shows_the_lines_of_plugins_and_nothing_else(on: bool) -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(trace=on), trace=lambda: ["memory: 2 notes"])
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(trace=on), trace=lambda: ["memory: 2 notes"])
     assert ran(blocks, used()) == []
     blocks.feed(end("Done."))
     trace = [("notice", "memory: 2 notes")] if on else []
@@ -305,14 +305,14 @@ SMALL = BlockSettings(10, 40)
 
 @pytest.mark.seed(318)
 def test_no_blocks_unless_asked_for() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     message = AssistantMessage((TextBlock("word. " * 1000),))
     assert ran(blocks, heard(message, 7)) == []
 
 
 @pytest.mark.seed(319)
 def test_blocks_go_out_as_they_are_complete_and_the_final_holds_the_rest() -> None:
-    blocks = Blocks(inbound(), "item", RunVisibility, SMALL)
+    blocks = BlockSpeaker(inbound(), "item", RunVisibility, SMALL)
     message = AssistantMessage((TextBlock(LONG),))
     *updates, complete = heard(message, 4)
     assert shown(ran(blocks, updates)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
@@ -322,7 +322,7 @@ def test_blocks_go_out_as_they_are_complete_and_the_final_holds_the_rest() -> No
 
 @pytest.mark.seed(319)
 def test_blocks_at_the_end_of_the_message() -> None:
-    blocks = Blocks(inbound(), "item", RunVisibility, BlockSettings(10, 40, at="message_end"))
+    blocks = BlockSpeaker(inbound(), "item", RunVisibility, BlockSettings(10, 40, at="message_end"))
     *updates, complete = heard(AssistantMessage((TextBlock(LONG),)), 4)
     assert ran(blocks, updates) == []
     assert shown(blocks.feed(complete)) == [("block", "First paragraph here."), ("block", "Second paragraph here.")]
@@ -331,19 +331,19 @@ def test_blocks_at_the_end_of_the_message() -> None:
 def test_a_run_that_is_resumed_says_the_same_things_under_the_same_ids() -> None:
     message = AssistantMessage((TextBlock(LONG),))
     last = AgentEnd((message,), "stop", TokenUsage())
-    before = Blocks(inbound(), "item", RunVisibility, SMALL)
+    before = BlockSpeaker(inbound(), "item", RunVisibility, SMALL)
     out = [*ran(before, [*heard(message, 3), last]), *before.close()]
     ways: list[list[RunEvent]] = [[*heard(message, 11), last], [last]]
     for events in ways:  # asked again; found complete on disk
-        again = Blocks(inbound(), "item", RunVisibility, SMALL)
+        again = BlockSpeaker(inbound(), "item", RunVisibility, SMALL)
         assert [*ran(again, events), *again.close()] == out
-    other = Blocks(inbound(), "item", RunVisibility, SMALL)
+    other = BlockSpeaker(inbound(), "item", RunVisibility, SMALL)
     ids = {r.client_id for r in ran(other, heard(AssistantMessage((TextBlock(f"Other. {LONG}"),)), 3))}
     assert len(ids) == 2 and not {r.client_id for r in out[:1]} & ids  # another text is not taken for a repeat
 
 
 def test_blocks_before_a_tool_and_reasoning_before_blocks() -> None:
-    blocks = Blocks(inbound(), "item", lambda: RunVisibility(reasoning="on"), SMALL)
+    blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(reasoning="on"), SMALL)
     message = AssistantMessage((ThinkingBlock("why"), TextBlock("First paragraph here.\n\nSecond."), CALL))
     start, *text = heard(message, 50)
     replies = ran(blocks, [start, MessageUpdate("why", "thinking"), *text])
@@ -351,14 +351,14 @@ def test_blocks_before_a_tool_and_reasoning_before_blocks() -> None:
 
 
 def test_silence_with_blocks() -> None:
-    blocks = Blocks(inbound(), "item", RunVisibility, BlockSettings(1, 4))
+    blocks = BlockSpeaker(inbound(), "item", RunVisibility, BlockSettings(1, 4))
     message = AssistantMessage((TextBlock("NO_REPLY"),))
     assert ran(blocks, [*heard(message, 1), AgentEnd((message,), "stop", TokenUsage())]) == []
     assert blocks.close() == ()
 
 
 def test_a_client_that_reads_the_events_is_not_spoken_to_at_all() -> None:
-    blocks = Blocks(
+    blocks = BlockSpeaker(
         inbound(push=False), "item", lambda: RunVisibility(verbose="full", reasoning="on", trace=True), SMALL
     )
     assert (
@@ -368,13 +368,13 @@ def test_a_client_that_reads_the_events_is_not_spoken_to_at_all() -> None:
 
 
 def test_a_question_goes_out_at_once_and_after_what_was_said_before_it() -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     assert blocks.feed(MessageEnd(AssistantMessage((TextBlock("I will try."), ToolCall("c1", "exec", {}))))) == ()
     assert blocks.feed(ToolUpdate("c1", "exec", "progress")) == ()
     now = blocks.feed(ToolUpdate("c1", "exec", "May I?", "id1"))
     assert [(r.kind, r.text) for r in now] == [("block", "I will try."), ("notice", "May I?")]
     assert now[1].client_id == "item.a-id1"
-    assert Blocks(inbound(push=False), "item").feed(ToolUpdate("c1", "exec", "May I?", "id1")) == ()
+    assert BlockSpeaker(inbound(push=False), "item").feed(ToolUpdate("c1", "exec", "May I?", "id1")) == ()
 
 
 def letter(text: str, **changes: object) -> ToolResult:
@@ -401,7 +401,7 @@ def letter(text: str, **changes: object) -> ToolResult:
 def test_what_the_message_tool_said_here_is_not_repeated(
     result: ToolResult, says: str, left: list[str], again: bool
 ) -> None:
-    blocks = Blocks(inbound(), "item")
+    blocks = BlockSpeaker(inbound(), "item")
     # After a crash the result comes from the transcript.
     blocks.feed(MessageEnd(result) if again else ToolEnd("c", "message", result, False, 0))
     blocks.feed(end(says))
@@ -410,11 +410,11 @@ def test_what_the_message_tool_said_here_is_not_repeated(
 
 def test_where_only_the_message_tool_is_seen_text_stays_but_troubles_are_told() -> None:
     for settings in (None, BlockSettings(5, 10)):
-        blocks = Blocks(inbound(), "item", lambda: RunVisibility(answer=False), settings)
+        blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(answer=False), settings)
         for piece in ("Words that ", "nobody ", "reads."):
             assert blocks.feed(MessageUpdate(piece)) == ()
         blocks.feed(end("Words that nobody reads."))
         assert blocks.close() == ()
-        blocks = Blocks(inbound(), "item", lambda: RunVisibility(answer=False), settings)
+        blocks = BlockSpeaker(inbound(), "item", lambda: RunVisibility(answer=False), settings)
         blocks.feed(end("I was", kind="error", failure=ModelFailure("cut", "the stream ended")))
         assert [r.text for r in blocks.close()] == ["⚠️ No answer: the stream ended."]

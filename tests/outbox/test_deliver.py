@@ -11,15 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.settle import outgoing
+from palinurus.agent.settle import to_outgoing
 from palinurus.clock import SystemClock
 from palinurus.core.stream.coalesce import CoalesceSettings
 from palinurus.core.types.channel import ChannelAbilities, ChannelAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.deliver import Aids, Deliverer
-from palinurus.outbox.drafts import Drafts
-from palinurus.outbox.pace import Pacer, Rules
+from palinurus.outbox.deliver import Deliverer, DeliveryAids
+from palinurus.outbox.drafts import LiveDrafts
+from palinurus.outbox.pace import BlockPacer, PaceRules
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import Claim, Item, Store
 from palinurus.store.sqlite import open_store
@@ -94,15 +94,15 @@ class World:
         life = life or Life()
         mortal: Any = Mortal(store, life, ("put_record", "mark_sending", "mark_delivered", "mark_undelivered"))
         there: Any = Mortal(channel, life, ("send", "act"))
-        self.drafts = Drafts(mortal, {"fake": there}, CLOCK)
-        self.pace = Pacer(CLOCK, lambda: 0.0)
+        self.drafts = LiveDrafts(mortal, {"fake": there}, CLOCK)
+        self.pace = BlockPacer(CLOCK, lambda: 0.0)
         self.shown: list[tuple[str, str]] = []
         self.hooks = Hooks()
-        aids = Aids(self.drafts, self.pace, lambda reply, ident: self.shown.append((reply.client_id, ident)))
+        aids = DeliveryAids(self.drafts, self.pace, lambda reply, ident: self.shown.append((reply.client_id, ident)))
         self.deliverer = Deliverer(mortal, {"fake": there}, self.hooks, CLOCK, aids)
 
     async def say(self, *replies: Reply) -> None:
-        rows = [outgoing(one, "item", at, CLOCK.now()) for at, one in enumerate(replies)]
+        rows = [to_outgoing(one, "item", at, CLOCK.now()) for at, one in enumerate(replies)]
         await self.store.queue_replies(self.claim, rows)
         self.pace.on_queued(replies)
         self.deliverer.wake("fake")
@@ -280,7 +280,7 @@ async def test_it_is_never_sent_a_third_time_when_nobody_knows(tmp_path: Path) -
 # --- blocks that go as one message
 
 
-RULES = Rules(CoalesceSettings(idle=20, min_chars=5, max_chars=100))
+RULES = PaceRules(CoalesceSettings(idle=20, min_chars=5, max_chars=100))
 BLOCKS = (reply("one.", "b1", kind="block"), reply("two.", "b2", kind="block"), reply("three.", "b3", kind="block"))
 
 
@@ -317,7 +317,7 @@ async def test_joined_blocks_stay_one_message_through_a_crash(
 async def test_blocks_that_were_held_at_a_crash_go_out_after_it(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with world(tmp_path, channel) as w:
-        w.pace.begin(CHAT, Rules(CoalesceSettings(idle=5000, min_chars=500, max_chars=1000)))
+        w.pace.begin(CHAT, PaceRules(CoalesceSettings(idle=5000, min_chars=500, max_chars=1000)))
         await w.say(*BLOCKS)
         await asyncio.sleep(0.05)
         assert channel.seen == []
@@ -463,7 +463,7 @@ async def test_a_signed_out_account_waits_untried_until_somebody_signs_in(tmp_pa
 async def test_a_row_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> None:
     channel = FakeChannel()
     async with world(tmp_path, channel) as w:
-        row = outgoing(reply("x", "1"), "item", 0, CLOCK.now())
+        row = to_outgoing(reply("x", "1"), "item", 0, CLOCK.now())
         await w.store.queue_replies(w.claim, [msgspec.structs.replace(row, data=b"{broken")])
         await w.say(reply("fine", "2"))
         trace = await w.settled(2)
@@ -474,7 +474,7 @@ async def test_what_could_not_be_sent_for_a_day_is_no_news(tmp_path: Path) -> No
     channel = FakeChannel()
     channel.faults = ["limited"]
     async with world(tmp_path, channel) as w:
-        old = outgoing(reply("old", "1"), "item", 0, CLOCK.now() - 2 * 86_400_000)
+        old = to_outgoing(reply("old", "1"), "item", 0, CLOCK.now() - 2 * 86_400_000)
         await w.store.queue_replies(w.claim, [old])
         w.deliverer.wake("fake")
         trace = await w.settled(1)

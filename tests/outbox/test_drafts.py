@@ -19,7 +19,7 @@ from palinurus.core.types.channel import (
 )
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.drafts import KIND, TRIES, Draft, Drafts, Kept
+from palinurus.outbox.drafts import KIND, TRIES, DraftRecord, LiveDraft, LiveDrafts
 from palinurus.store.port import Item, Store
 from palinurus.store.sqlite import open_store
 from palinurus.testing.channel import FakeChannel
@@ -32,9 +32,9 @@ ABLE = ChannelAbilities(acts=frozenset(("edit", "delete")), pace=2.0)
 class Scene:
     def __init__(self, store: Store, clock: FakeClock, channel: FakeChannel) -> None:
         self.store, self.clock, self.channel = store, clock, channel
-        self.drafts = Drafts(store, {"fake": channel}, clock)
+        self.drafts = LiveDrafts(store, {"fake": channel}, clock)
 
-    def open(self) -> Draft:
+    def open(self) -> LiveDraft:
         made = self.drafts.open("item", CHAT)
         assert made is not None
         return made
@@ -43,8 +43,8 @@ class Scene:
     def edits(self) -> list[str]:
         return [act.text for _, act in self.channel.acts if isinstance(act, EditAction)]
 
-    async def kept(self) -> list[Kept]:
-        return [msgspec.json.decode(row.data, type=Kept) for row in await self.store.list_records(KIND)]
+    async def kept(self) -> list[DraftRecord]:
+        return [msgspec.json.decode(row.data, type=DraftRecord) for row in await self.store.list_records(KIND)]
 
     async def until(self, count: int) -> None:
         """So many messages were sent and are on record."""
@@ -90,7 +90,7 @@ async def test_the_record_is_there_before_the_message(scene: Scene) -> None:
 
 async def test_after_a_crash_while_it_was_sent_the_draft_is_found_again(scene: Scene) -> None:
     await scene.channel.send(Reply(CHAT, "half", "item.d1", "draft"))
-    await scene.store.put_record(KIND, "item.d1", msgspec.json.encode(Kept("item", CHAT, "item.d1")))
+    await scene.store.put_record(KIND, "item.d1", msgspec.json.encode(DraftRecord("item", CHAT, "item.d1")))
     await scene.drafts.load()
     scene.open().touch(lambda: "half and more")
     async with asyncio.timeout(5):
@@ -135,7 +135,7 @@ async def test_one_that_cannot_be_removed_now_is_tried_again_at_the_next_start(s
             return SendFailure("down") if isinstance(act, DeleteAction) else await super().act(target, act)
 
     scene.channel = Down(abilities=ABLE)
-    scene.drafts = Drafts(scene.store, {"fake": scene.channel}, scene.clock)
+    scene.drafts = LiveDrafts(scene.store, {"fake": scene.channel}, scene.clock)
     scene.open().touch(lambda: "first")
     await scene.until(1)
     scene.drafts.drop("item")

@@ -9,7 +9,7 @@ import pytest
 from palinurus.core.stream.coalesce import CoalesceSettings, HumanDelay
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply, ReplyKind
-from palinurus.outbox.pace import KIND, OLD, Joined, Pacer, Rules, sweep
+from palinurus.outbox.pace import KIND, OLD, BlockPacer, JoinedBlocks, PaceRules, sweep_joined_records
 from palinurus.store.sqlite import open_store
 from palinurus.testing.clock import FakeClock
 
@@ -21,8 +21,8 @@ def block(text: str, ident: str, kind: ReplyKind = "block") -> Reply:
     return Reply(CHAT, text, ident, kind)
 
 
-def pacer(clock: FakeClock, rules: Rules = Rules(JOIN)) -> Pacer:
-    made = Pacer(clock, lambda: 0.0)
+def pacer(clock: FakeClock, rules: PaceRules = PaceRules(JOIN)) -> BlockPacer:
+    made = BlockPacer(clock, lambda: 0.0)
     made.begin(CHAT, rules)
     return made
 
@@ -38,7 +38,7 @@ async def test_blocks_wait_for_others_and_go_as_one() -> None:
     pace.on_queued([two])
     assert pace.wait(one) == pytest.approx(0.1)
     await clock.advance(0.1)
-    assert pace.wait(one) == 0 and pace.find_joined(one) == Joined(("b1", "b2"), "one two\n\nthree")
+    assert pace.wait(one) == 0 and pace.find_joined(one) == JoinedBlocks(("b1", "b2"), "one two\n\nthree")
 
 
 async def test_the_answer_itself_lets_them_go() -> None:
@@ -66,7 +66,7 @@ async def test_what_does_not_fit_goes_in_two() -> None:
 
 
 async def test_rows_that_nobody_announced_go_at_once() -> None:
-    pace = Pacer(FakeClock(), lambda: 0.0)  # as after a start
+    pace = BlockPacer(FakeClock(), lambda: 0.0)  # as after a start
     assert pace.wait(block("one", "b1")) == 0 and pace.find_joined(block("one", "b1")) is None
 
 
@@ -81,7 +81,7 @@ async def test_a_block_heard_again_after_a_restart_holds_no_new_one() -> None:
 async def test_a_human_pause_before_every_block_but_the_first() -> None:
     clock = FakeClock()
     every = CoalesceSettings(every=True)
-    pace = pacer(clock, Rules(every, HumanDelay("custom", 200, 300)))
+    pace = pacer(clock, PaceRules(every, HumanDelay("custom", 200, 300)))
     one, two, last = block("one", "b1"), block("two", "b2"), block("the end", "f", "final")
     pace.on_queued([one, two, last])
     assert pace.wait(one) == 0
@@ -106,6 +106,6 @@ async def test_old_records_are_swept(tmp_path: Path) -> None:
     await store.put_record(KIND, "old", b"{}")
     await clock.advance(OLD / 1000 + 1)
     await store.put_record(KIND, "new", b"{}")
-    await sweep(store, clock.now())
+    await sweep_joined_records(store, clock.now())
     assert [kept.key for kept in await store.list_records(KIND)] == ["new"]
     await store.close()

@@ -11,7 +11,7 @@ import msgspec
 
 from palinurus.clock import SystemClock
 from palinurus.config.channels import AccountSettings
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -23,7 +23,7 @@ from palinurus.core.types.channel import (
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.outbox.deliver import Deliverer
-from palinurus.outbox.post import BEGUN, KIND, OLD, Post
+from palinurus.outbox.post import BEGUN, KIND, OLD, OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import SessionRow, Store
 from palinurus.store.sqlite import open_store
@@ -39,12 +39,12 @@ POLL = PollAction("?", ("a", "b"))
 @asynccontextmanager
 async def opened(
     home: Path, channel: FakeChannel, *, delivers: bool = True, accounts: dict[str, AccountSettings] | None = None
-) -> AsyncIterator[tuple[Post, Store]]:
+) -> AsyncIterator[tuple[OutboxPost, Store]]:
     home.mkdir(exist_ok=True)
     store = await open_store(str(home), CLOCK)
     deliverer = Deliverer(store, {channel.name: channel}, Hooks(), CLOCK)
-    settings = msgspec.structs.replace(load(str(home), {}).settings, accounts={"fake": accounts or {}})
-    post = Post(settings, store, {channel.name: channel}, CLOCK, lambda replies: deliverer.wake(channel.name))
+    settings = msgspec.structs.replace(load_config(str(home), {}).settings, accounts={"fake": accounts or {}})
+    post = OutboxPost(settings, store, {channel.name: channel}, CLOCK, lambda replies: deliverer.wake(channel.name))
     if delivers:
         deliverer.start()
     try:
@@ -162,8 +162,8 @@ async def test_what_was_not_done_may_be_tried_again(tmp_path: Path) -> None:
 
 async def test_old_records_go(tmp_path: Path) -> None:
     store = await open_store(str(tmp_path), clock := FakeClock(1_000_000_000_000))
-    settings = load(str(tmp_path), {}).settings
-    post = Post(settings, store, {"fake": FakeChannel()}, clock, lambda replies: None)
+    settings = load_config(str(tmp_path), {}).settings
+    post = OutboxPost(settings, store, {"fake": FakeChannel()}, clock, lambda replies: None)
     await store.put_record(KIND, "old", BEGUN)
     clock.jump(OLD / 1000 + 1)
     await post.act_once("new", CHAT, POLL)

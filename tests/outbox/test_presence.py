@@ -9,7 +9,7 @@ from palinurus.core.types.channel import ChannelAbilities, ReactAction, TypingAc
 from palinurus.core.types.events import AgentEnd, MessageUpdate
 from palinurus.core.types.inbound import ChatKind, Inbound
 from palinurus.core.types.usage import TokenUsage
-from palinurus.outbox.presence import LONGEST, Helpers, Presence, acknowledged, typing_mode
+from palinurus.outbox.presence import LONGEST, BackgroundTasks, RunPresence, choose_typing_mode, wants_acknowledgement
 from palinurus.testing.channel import FakeChannel
 from palinurus.testing.clock import FakeClock
 from support import inbound
@@ -26,8 +26,8 @@ class Scene:
     def __init__(
         self, said: Inbound, settings: PresenceSettings = PresenceSettings(), able: ChannelAbilities = ABLE
     ) -> None:
-        self.channel, self.clock, self.helpers = FakeChannel(abilities=able), FakeClock(), Helpers()
-        self.presence = Presence(self.channel, said, settings, self.clock, self.helpers)
+        self.channel, self.clock, self.helpers = FakeChannel(abilities=able), FakeClock(), BackgroundTasks()
+        self.presence = RunPresence(self.channel, said, settings, self.clock, self.helpers)
 
     @property
     def typed(self) -> int:
@@ -72,10 +72,10 @@ async def test_when_typing_begins(mode: TypingMode, thought: int, said: int) -> 
 
 
 def test_groups_in_which_nobody_asked_see_typing_with_the_first_word() -> None:
-    assert typing_mode(message(), None) == "instant"
-    assert typing_mode(message("group", mentioned=True), None) == "instant"
-    assert typing_mode(message("group"), None) == "message"
-    assert typing_mode(message("group"), "never") == "never"
+    assert choose_typing_mode(message(), None) == "instant"
+    assert choose_typing_mode(message("group", mentioned=True), None) == "instant"
+    assert choose_typing_mode(message("group"), None) == "message"
+    assert choose_typing_mode(message("group"), "never") == "never"
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,12 @@ def test_groups_in_which_nobody_asked_see_typing_with_the_first_word() -> None:
 )
 def test_which_messages_get_a_reaction(scope: AckScope, direct: bool, group: bool, mention: bool) -> None:
     settings = PresenceSettings(scope=scope)
-    found = [acknowledged(m, settings) for m in (message(), message("group"), message("group", mentioned=True))]
+    found = [
+        wants_acknowledgement(m, settings) for m in (message(), message("group"), message("group", mentioned=True))
+    ]
     assert found == [direct, group, mention]
-    assert not acknowledged(message(pressed="m"), PresenceSettings(scope="all"))
-    assert not acknowledged(message(), PresenceSettings(ack="", scope="all"))
+    assert not wants_acknowledgement(message(pressed="m"), PresenceSettings(scope="all"))
+    assert not wants_acknowledgement(message(), PresenceSettings(ack="", scope="all"))
 
 
 async def test_the_reaction_stays_unless_it_is_to_go() -> None:
@@ -118,7 +120,7 @@ async def test_a_channel_that_can_do_neither_is_not_asked() -> None:
 
 
 async def test_what_goes_wrong_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
-    helpers = Helpers()
+    helpers = BackgroundTasks()
 
     async def breaks() -> None:
         raise RuntimeError("broken")

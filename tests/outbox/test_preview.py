@@ -12,7 +12,7 @@ from palinurus.core.stream.answer import read_answer
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, ToolStart
 from palinurus.core.types.messages import AssistantMessage, TextBlock
 from palinurus.core.types.outbound import RunVisibility
-from palinurus.outbox.preview import FIRST, STEP, Mode, Preview
+from palinurus.outbox.preview import FIRST, STEP, DraftPreview, PreviewMode
 
 LONG = "This sentence is long enough for a draft. And so on."
 
@@ -21,8 +21,8 @@ def message(text: str) -> AssistantMessage:
     return AssistantMessage((TextBlock(text),))
 
 
-def preview(mode: Mode = "partial", show: RunVisibility = RunVisibility()) -> Preview:
-    return Preview(mode, lambda: show)
+def preview(mode: PreviewMode = "partial", show: RunVisibility = RunVisibility()) -> DraftPreview:
+    return DraftPreview(mode, lambda: show)
 
 
 def test_it_grows_and_begins_with_more_than_a_word() -> None:

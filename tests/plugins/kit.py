@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.settings import Settings
 
 EVERY = ["tools", "hooks", "commands", "vendors", "channels", "skills"]
@@ -29,4 +29,4 @@ def settings(home: Path, *ids: str, **config: Any) -> Settings:
     home.mkdir(exist_ok=True)
     written = {"plugins": {"entries": {ident: {"enabled": True} for ident in ids}}, **config}
     (home / "palinurus.json").write_text(json.dumps(written, indent=1))
-    return load(str(home), {}).settings
+    return load_config(str(home), {}).settings

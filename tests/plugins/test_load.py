@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import load as load_config
+from palinurus.config.load import load_config
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.load import Plugins, load
 from plugins.kit import EVERY, plugin, settings

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.facts import Gatherer, Occasion, Supply
+from palinurus.agent.facts import PromptBuilder, PromptOccasion, PromptSupply
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
 from palinurus.core.prompt.facts import DocsFact, FileFact, SkillFact
 from palinurus.core.prompt.render import render_prompt
@@ -44,14 +44,14 @@ FILES = (
 BEAT = FileFact("HEARTBEAT.md", "- [ ] Is there mail from Charles?")
 SMALL = tuple(file for file in FILES if file.name in ("AGENTS.md", "TOOLS.md"))
 
-SCENES: dict[str, tuple[Occasion, tuple[str, ...], Supply]] = {
+SCENES: dict[str, tuple[PromptOccasion, tuple[str, ...], PromptSupply]] = {
     "telegram-direct": (
-        Occasion(SessionKey("main", "main"), MODEL, "low", "telegram"),
+        PromptOccasion(SessionKey("main", "main"), MODEL, "low", "telegram"),
         TOOLS,
-        Supply(FILES, False, SKILLS),
+        PromptSupply(FILES, False, SKILLS),
     ),
     "discord-group": (
-        Occasion(
+        PromptOccasion(
             SessionKey("main", "discord:channel:42"),
             GPT,
             "medium",
@@ -60,27 +60,29 @@ SCENES: dict[str, tuple[Occasion, tuple[str, ...], Supply]] = {
             extra="The channel is about boats.",
         ),
         TOOLS,
-        Supply(FILES, False, SKILLS),
+        PromptSupply(FILES, False, SKILLS),
     ),
     "heartbeat": (
-        Occasion(SessionKey("main", "main"), MODEL, "off", "telegram"),
+        PromptOccasion(SessionKey("main", "main"), MODEL, "off", "telegram"),
         TOOLS,
-        Supply((*FILES, BEAT), False, SKILLS),
+        PromptSupply((*FILES, BEAT), False, SKILLS),
     ),
     "subagent": (
-        Occasion(SessionKey("main", "subagent:7f3a"), MODEL, "low", "telegram", extra="Your task: count the boats."),
+        PromptOccasion(
+            SessionKey("main", "subagent:7f3a"), MODEL, "low", "telegram", extra="Your task: count the boats."
+        ),
         CHILD,
-        Supply(SMALL, False, SKILLS),
+        PromptSupply(SMALL, False, SKILLS),
     ),
     "cron": (
-        Occasion(SessionKey("main", "cron:morning:run:1"), MODEL, "off", "telegram"),
+        PromptOccasion(SessionKey("main", "cron:morning:run:1"), MODEL, "off", "telegram"),
         CHILD,
-        Supply(SMALL),
+        PromptSupply(SMALL),
     ),
     "webchat": (
-        Occasion(SessionKey("main", "main"), MODEL, "high", "webchat", reasoning="stream"),
+        PromptOccasion(SessionKey("main", "main"), MODEL, "high", "webchat", reasoning="stream"),
         TOOLS,
-        Supply((*FILES, FileFact("BOOTSTRAP.md", "Who are you? Who am I?")), True, SKILLS),
+        PromptSupply((*FILES, FileFact("BOOTSTRAP.md", "Who are you? Who am I?")), True, SKILLS),
     ),
 }
 
@@ -94,7 +96,7 @@ def rendered(name: str) -> str:
         user_timezone="Europe/London",
     )  # fmt: skip
     settings = Settings("/home/ada/.palinurus", {"main": agent}, "main")
-    gatherer = Gatherer(settings, Catalog(settings, {}), lambda agent, key: supply)
+    gatherer = PromptBuilder(settings, Catalog(settings, {}), lambda agent, key: supply)
     facts = gatherer.facts("main", [_tool(tool) for tool in names], occasion)
     fixed: dict[str, Any] = {
         "docs": DocsFact(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.providers.address import host_of, is_local
+from palinurus.providers.address import is_local_url, show_host
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,9 @@ from palinurus.providers.address import host_of, is_local
     ],
 )
 def test_is_local(url: str, local: bool) -> None:
-    assert is_local(url) is local
+    assert is_local_url(url) is local
 
 
 def test_host_of_shows_no_credentials() -> None:
-    assert host_of("https://user:pass@api.example:8443/v1?key=secret") == "api.example:8443"
-    assert host_of("") == host_of("http://[::1") == "the server"
+    assert show_host("https://user:pass@api.example:8443/v1?key=secret") == "api.example:8443"
+    assert show_host("") == show_host("http://[::1") == "the server"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from palinurus.config.settings import ProviderSettings, Secret
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers.auth import find_key, headers, source
+from palinurus.providers.auth import build_key_headers, find_key, find_key_source
 
 VENDOR = Vendor("v", "Vee", "openai-completions", "https://v.example", keys=("V_KEY", "V_OTHER"))
 OWN = ProviderSettings("v", api_key=Secret("from-config"))
@@ -19,9 +19,9 @@ def key(settings: ProviderSettings | None, vendor: Vendor | None, environ: dict[
 def test_config_then_variables_in_order() -> None:
     assert key(OWN, VENDOR, {"V_KEY": "env"}) == "from-config"
     assert key(None, VENDOR, {"V_KEY": " ", "V_OTHER": " env "}) == "env"
-    assert source(OWN, VENDOR, {}) == "config"
-    assert source(None, VENDOR, {"V_OTHER": "x"}) == "V_OTHER"
-    assert source(None, None, {}) == ""
+    assert find_key_source(OWN, VENDOR, {}) == "config"
+    assert find_key_source(None, VENDOR, {"V_OTHER": "x"}) == "V_OTHER"
+    assert find_key_source(None, None, {}) == ""
 
 
 def test_a_missing_key_names_the_variable_and_the_config_key() -> None:
@@ -38,9 +38,9 @@ def test_who_needs_none() -> None:
 
 
 def test_headers() -> None:
-    assert headers(Secret("k"), "authorization") == {"authorization": "Bearer k"}
-    assert headers(Secret("k\n"), "x-api-key") == {"x-api-key": "k"}
-    assert headers(Secret(), "authorization") == {}
+    assert build_key_headers(Secret("k"), "authorization") == {"authorization": "Bearer k"}
+    assert build_key_headers(Secret("k\n"), "x-api-key") == {"x-api-key": "k"}
+    assert build_key_headers(Secret(), "authorization") == {}
 
 
 def test_secrets_do_not_show() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palinurus.abort import Abort
-from palinurus.config.settings import BudgetSettings, LimitSettings
+from palinurus.config.settings import BudgetLimitSettings, BudgetSettings
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, TextBlock, UserMessage
 from palinurus.core.types.model import (
@@ -26,10 +26,10 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.account import Account, Amount
-from palinurus.providers.budget import Budgets, Hold, counted, dollars
-from palinurus.providers.meter import Metered
-from palinurus.providers.prices import cost
+from palinurus.providers.account import CallAmount, SpendingAccount
+from palinurus.providers.budget import BudgetReservation, Budgets, estimate_dollars, estimate_tokens
+from palinurus.providers.meter import MeteredModel
+from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, Spent
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import Gate, ScriptedModel, Turn, fail, held, say
@@ -71,17 +71,17 @@ def asked(session: str = "s", owner: str = "agent:main:main", model: ModelSpec =
 def used(usd: float) -> TokenUsage:
     """Usage that costs so many dollars."""
     usage = TokenUsage(output=round(usd * 100_000))
-    return msgspec.structs.replace(usage, cost=cost(PRICE, usage))
+    return msgspec.structs.replace(usage, cost=compute_cost(PRICE, usage))
 
 
 def budgets(ledger: Ledger | None = None, clock: FakeClock | None = None, **limits: Any) -> Budgets:
     return Budgets(BudgetSettings(**limits), ledger or Ledger(), clock or FakeClock(), "UTC")
 
 
-async def take(made: Budgets, *args: Any, **kwargs: Any) -> Hold:
+async def take(made: Budgets, *args: Any, **kwargs: Any) -> BudgetReservation:
     async with asyncio.timeout(2):
         hold = await made.reserve(asked(*args, **kwargs))
-    assert isinstance(hold, Hold), hold
+    assert isinstance(hold, BudgetReservation), hold
     return hold
 
 
@@ -92,15 +92,15 @@ async def refused(made: Budgets, *args: Any, **kwargs: Any) -> str:
     return got.message
 
 
-def limit(soft: float | None = None, hard: float | None = None, **tokens: int) -> LimitSettings:
-    return LimitSettings(soft, hard, tokens.get("soft_tokens"), tokens.get("hard_tokens"))
+def limit(soft: float | None = None, hard: float | None = None, **tokens: int) -> BudgetLimitSettings:
+    return BudgetLimitSettings(soft, hard, tokens.get("soft_tokens"), tokens.get("hard_tokens"))
 
 
 # --- one account ----------------------------------------------------------------------------------------------
 
 CALLS = st.lists(
     st.tuples(st.floats(0.01, 5), st.floats(0, 20), st.floats(0, 1)).map(
-        lambda t: (Amount(t[0], t[0] + t[1]), (t[0] + t[1]) * t[2])
+        lambda t: (CallAmount(t[0], t[0] + t[1]), (t[0] + t[1]) * t[2])
     ),
     max_size=40,
 )
@@ -108,11 +108,11 @@ CALLS = st.lists(
 
 @given(CALLS, st.floats(0, 30), st.randoms(use_true_random=False))
 def test_however_calls_overlap_the_limit_is_overstepped_by_one_surprise_at_most(
-    calls: list[tuple[Amount, float]], hard: float, chance: Any
+    calls: list[tuple[CallAmount, float]], hard: float, chance: Any
 ) -> None:
     """Each call costs anything up to its most; its surprise is what it costs beyond what is usual."""
-    account = Account(hard=hard)
-    under_way: list[tuple[Amount, float]] = []
+    account = SpendingAccount(hard=hard)
+    under_way: list[tuple[CallAmount, float]] = []
     surprises = [0.0]
     waiting = list(calls)
     while waiting or under_way:
@@ -137,7 +137,7 @@ def test_however_calls_overlap_the_limit_is_overstepped_by_one_surprise_at_most(
 
 @given(st.lists(st.floats(0, 5), max_size=20), st.floats(0, 20))
 def test_one_warning_and_only_when_it_is_due(amounts: list[float], soft: float) -> None:
-    account = Account(soft=soft)
+    account = SpendingAccount(soft=soft)
     told = [account.add(amount) for amount in amounts]
     assert sum(told) == (1 if amounts and account.spent >= soft else 0)
 
@@ -204,7 +204,7 @@ async def test_a_call_that_may_be_too_dear_waits_for_those_under_way() -> None:
     assert not second.done()
     made.settle(first, used(0.1))
     async with asyncio.timeout(2):
-        assert isinstance(await second, Hold)
+        assert isinstance(await second, BudgetReservation)
 
 
 async def test_who_is_cancelled_while_waiting_holds_nothing() -> None:
@@ -276,9 +276,9 @@ async def test_dollar_limits_do_not_stop_what_is_free_and_say_that_they_do_not_s
 
 def test_a_call_s_size() -> None:
     plain = asked()
-    assert counted(plain) == Amount(120 + 1000, 120 + 100_000)
-    assert dollars(plain).most == pytest.approx((120 * 1 + 100_000 * 10) / 1e6)
-    assert counted(asked(max_tokens=50)).most == 170
+    assert estimate_tokens(plain) == CallAmount(120 + 1000, 120 + 100_000)
+    assert estimate_dollars(plain).most == pytest.approx((120 * 1 + 100_000 * 10) / 1e6)
+    assert estimate_tokens(asked(max_tokens=50)).most == 170
     known = msgspec.structs.replace(
         plain,
         messages=(
@@ -287,8 +287,8 @@ def test_a_call_s_size() -> None:
             UserMessage("zzzz"),
         ),
     )
-    assert counted(known).likely == 5011 + 1000
-    assert dollars(asked(model=msgspec.structs.replace(MODEL, price=None))) == Amount(0, 0)
+    assert estimate_tokens(known).likely == 5011 + 1000
+    assert estimate_dollars(asked(model=msgspec.structs.replace(MODEL, price=None))) == CallAmount(0, 0)
 
 
 @settings(deadline=None, max_examples=40)
@@ -300,7 +300,7 @@ def test_many_sessions_at_once_stay_within_the_limit(costs: list[float], hard: f
 
         async def call(at: int, usd: float) -> None:
             hold = await made.reserve(asked(str(at)))
-            if isinstance(hold, Hold):
+            if isinstance(hold, BudgetReservation):
                 for _ in range((seed >> at) & 3):
                     await asyncio.sleep(0)
                 made.settle(hold, used(usd))
@@ -317,17 +317,17 @@ def test_many_sessions_at_once_stay_within_the_limit(costs: list[float], hard: f
 # --- around a model -------------------------------------------------------------------------------------------
 
 
-async def events(model: Metered, request: ModelRequest, stop: Abort | None = None) -> list[ModelEvent]:
+async def events(model: MeteredModel, request: ModelRequest, stop: Abort | None = None) -> list[ModelEvent]:
     return [event async for event in model.stream(request, stop or Abort())]
 
 
 async def test_the_meter_prices_answers_failures_and_nothing_else() -> None:
-    model = Metered(ScriptedModel([say("hi"), fail("cut", after="x")]))
+    model = MeteredModel(ScriptedModel([say("hi"), fail("cut", after="x")]))
     done, cut = (await events(model, asked()))[-1], (await events(model, asked()))[-1]
     assert isinstance(done, StreamDone) and done.message.usage.cost is not None
     assert done.message.usage.cost.total == pytest.approx((10 * 1 + 5 * 10) / 1e6)
     assert isinstance(cut, StreamFailed) and cut.message.usage.cost is None
-    unpriced = (await events(Metered(ScriptedModel(["hi"])), asked(model=ModelSpec(ModelRef("p", "m"), "x"))))[-1]
+    unpriced = (await events(MeteredModel(ScriptedModel(["hi"])), asked(model=ModelSpec(ModelRef("p", "m"), "x"))))[-1]
     assert isinstance(unpriced, StreamDone) and unpriced.message.usage.cost is None
 
 
@@ -335,7 +335,7 @@ async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_
     script = ScriptedModel(
         [Turn("one", usage=TokenUsage(0, 60_000)), Turn("two", usage=TokenUsage(0, 39_999)), say("three")]
     )
-    model = Metered(script, budgets(day=limit(soft=0.5, hard=1)))
+    model = MeteredModel(script, budgets(day=limit(soft=0.5, hard=1)))
     first = await events(model, asked())
     assert isinstance(first[-2], StreamNotice) and "$0.60 spent" in first[-2].text and isinstance(first[-1], StreamDone)
     assert not any(isinstance(e, StreamNotice) for e in await events(model, asked()))
@@ -347,7 +347,7 @@ async def test_the_meter_refuses_before_the_model_is_asked_and_warns_before_the_
 async def test_a_stopped_or_abandoned_call_gives_its_reservation_back() -> None:
     gate = Gate()
     made = budgets(day=limit(hard=1.5))
-    model = Metered(ScriptedModel([held(say("long"), gate), say("ok"), say("ok")]), made)
+    model = MeteredModel(ScriptedModel([held(say("long"), gate), say("ok"), say("ok")]), made)
     stop = Abort()
     under_way = asyncio.create_task(events(model, asked(), stop))
     await gate.wait_reached()

@@ -13,7 +13,7 @@ from palinurus.abort import Abort
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest, Prompt, StreamDone, StreamFailed
 from palinurus.errors import BadRequest, NotFound, PalinurusError
-from palinurus.providers.cassette import Player, Recorder, difference, wrap
+from palinurus.providers.cassette import CassettePlayer, CassetteRecorder, find_difference, wrap_model
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.model import ScriptedModel, calls, fail, say
 from providers.kit import READ, info, request
@@ -38,14 +38,14 @@ def conversation() -> list[ModelRequest]:
 
 async def record(path: Path, **options: Any) -> list[list[ModelEvent]]:
     script = [calls(("read", {"path": "ü.txt"})), say("It says 🦞."), fail("overloaded", "busy")]
-    recorder = Recorder(ScriptedModel(script), str(path), **options)
+    recorder = CassetteRecorder(ScriptedModel(script), str(path), **options)
     return [await drain(recorder, asked) for asked in conversation()]
 
 
 async def test_round_trip_is_byte_for_byte(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     live = await record(path)
-    player = Player(str(path))
+    player = CassettePlayer(str(path))
     played = [await drain(player, asked) for asked in conversation()]
     assert msgspec.json.encode(played) == msgspec.json.encode(live) and played == live
     assert player.left == 0
@@ -55,7 +55,7 @@ async def test_round_trip_is_byte_for_byte(tmp_path: Path) -> None:
 async def test_any_order_and_changed_circumstances(tmp_path: Path) -> None:
     """Lanes run side by side; clocks, addresses and the volatile part of the prompt are not the same next time."""
     live = await record(tmp_path / "a.jsonl")
-    player = Player(str(tmp_path / "a.jsonl"))
+    player = CassettePlayer(str(tmp_path / "a.jsonl"))
     moved = [
         msgspec.structs.replace(
             asked,
@@ -85,14 +85,14 @@ async def test_any_order_and_changed_circumstances(tmp_path: Path) -> None:
 )
 async def test_a_difference_is_named(asked: ModelRequest, words: str, tmp_path: Path) -> None:
     await record(tmp_path / "a.jsonl")
-    (event,) = await drain(Player(str(tmp_path / "a.jsonl")), asked)
+    (event,) = await drain(CassettePlayer(str(tmp_path / "a.jsonl")), asked)
     assert isinstance(event, StreamFailed) and event.failure.kind == "format"
     assert words in event.failure.message and "a.jsonl" in event.failure.message
 
 
 async def test_one_call_too_many(tmp_path: Path) -> None:
     await record(tmp_path / "a.jsonl")
-    player = Player(str(tmp_path / "a.jsonl"))
+    player = CassettePlayer(str(tmp_path / "a.jsonl"))
     for asked in conversation():
         await drain(player, asked)
     (event,) = await drain(player, conversation()[0])
@@ -104,13 +104,13 @@ async def test_credentials_are_blanked_and_it_still_plays(tmp_path: Path) -> Non
     asked = request(
         UserMessage(f"my key is {SECRET}, password=hunter22, mine: plain-secret"), model=info(headers={"x": SECRET})
     )
-    recorder = Recorder(
+    recorder = CassetteRecorder(
         ScriptedModel([say(f"noted {SECRET} and plain-secret")], chunk=999), path, secrets=["plain-secret"]
     )
     await drain(recorder, asked)
     text = (tmp_path / "a.jsonl").read_text()
     assert "canary" not in text and "hunter22" not in text and "plain-secret" not in text
-    events = await drain(Player(path, secrets=["plain-secret"]), asked)
+    events = await drain(CassettePlayer(path, secrets=["plain-secret"]), asked)
     assert isinstance(events[-1], StreamDone) and events[-1].message.text == "noted *** and ***"
 
 
@@ -124,14 +124,14 @@ async def test_recorded_timing_is_kept_when_asked_for(tmp_path: Path) -> None:
                 await clock.advance(0.5)
                 yield event
 
-    await drain(Recorder(Slow([say("abc")], chunk=1), path, clock=clock), request())
+    await drain(CassetteRecorder(Slow([say("abc")], chunk=1), path, clock=clock), request())
 
     class Noted(FakeClock):
         async def sleep(self, seconds: float) -> None:
             self.slept.append(seconds)
 
     later = Noted()
-    await drain(Player(path, clock=later), request())
+    await drain(CassettePlayer(path, clock=later), request())
     assert later.slept == [0.5, 0.5, 0.5, 0.5]
 
 
@@ -139,31 +139,31 @@ async def test_stop_while_playing(tmp_path: Path) -> None:
     await record(tmp_path / "a.jsonl")
     stop = Abort()
     stop.set("user")
-    events = [e async for e in Player(str(tmp_path / "a.jsonl")).stream(conversation()[0], stop)]
+    events = [e async for e in CassettePlayer(str(tmp_path / "a.jsonl")).stream(conversation()[0], stop)]
     assert isinstance(events[-1], StreamFailed) and events[-1].failure.kind == "aborted"
 
 
 def test_broken_or_missing_cassettes(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        Player(str(tmp_path / "none"))
+        CassettePlayer(str(tmp_path / "none"))
     (tmp_path / "bad").write_text('\n{"v": 1}\n')
     with pytest.raises(BadRequest, match="bad:2"):
-        Player(str(tmp_path / "bad"))
+        CassettePlayer(str(tmp_path / "bad"))
 
 
 async def test_wrap(tmp_path: Path) -> None:
     model, path = ScriptedModel([say("x")]), str(tmp_path / "c")
-    assert wrap(model, "") is model
-    live = await drain(wrap(model, f"record:{path}"), request())
-    assert await drain(wrap(model, f"replay:{path}"), request()) == live
+    assert wrap_model(model, "") is model
+    live = await drain(wrap_model(model, f"record:{path}"), request())
+    assert await drain(wrap_model(model, f"replay:{path}"), request()) == live
     for spec in ("record", "replay:", "play:x"):
         with pytest.raises(PalinurusError, match="cannot read"):
-            wrap(model, spec)
+            wrap_model(model, spec)
 
 
 def test_difference() -> None:
-    assert difference({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "x"}]}) == ""
-    assert difference({"a": [1, {"b": "xy"}]}, {"a": [1, {"b": "xz"}]}).startswith("a[1].b at character 1")
-    assert difference({"a": 1}, {}) == "a: missing now" and difference({}, {"a": 1}) == "a: not recorded"
-    assert difference(1, "1").startswith("request: recorded 1, now '1'")
-    assert difference({"a": 1}, {"a": 2}) == "a: recorded 1, now 2"
+    assert find_difference({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "x"}]}) == ""
+    assert find_difference({"a": [1, {"b": "xy"}]}, {"a": [1, {"b": "xz"}]}).startswith("a[1].b at character 1")
+    assert find_difference({"a": 1}, {}) == "a: missing now" and find_difference({}, {"a": 1}) == "a: not recorded"
+    assert find_difference(1, "1").startswith("request: recorded 1, now '1'")
+    assert find_difference({"a": 1}, {"a": 2}) == "a: recorded 1, now 2"

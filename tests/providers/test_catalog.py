@@ -8,7 +8,7 @@ import pytest
 
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
-from palinurus.providers import VENDORS, load
+from palinurus.providers import VENDORS, load_row
 from palinurus.providers.catalog import Catalog
 from providers.kit import agent, settings
 
@@ -223,9 +223,9 @@ def test_all_lists_what_can_be_used() -> None:
 
 @pytest.mark.parametrize("name", list(VENDORS))
 def test_every_vendor_of_the_table_is_there_and_named_alike(name: str) -> None:
-    assert load(VENDORS, name).id == name
+    assert load_row(VENDORS, name).id == name
 
 
 def test_a_row_that_is_missing_is_none() -> None:
-    assert load({"x": "palinurus.providers.nothing:X"}, "x") is None
-    assert load({}, "x") is None
+    assert load_row({"x": "palinurus.providers.nothing:X"}, "x") is None
+    assert load_row({}, "x") is None

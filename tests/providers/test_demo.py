@@ -16,7 +16,7 @@ from palinurus.core.types.messages import AssistantMessage, Message, TextBlock, 
 from palinurus.core.types.model import CallStart, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.demo import Demo, decide
+from palinurus.providers.demo import DemoModel, decide_message
 from providers.kit import agent, request, settings
 
 ALL = ("ls", "read", "write", "edit", "exec")
@@ -27,7 +27,7 @@ def specs(*names: str) -> tuple[ToolSpec, ...]:
 
 
 def said(text: str, *tools: str) -> AssistantMessage:
-    return decide(request(UserMessage(text), tools=specs(*(tools or ALL))))
+    return decide_message(request(UserMessage(text), tools=specs(*(tools or ALL))))
 
 
 class Folder:
@@ -67,7 +67,7 @@ def talk(folder: Folder, messages: list[Message], text: str, *tools: str) -> str
     """One turn of the loop: until there are no more calls."""
     messages.append(UserMessage(text))
     for _ in range(5):
-        reply = decide(request(*messages, tools=specs(*(tools or ALL))))
+        reply = decide_message(request(*messages, tools=specs(*(tools or ALL))))
         messages.append(reply)
         if not reply.calls:
             return reply.text
@@ -134,7 +134,7 @@ def test_it_says_what_it_is_and_how_to_get_a_real_one(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["list files", "read a", "write a with b", "run ls", "remember x", "recall"])
 def test_only_tools_on_offer_are_called(text: str) -> None:
-    reply = decide(request(UserMessage(text), tools=()))
+    reply = decide_message(request(UserMessage(text), tools=()))
     assert not reply.calls and "not given" in reply.text
     for name in ALL:
         assert {c.name for c in said(text, name).calls} <= {name}
@@ -143,21 +143,21 @@ def test_only_tools_on_offer_are_called(text: str) -> None:
 @given(st.text(max_size=60))
 def test_any_text_is_answered_the_same_way_twice(text: str) -> None:
     asked = request(UserMessage(text), tools=specs(*ALL))
-    assert decide(asked) == decide(asked)
-    reply = decide(asked)
+    assert decide_message(asked) == decide_message(asked)
+    reply = decide_message(asked)
     assert reply.text or reply.calls
 
 
 async def test_stream_comes_in_words_and_adds_up() -> None:
     asked = request(UserMessage("hello"), model=Catalog(settings(), {}).default(agent()))
-    events = [e async for e in Demo().stream(asked, Abort())]
+    events = [e async for e in DemoModel().stream(asked, Abort())]
     words = [e.text for e in events if isinstance(e, TextDelta)]
     last = events[-1]
     assert isinstance(last, StreamDone) and len(words) > 10 and "".join(words) == last.message.text
     assert last.message.usage.cost is not None and last.message.usage.cost.total == 0
     events = [
         e
-        async for e in Demo().stream(
+        async for e in DemoModel().stream(
             msgspec.structs.replace(asked, messages=(UserMessage("ls"),), tools=specs("ls")), Abort()
         )
     ]
@@ -167,7 +167,7 @@ async def test_stream_comes_in_words_and_adds_up() -> None:
 async def test_stop() -> None:
     stop = Abort()
     events = []
-    async for event in Demo().stream(request(UserMessage("hello")), stop):
+    async for event in DemoModel().stream(request(UserMessage("hello")), stop):
         events.append(event)
         if len(events) == 3:
             stop.set("user")

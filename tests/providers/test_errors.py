@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.providers.errors import LONGEST, clip, in_stream, refused, retry_after
+from palinurus.providers.errors import LONGEST, classify_refusal, classify_stream_error, clip_message, parse_retry_after
 
 
 def error(message: str = "", **fields: Any) -> bytes:
@@ -47,7 +47,7 @@ def error(message: str = "", **fields: Any) -> bytes:
     ],
 )
 def test_kinds(status: int, body: bytes, kind: str) -> None:
-    failure = refused(status, body)
+    failure = classify_refusal(status, body)
     assert failure.kind == kind and failure.status == status and failure.message
 
 
@@ -67,12 +67,12 @@ def test_kinds(status: int, body: bytes, kind: str) -> None:
     ],
 )
 def test_messages(body: bytes, words: str) -> None:
-    assert refused(500, body).message == words
+    assert classify_refusal(500, body).message == words
 
 
 @given(st.integers(100, 700), st.binary(max_size=200))
 def test_any_body_is_answered(status: int, body: bytes) -> None:
-    assert 0 < len(refused(status, body).message) <= LONGEST
+    assert 0 < len(classify_refusal(status, body).message) <= LONGEST
 
 
 @given(
@@ -88,16 +88,18 @@ def test_any_body_is_answered(status: int, body: bytes) -> None:
     )
 )
 def test_any_json_is_answered(value: Any) -> None:
-    assert refused(400, json.dumps(value).encode()).message
-    assert in_stream(value).message
+    assert classify_refusal(400, json.dumps(value).encode()).message
+    assert classify_stream_error(value).message
 
 
 def test_deep_json_is_answered() -> None:
-    assert refused(400, b'{"error":' * 100_000).kind == "format"
+    assert classify_refusal(400, b'{"error":' * 100_000).kind == "format"
 
 
 def test_long_messages_are_cut_and_secrets_blanked() -> None:
-    text = clip("key sk-abcdefghijklmnop and Bearer abcdef123456 and hunter2secret " + "x" * 9999, ["hunter2secret"])
+    text = clip_message(
+        "key sk-abcdefghijklmnop and Bearer abcdef123456 and hunter2secret " + "x" * 9999, ["hunter2secret"]
+    )
     assert len(text) == LONGEST
     assert "abcdefgh" not in text and "abcdef123456" not in text and "hunter2" not in text
 
@@ -119,10 +121,10 @@ def test_long_messages_are_cut_and_secrets_blanked() -> None:
     ],
 )
 def test_retry_after(values: tuple[str | None, str | None], seconds: float | None) -> None:
-    assert retry_after(values, now=10.0) == seconds
+    assert parse_retry_after(values, now=10.0) == seconds
 
 
 @given(st.text(max_size=40))
 def test_any_retry_after_is_answered(text: str) -> None:
-    found = retry_after((text, text), now=0.0)
+    found = parse_retry_after((text, text), now=0.0)
     assert found is None or found >= 0

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.agent.think import Thinker
-from palinurus.config.settings import AuthSettings, ModelSettings, ProfileSettings, ProviderSettings, Secret
+from palinurus.config.settings import AuthProfileSettings, AuthSettings, ModelSettings, ProviderSettings, Secret
 from palinurus.core.levels.resolve import LevelRequest, ThinkingDecision, resolve_fast_mode
 from palinurus.core.types.events import MessageUpdate
 from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage
 from palinurus.core.types.model import ModelSpec
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.http import Limits
-from palinurus.providers.rotation import Rotation
-from palinurus.providers.stream import Models
+from palinurus.providers.http import HttpTimeouts
+from palinurus.providers.rotation import KeyRotation
+from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import FakeClock
 from palinurus.testing.server import ModelServer, cut, refuse, say, status
 from providers.kit import agent, settings
@@ -41,18 +41,22 @@ class Bench:
     def __init__(self, url: str, keys: int = 2, fallback: bool = True) -> None:
         p = ProviderSettings("p", url, "openai-completions", models=(ModelSettings("m", reasoning=True),))
         q = ProviderSettings("q", url, "openai-completions", Secret("kq"), models=(ModelSettings("n"),))
-        auth = AuthSettings({f"p:{n}": ProfileSettings(f"p:{n}", "p", key=Secret(f"k{n}")) for n in range(1, keys + 1)})
+        auth = AuthSettings(
+            {f"p:{n}": AuthProfileSettings(f"p:{n}", "p", key=Secret(f"k{n}")) for n in range(1, keys + 1)}
+        )
         self.catalog = Catalog(msgspec.structs.replace(settings(p, q), auth=auth), {})
         self.clock = QuickClock()
-        self.models = Models(
-            self.catalog, self.clock, limits=Limits(2, 5, 5), chance=lambda: 0.5, keys=Rotation(self.clock)
+        self.models = ProviderModels(
+            self.catalog, self.clock, limits=HttpTimeouts(2, 5, 5), chance=lambda: 0.5, keys=KeyRotation(self.clock)
         )
         self.fallback = fallback
 
-    def choice(self, name: str, level: str = "off", mode: Any = None) -> Choice:
+    def choice(self, name: str, level: str = "off", mode: Any = None) -> ModelCandidate:
         found = self.catalog.find(name, agent())
         assert isinstance(found, ModelSpec)
-        return Choice(found, ThinkingDecision(level, "inline", "", level), resolve_fast_mode(found, LevelRequest(mode)))
+        return ModelCandidate(
+            found, ThinkingDecision(level, "inline", "", level), resolve_fast_mode(found, LevelRequest(mode))
+        )
 
     async def ask(self, *messages: Any, **choice: Any) -> Thinker:
         names = ("p/m", "q/n") if self.fallback else ("p/m",)
@@ -178,7 +182,7 @@ async def test_a_retry_after_the_cutoff_is_not_fast() -> None:
     """Fast mode auto, and the provider asks for a minute: the second try of the same call is past the cut-off."""
     seen: list[Any] = []
 
-    class Watching(Models):
+    class Watching(ProviderModels):
         def _prepare(self, request: Any, key: Any) -> Any:
             seen.append(request.fast)
             return super()._prepare(request, key)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
-from palinurus.providers.first import ADDRESS, SERVER, address, served, silence
+from palinurus.config.load import load_config
+from palinurus.providers.first import ADDRESS, SERVER, explain_silence, inspect_server, is_server_address
 from palinurus.testing.script import say
 from palinurus.testing.server import ModelServer, status
 
@@ -26,26 +26,26 @@ from palinurus.testing.server import ModelServer, status
     ],
 )
 def test_what_an_address_looks_like(text: str, is_one: bool) -> None:
-    assert address(text) is is_one
+    assert is_server_address(text) is is_one
 
 
 async def test_a_server_is_found_with_or_without_its_path_and_answers(tmp_path: Path) -> None:
     server = ModelServer([say("Yes."), status(401, "no such key")])
     await server.start()
     try:
-        found = await served(server.url.removesuffix("/v1"))
-        assert not isinstance(found, str) and found.base == server.url and found == await served(server.url)
+        found = await inspect_server(server.url.removesuffix("/v1"))
+        assert not isinstance(found, str) and found.base == server.url and found == await inspect_server(server.url)
         config = {"models": {"providers": {SERVER: {**found.entry, "apiKey": "k"}}}}
         (tmp_path / "palinurus.json").write_text(json.dumps(config))
-        settings = load(str(tmp_path), {}).settings
+        settings = load_config(str(tmp_path), {}).settings
         ref = f"{SERVER}/{found.models[0]}"
-        assert await silence(settings, {}, SystemClock(), ref) == ""
-        assert await silence(settings, {}, SystemClock(), ref) != ""
-        assert "'nobody'" in await silence(settings, {}, SystemClock(), "nobody/x")
+        assert await explain_silence(settings, {}, SystemClock(), ref) == ""
+        assert await explain_silence(settings, {}, SystemClock(), ref) != ""
+        assert "'nobody'" in await explain_silence(settings, {}, SystemClock(), "nobody/x")
     finally:
         await server.stop()
 
 
 async def test_why_there_is_none() -> None:
-    assert await served("nowhere") == ADDRESS
-    assert "no list of models at http://127.0.0.1:9/v1/models" in str(await served("http://127.0.0.1:9"))
+    assert await inspect_server("nowhere") == ADDRESS
+    assert "no list of models at http://127.0.0.1:9/v1/models" in str(await inspect_server("http://127.0.0.1:9"))

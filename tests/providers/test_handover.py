@@ -19,9 +19,9 @@ from palinurus.core.types.messages import Message, UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import RULES, VENDORS, WIRES, load
-from palinurus.providers.wire.arguments import encoded
-from palinurus.providers.wire.body import composed
+from palinurus.providers import FALLBACK_VENDORS, VENDORS, WIRES, load_row
+from palinurus.providers.wire.arguments import encode_json
+from palinurus.providers.wire.body import compose_body
 from palinurus.testing.validators import faults
 from palinurus.testing.validators.gemini import signed
 from providers.histories import IDS, STORIES, THOUGHTS, Scribe, anything
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
     @property
     def vendor(self) -> Vendor:
-        vendor: Vendor = load(VENDORS, self.provider) or load(RULES, "custom")
+        vendor: Vendor = load_row(VENDORS, self.provider) or load_row(FALLBACK_VENDORS, "custom")
         return vendor
 
     def info(self) -> ModelSpec:
@@ -88,7 +88,7 @@ def body(place: Place, messages: Sequence[Message], **changes: Any) -> dict[str,
     level = "off" if place.level == "never" else place.level
     asked = ModelRequest(place.info(), Prompt("You are a test.", "Now."), repair_history(messages), TOOLS, level)
     asked = msgspec.structs.replace(asked, **changes)
-    return dict(msgspec.json.decode(encoded(composed(asked, load(WIRES, asked.model.api), place.vendor))))
+    return dict(msgspec.json.decode(encode_json(compose_body(asked, load_row(WIRES, asked.model.api), place.vendor))))
 
 
 def refusals(place: Place, sent: dict[str, Any]) -> list[str]:

@@ -25,11 +25,11 @@ from palinurus.core.types.model import (
     StreamFailed,
     StreamRetry,
 )
-from palinurus.providers import VENDORS, WIRES, auth, load
+from palinurus.providers import VENDORS, WIRES, auth, load_row
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.http import Limits
-from palinurus.providers.stream import Models
-from palinurus.providers.wire.bedrock.frames import frame
+from palinurus.providers.http import HttpTimeouts
+from palinurus.providers.stream import ProviderModels
+from palinurus.providers.wire.bedrock.frames import encode_frame
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, decoded, info, request, settings
 
@@ -156,7 +156,7 @@ class Ollama(Tongue):
 
 class Bedrock(Tongue):
     def unit(self, payload: bytes, event: str = "contentBlockDelta") -> bytes:
-        return frame({":event-type": event, ":message-type": "event"}, payload)
+        return encode_frame({":event-type": event, ":message-type": "event"}, payload)
 
     def event(self, event: str, value: Any) -> bytes:
         return self.unit(json.dumps(value).encode(), event)
@@ -194,7 +194,7 @@ def test_every_wire_has_a_row() -> None:
 
 def run(api: str, *pieces: bytes) -> list[ModelEvent]:
     asked = request(model=info(api))
-    events = decoded(load(WIRES, api).decoder, (TONGUES[api].begin(), *pieces), asked)
+    events = decoded(load_row(WIRES, api).decoder, (TONGUES[api].begin(), *pieces), asked)
     assert isinstance(events[-1], StreamDone | StreamFailed)
     assert not any(isinstance(e, StreamDone | StreamFailed) for e in events[:-1])
     msgspec.json.encode(events[-1])  # can be written down: no half characters, no NaN
@@ -308,10 +308,10 @@ def test_many_calls_and_one_without_a_name(api: str) -> None:
 @apis
 def test_comments_without_end_cost_no_memory(api: str) -> None:
     if api.startswith("bedrock"):
-        filler = frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}") * 50
+        filler = encode_frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}") * 50
     else:
         filler = b"\n" * 10_000 if api == "ollama" else b": " + b"x" * 50_000
-    decoder = load(WIRES, api).decoder(request(model=info(api)))
+    decoder = load_row(WIRES, api).decoder(request(model=info(api)))
     for _ in range(500):
         assert decoder.feed(filler) == []
     (only,) = decoder.close()
@@ -361,7 +361,7 @@ ANSWERS: dict[str, tuple[int, str, bytes, tuple[str, ...], int]] = {
 
 
 async def ask(
-    api: str, handler: Callable[[web.Request], Any], clock: Clock, limits: Limits | None = None
+    api: str, handler: Callable[[web.Request], Any], clock: Clock, limits: HttpTimeouts | None = None
 ) -> tuple[list[ModelEvent], int]:
     calls = 0
 
@@ -380,7 +380,9 @@ async def ask(
             api_key=Secret("canary-0123456789"),
             models=(ModelSettings("m"),),
         )
-        models = Models(Catalog(settings(own), {}), clock, limits=limits or Limits(2, 5, 5), chance=lambda: 0.5)
+        models = ProviderModels(
+            Catalog(settings(own), {}), clock, limits=limits or HttpTimeouts(2, 5, 5), chance=lambda: 0.5
+        )
         found = models._catalog.find("fake/m", agent())
         assert isinstance(found, ModelSpec)
         asked = msgspec.structs.replace(request(UserMessage("x")), model=found)
@@ -418,7 +420,7 @@ async def test_comments_without_end_are_given_up(api: str) -> None:
             await asyncio.sleep(0.001)
         return response
 
-    events, calls = await ask(api, answer, Clock(step=100.0), Limits(2, 5, 5, 900))
+    events, calls = await ask(api, answer, Clock(step=100.0), HttpTimeouts(2, 5, 5, 900))
     last = events[-1]
     assert isinstance(last, StreamFailed) and last.failure.kind == "timeout", last
     assert "nothing but comments for 900 s" in last.failure.message
@@ -428,16 +430,16 @@ async def test_comments_without_end_are_given_up(api: str) -> None:
 def nothing(api: str) -> bytes:
     """A wire's way of saying nothing."""
     if api.startswith("bedrock"):
-        return frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}")
+        return encode_frame({":event-type": "keepAlive", ":message-type": "event"}, b"{}")
     return b"\n" if api == "ollama" else b": wait\n\n"
 
 
 # --- before anything is sent ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [n for n in VENDORS if load(VENDORS, n).keys and not load(VENDORS, n).keyless])
+@pytest.mark.parametrize("name", [n for n in VENDORS if load_row(VENDORS, n).keys and not load_row(VENDORS, n).keyless])
 def test_a_missing_key_says_where_to_put_one(name: str) -> None:
-    vendor = load(VENDORS, name)
+    vendor = load_row(VENDORS, name)
     found = auth.find_key(name, None, vendor, {}, False)
     assert isinstance(found, ModelFailure) and found.kind == "config"
     assert vendor.keys[0] in found.message and f"models.providers.{name}.apiKey" in found.message

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from palinurus.abort import Abort, Aborted
-from palinurus.providers.http import Broken, Http, Limits, Watch
+from palinurus.providers.http import HttpClient, HttpTimeouts, ReadWatchdog, TransportError
 from palinurus.testing.model import say
 from palinurus.testing.server import ModelServer
 
@@ -23,7 +23,7 @@ async def forever() -> None:
 
 
 async def test_late_is_a_time_out_and_the_task_lives_on() -> None:
-    watch = Watch(Abort())
+    watch = ReadWatchdog(Abort())
     watch.limit(0.02)
     with pytest.raises(TimeoutError):
         await watch.wait(forever())
@@ -33,7 +33,7 @@ async def test_late_is_a_time_out_and_the_task_lives_on() -> None:
 
 async def test_stopped_and_late_at_once_is_stopped() -> None:
     stop = Abort()
-    watch = Watch(stop)
+    watch = ReadWatchdog(stop)
     watch.limit(0.02)
     asyncio.get_running_loop().call_later(
         0.0, lambda: (setattr(watch, "_since", -1e9), watch._check(), stop.set("user"))
@@ -46,7 +46,7 @@ async def test_stopped_and_late_at_once_is_stopped() -> None:
 
 
 async def test_a_real_cancel_passes_through() -> None:
-    watch = Watch(Abort())
+    watch = ReadWatchdog(Abort())
     watch.limit(5)
     task = asyncio.create_task(watch.wait(forever()))
     await asyncio.sleep(0)
@@ -57,7 +57,7 @@ async def test_a_real_cancel_passes_through() -> None:
 
 
 async def test_time_outside_of_reads_does_not_count() -> None:
-    watch = Watch(Abort())
+    watch = ReadWatchdog(Abort())
     watch.limit(0.03)
     await asyncio.sleep(0.08)
     assert await watch.wait(asyncio.sleep(0, "read")) == "read"
@@ -66,7 +66,7 @@ async def test_time_outside_of_reads_does_not_count() -> None:
 
 async def test_a_timer_that_fires_early_in_a_read_waits_on() -> None:
     """The timer was set before this read began: what counts is how long the read itself takes."""
-    watch = Watch(Abort())
+    watch = ReadWatchdog(Abort())
     watch.limit(5)
     asyncio.get_running_loop().call_soon(watch._check)
     assert await watch.wait(asyncio.sleep(0.01, "read")) == "read"
@@ -75,16 +75,16 @@ async def test_a_timer_that_fires_early_in_a_read_waits_on() -> None:
 
 async def test_connections_are_used_again_and_closed_at_the_end() -> None:
     async with ModelServer(default=say("hi")) as server:
-        http = Http()
+        http = HttpClient()
         for _ in range(2):
             answer = await http.post(
-                server.url + "/chat/completions", b'{"stream": true}', {}, Limits(2, 2, 2), Abort()
+                server.url + "/chat/completions", b'{"stream": true}', {}, HttpTimeouts(2, 2, 2), Abort()
             )
             assert answer.status == 200 and b"hi" in await answer.body(10_000)
             answer.close()
         assert http._session is not None
         await http.close()
         await http.close()
-    with pytest.raises(Broken) as caught:
-        await Http().post("http:///nowhere", b"", {}, Limits(), Abort())
+    with pytest.raises(TransportError) as caught:
+        await HttpClient().post("http:///nowhere", b"", {}, HttpTimeouts(), Abort())
     assert caught.value.kind == "config"

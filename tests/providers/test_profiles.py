@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.config.settings import AuthSettings, ProfileSettings, ProviderSettings, Secret
+from palinurus.config.settings import AuthProfileSettings, AuthSettings, ProviderSettings, Secret
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.profiles import Profile, gather, stored, variables
+from palinurus.providers.profiles import KeyProfile, gather_profiles, load_stored, read_variables
 from providers.kit import settings
 
 VENDOR = Vendor("v", "Vee", "openai-completions", "https://v.example", keys=("V_KEY", "V_OTHER"))
@@ -22,11 +22,11 @@ VENDOR = Vendor("v", "Vee", "openai-completions", "https://v.example", keys=("V_
 
 def found(environ: dict[str, str], *providers: ProviderSettings, kept: Any = (), **auth: Any) -> list[str]:
     whole = msgspec.structs.replace(settings(*providers), auth=AuthSettings(**auth))
-    return [f"{p.id}={p.secret.reveal()}" for p in gather("v", whole, VENDOR, environ, kept)]
+    return [f"{p.id}={p.secret.reveal()}" for p in gather_profiles("v", whole, VENDOR, environ, kept)]
 
 
-def profile(ident: str, key: str = "", mode: str = "api_key", provider: str = "v") -> ProfileSettings:
-    return ProfileSettings(ident, provider, mode, Secret(key))
+def profile(ident: str, key: str = "", mode: str = "api_key", provider: str = "v") -> AuthProfileSettings:
+    return AuthProfileSettings(ident, provider, mode, Secret(key))
 
 
 def test_variables_alone_in_lists_and_numbered() -> None:
@@ -48,9 +48,9 @@ def test_config_goes_before_variables() -> None:
 
 def test_a_profile_without_key_stands_for_a_stored_one() -> None:
     kept = (
-        Profile("v:me", "v", Secret("s"), "oauth"),
-        Profile("v:too", "v", Secret("t")),
-        Profile("x:1", "x", Secret("u")),
+        KeyProfile("v:me", "v", Secret("s"), "oauth"),
+        KeyProfile("v:too", "v", Secret("t")),
+        KeyProfile("x:1", "x", Secret("u")),
     )
     assert found({}, kept=kept, profiles={"v:me": profile("v:me"), "v:lost": profile("v:lost")}) == [
         "v:me=s",
@@ -71,7 +71,7 @@ def test_one_key_under_two_names_is_one_key() -> None:
 
 @given(st.dictionaries(st.sampled_from(["V_KEY", "V_KEYS", "V_KEY_1", "V_KEY_٢", "V_OTHER"]), st.text(max_size=30)))
 def test_hostile_variables_give_distinct_ids_and_no_empty_key(environ: dict[str, str]) -> None:
-    got = variables("v", VENDOR, environ)
+    got = read_variables("v", VENDOR, environ)
     assert len({p.id for p in got}) == len(got) and all(p.secret and not p.secret.reveal().isspace() for p in got)
 
 
@@ -108,7 +108,7 @@ def test_openclaw_s_file_is_read(tmp_path: Path) -> None:
     )
     got = {
         p.id: (p.provider, p.mode, p.secret.reveal(), p.renewal.reveal(), p.expires)
-        for p in stored(str(tmp_path), "main")
+        for p in load_stored(str(tmp_path), "main")
     }
     assert got == {
         "anthropic:default": ("anthropic", "api_key", "sk-1", "", 0),
@@ -120,7 +120,7 @@ def test_openclaw_s_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"profiles": 3}', '{"profiles": {"a": null}}', "[" * 100_000])
 def test_a_broken_file_is_no_file(tmp_path: Path, text: str) -> None:
     write(tmp_path, text)
-    assert stored(str(tmp_path), "main") == ()
+    assert load_stored(str(tmp_path), "main") == ()
 
 
 def test_the_catalog_knows_them(tmp_path: Path) -> None:

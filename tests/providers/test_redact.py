@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.providers.redact import blank, redacted
+from palinurus.providers.redact import blank_secrets, redact_strings
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from palinurus.providers.redact import blank, redacted
 )
 def test_shapes(secret: str) -> None:
     assert (
-        secret not in blank(f"the key {secret} is wrong")
-        and blank(f"the key {secret} is wrong") == "the key *** is wrong"
+        secret not in blank_secrets(f"the key {secret} is wrong")
+        and blank_secrets(f"the key {secret} is wrong") == "the key *** is wrong"
     )
 
 
@@ -41,9 +41,9 @@ def test_shapes(secret: str) -> None:
     ],
 )
 def test_names(text: str, clean: str) -> None:
-    assert blank(text) == clean
+    assert blank_secrets(text) == clean
 
 
 def test_values_everywhere() -> None:
     value = {"a": ["x topsecret y", ("topsecret",)], "n": 1}
-    assert redacted(value, ("topsecret",)) == {"a": ["x *** y", ["***"]], "n": 1}
+    assert redact_strings(value, ("topsecret",)) == {"a": ["x *** y", ["***"]], "n": 1}

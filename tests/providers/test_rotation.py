@@ -17,8 +17,8 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Prompt
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.cooldown import HOUR, MINUTE
-from palinurus.providers.profiles import Key, Profile
-from palinurus.providers.rotation import FILE, Rotation, rules
+from palinurus.providers.profiles import KeyLease, KeyProfile
+from palinurus.providers.rotation import FILE, KeyRotation, make_cooldown_rules
 from palinurus.testing.clock import FakeClock
 from providers.kit import settings
 
@@ -39,11 +39,11 @@ class Bench:
         whole = msgspec.structs.replace(settings(), auth=auth or AuthSettings())
         self.catalog = Catalog(whole, TWO if environ is None else environ)
         self.clock = FakeClock()
-        self.keys = Rotation(self.clock, home, **rotation)
+        self.keys = KeyRotation(self.clock, home, **rotation)
 
-    async def pick(self, *args: Any, **kwargs: Any) -> Key:
+    async def pick(self, *args: Any, **kwargs: Any) -> KeyLease:
         key = await self.keys.pick(asked(*args, **kwargs), self.catalog)
-        assert isinstance(key, Key), key
+        assert isinstance(key, KeyLease), key
         return key
 
     async def name(self, *args: Any, **kwargs: Any) -> str:
@@ -156,7 +156,7 @@ async def test_who_needs_no_key_gets_none_and_a_missing_one_is_named() -> None:
     assert isinstance(missing, ModelFailure) and "OPENAI_API_KEY" in missing.message
     local = msgspec.structs.replace(asked(), model=ModelSpec(ModelRef("ollama", "q"), "ollama", "http://127.0.0.1:1"))
     key = await bench.keys.pick(local, bench.catalog)
-    assert key == Key() and not bench.keys.report(key, REFUSED)
+    assert key == KeyLease() and not bench.keys.report(key, REFUSED)
 
 
 # --- the file -------------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Mint:
     def __init__(self, clock: FakeClock, *answers: Any) -> None:
         self.clock, self.answers, self.calls = clock, list(answers), 0
 
-    async def __call__(self, profile: Profile) -> Profile | ModelFailure:
+    async def __call__(self, profile: KeyProfile) -> KeyProfile | ModelFailure:
         self.calls += 1
         await asyncio.sleep(0)
         answer = self.answers.pop(0) if self.answers else f"token-{self.calls}"
@@ -217,7 +217,7 @@ def tokens(tmp_path: Path, *answers: Any, expires: int = 1, extra: dict[str, Any
     bench = Bench({})
     bench.catalog = Catalog(msgspec.structs.replace(bench.catalog.settings, home=str(tmp_path)), {})
     mint = Mint(bench.clock, *answers)
-    bench.keys = Rotation(bench.clock, refresh={"openai": mint})
+    bench.keys = KeyRotation(bench.clock, refresh={"openai": mint})
     return bench, mint
 
 
@@ -264,6 +264,8 @@ async def test_oauth_goes_before_token_before_api_key(tmp_path: Path) -> None:
 
 def test_rules_from_the_config() -> None:
     auth = AuthSettings(billing_hours=2, billing_by_provider={"x": 1}, billing_most_hours=4, window_hours=1)
-    assert rules(auth, "openai").billing == 2 * HOUR and rules(auth, "x").billing == HOUR
-    assert rules(auth, "x").billing_most == 4 * HOUR and rules(auth, "x").window == 60 * MINUTE
+    assert make_cooldown_rules(auth, "openai").billing == 2 * HOUR and make_cooldown_rules(auth, "x").billing == HOUR
+    assert (
+        make_cooldown_rules(auth, "x").billing_most == 4 * HOUR and make_cooldown_rules(auth, "x").window == 60 * MINUTE
+    )
     assert ProviderSettings("x").api_key == Secret()

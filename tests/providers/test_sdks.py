@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from palinurus.core.types.messages import Message
 from palinurus.core.types.model import StreamDone
-from palinurus.providers import WIRES, load
+from palinurus.providers import WIRES, load_row
 from providers.histories import STORIES, THOUGHTS, Scribe
 from providers.kit import info, recorded, request
 from providers.test_handover import Place, body
@@ -122,7 +122,7 @@ def test_the_types_refuse_what_is_wrong() -> None:
 
 
 def ours(api: str, data: bytes) -> StreamDone:
-    decoder = load(WIRES, api).decoder(request(model=info(api)))
+    decoder = load_row(WIRES, api).decoder(request(model=info(api)))
     last = [*decoder.feed(data), *decoder.close()][-1]
     assert isinstance(last, StreamDone)
     return last

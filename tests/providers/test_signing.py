@@ -13,15 +13,15 @@ from palinurus.abort import Abort
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelSpec, StreamDone, StreamFailed
-from palinurus.providers import VENDORS, auth, load
+from palinurus.providers import VENDORS, auth, load_row
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.stream import Models, stamp
-from palinurus.providers.wire.bedrock.sign import Credentials, Scope, sign
+from palinurus.providers.stream import ProviderModels, format_stamp
+from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, sign_headers
 from palinurus.testing.clock import START_MS
 from providers.kit import agent, recorded, request, settings
 
 ACCESS, SECRET, TOKEN = "AKIDEXAMPLE00000", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY", "session-token-0123456789"
-VENDOR = load(VENDORS, "amazon-bedrock")
+VENDOR = load_row(VENDORS, "amazon-bedrock")
 ARN = "arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.anthropic.claude-haiku-4-5-20251001-v1:0"
 
 
@@ -48,13 +48,13 @@ class Region:
         names = given["Authorization"].split("SignedHeaders=")[1].split(",")[0].split(";")
         scope = given["Authorization"].split("Credential=")[1].split(",")[0].split("/")
         signed = {name: given[name] for name in names if not name.startswith("x-amz-") and name != "host"}
-        expected = sign(
+        expected = sign_headers(
             "POST",
             f"http://{given['Host']}{asked.raw_path}",
             signed,
             body,
-            Credentials(ACCESS, SECRET, given.get("x-amz-security-token", "")),
-            Scope(scope[2], scope[3], given["x-amz-date"]),
+            AwsCredentials(ACCESS, SECRET, given.get("x-amz-security-token", "")),
+            SigningScope(scope[2], scope[3], given["x-amz-date"]),
         )
         self.seen.append({"path": asked.raw_path, "region": scope[2], "service": scope[3], "names": names})
         if expected["authorization"] != given["Authorization"]:
@@ -68,7 +68,7 @@ async def ask(model: str, environ: dict[str, str], **provider: Any) -> tuple[lis
     app.router.add_post("/{tail:.*}", region.answer)
     async with TestServer(app) as server:
         own = ProviderSettings("amazon-bedrock", base_url=str(server.make_url("")).rstrip("/"), **provider)
-        models = Models(Catalog(settings(own), environ), Clock())
+        models = ProviderModels(Catalog(settings(own), environ), Clock())
         found = models._catalog.find(f"amazon-bedrock/{model}", agent())
         assert isinstance(found, ModelSpec)
         asked = msgspec.structs.replace(request(UserMessage("grüß dich")), model=found)
@@ -111,7 +111,7 @@ async def test_a_bearer_key_goes_before() -> None:
     async with TestServer(app) as server:
         own = ProviderSettings("amazon-bedrock", base_url=str(server.make_url("")).rstrip("/"))
         for environ in (KEYS | {"AWS_BEARER_TOKEN_BEDROCK": "bearer-0123"}, KEYS):
-            models = Models(Catalog(settings(own), environ), Clock())
+            models = ProviderModels(Catalog(settings(own), environ), Clock())
             found = models._catalog.find("amazon-bedrock/m", agent())
             assert isinstance(found, ModelSpec)
             async for _ in models.stream(msgspec.structs.replace(request(UserMessage("x")), model=found), Abort()):
@@ -130,24 +130,26 @@ async def test_a_bearer_key_goes_before() -> None:
     ],
 )
 def test_the_region_moves_the_vendors_own_address_only(environ: dict[str, str], url: str) -> None:
-    assert auth.base_url(VENDOR.base_url, VENDOR, environ) == url
-    assert auth.base_url("https://proxy.example/us-east-1", VENDOR, environ) == "https://proxy.example/us-east-1"
-    other = load(VENDORS, "openai")
-    assert auth.base_url(other.base_url, other, environ) == other.base_url
+    assert auth.resolve_base_url(VENDOR.base_url, VENDOR, environ) == url
+    assert (
+        auth.resolve_base_url("https://proxy.example/us-east-1", VENDOR, environ) == "https://proxy.example/us-east-1"
+    )
+    other = load_row(VENDORS, "openai")
+    assert auth.resolve_base_url(other.base_url, other, environ) == other.base_url
 
 
 def test_without_credentials_the_message_names_both_ways() -> None:
     found = auth.find_key("amazon-bedrock", None, VENDOR, {"AWS_ACCESS_KEY_ID": "only"}, False)
     assert isinstance(found, ModelFailure)
     assert "AWS_BEARER_TOKEN_BEDROCK, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in found.message
-    assert auth.source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
-    signer = auth.signer(VENDOR, KEYS)
+    assert auth.find_key_source(None, VENDOR, KEYS) == "AWS_ACCESS_KEY_ID"
+    signer = auth.find_signer(VENDOR, KEYS)
     assert signer is not None and SECRET not in repr(signer)
     assert auth.find_key("amazon-bedrock", None, VENDOR, KEYS, False) == Secret()
 
 
 def test_the_time_of_a_signature() -> None:
-    assert stamp(1_769_903_999_999) == "20260131T235959Z"
+    assert format_stamp(1_769_903_999_999) == "20260131T235959Z"
 
 
 def test_model_settings_are_those_of_any_provider() -> None:

@@ -23,8 +23,8 @@ from palinurus.core.types.model import (
     TextDelta,
 )
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.http import Limits
-from palinurus.providers.stream import Models
+from palinurus.providers.http import HttpTimeouts
+from palinurus.providers.stream import ProviderModels
 from palinurus.testing.clock import START_MS
 from palinurus.testing.model import calls, held, say
 from palinurus.testing.script import Gate
@@ -54,11 +54,13 @@ class QuickClock:
 class Bench:
     """A provider in the config, a client, and what happened."""
 
-    def __init__(self, url: str, api: str = APIS[0], limits: Limits | None = None, **provider: Any) -> None:
+    def __init__(self, url: str, api: str = APIS[0], limits: HttpTimeouts | None = None, **provider: Any) -> None:
         facts = {"base_url": url, "api": api, "api_key": Secret(CANARY), "models": (ModelSettings("m"),), **provider}
         self.catalog = Catalog(settings(ProviderSettings("fake", **facts)), {})
         self.clock = QuickClock()
-        self.models = Models(self.catalog, self.clock, limits=limits or Limits(2, 5, 5), chance=lambda: 0.5)
+        self.models = ProviderModels(
+            self.catalog, self.clock, limits=limits or HttpTimeouts(2, 5, 5), chance=lambda: 0.5
+        )
         found = self.catalog.find("fake/m", agent())
         assert isinstance(found, ModelSpec)
         self.model = found
@@ -225,7 +227,7 @@ async def test_cut_after_text_is_not_tried_again_and_keeps_the_text(api: str) ->
 
 @pytest.mark.parametrize("after", [0, 3000])
 async def test_a_stall_ends_with_a_time_out(after: int) -> None:
-    limits = Limits(connect=2, first=0.05, idle=0.05)
+    limits = HttpTimeouts(connect=2, first=0.05, idle=0.05)
     async with ModelServer(default=stall(say("word " * 300), after)) as server:
         events = await Bench(server.url, limits=limits).ask()
         last = failure(events)
@@ -237,7 +239,7 @@ async def test_a_stall_ends_with_a_time_out(after: int) -> None:
 async def test_a_slow_reader_is_not_a_stall() -> None:
     """The watch counts the provider's silence, not the time we take ourselves."""
     async with ModelServer(default=say("word " * 50)) as server:
-        bench = Bench(server.url, limits=Limits(2, 0.2, 0.05))
+        bench = Bench(server.url, limits=HttpTimeouts(2, 0.2, 0.05))
         events = []
         async for event in bench.models.stream(msgspec.structs.replace(request(), model=bench.model), Abort()):
             events.append(event)
@@ -284,7 +286,7 @@ async def test_stop_while_the_server_thinks() -> None:
     async with ModelServer(default=stall(say("x"), 0)) as server:
         stop = Abort()
         asyncio.get_running_loop().call_later(0.05, stop.set, "user")
-        last = failure(await Bench(server.url, limits=Limits(2, None, None)).ask(stop=stop))
+        last = failure(await Bench(server.url, limits=HttpTimeouts(2, None, None)).ask(stop=stop))
         assert last.failure.kind == "aborted" and not last.failure.partial
 
 
@@ -335,7 +337,7 @@ async def test_wrong_config_is_a_value(provider: dict[str, Any], words: str) -> 
 
 async def test_an_unknown_model_says_why() -> None:
     catalog = Catalog(settings(model="antropic/claude"), {})
-    models = Models(catalog, QuickClock())
+    models = ProviderModels(catalog, QuickClock())
     asked = request(model=catalog.default(agent(model="antropic/claude")))
     events = [e async for e in models.stream(asked, Abort())]
     assert "did you mean 'anthropic/claude'" in failure(events).failure.message
@@ -343,7 +345,7 @@ async def test_an_unknown_model_says_why() -> None:
 
 async def test_the_built_in_model_is_reached_the_same_way() -> None:
     catalog = Catalog(settings(), {})
-    models = Models(catalog, QuickClock())
+    models = ProviderModels(catalog, QuickClock())
     events = [e async for e in models.stream(request(UserMessage("hello"), model=catalog.default(agent())), Abort())]
     assert isinstance(events[-1], StreamDone) and events[-1].message.model == "demo" and events[-1].message.timestamp
 
@@ -357,11 +359,11 @@ async def test_nothing_shows_the_key() -> None:
 
 
 def test_local_servers_are_not_watched_unless_asked() -> None:
-    models = Models(Catalog(settings(), {}), QuickClock())
+    models = ProviderModels(Catalog(settings(), {}), QuickClock())
 
-    def limits(url: str, timeout: float | None = None) -> Limits:
+    def limits(url: str, timeout: float | None = None) -> HttpTimeouts:
         return models._limit(ModelSpec(ModelRef("p", "m"), "x", url, timeout=timeout))
 
-    assert limits("http://127.0.0.1:11434/v1") == Limits(15, None, None, None)
-    assert limits("https://api.example/v1") == Limits(15, 120, 120)
-    assert limits("http://localhost:1/v1", 30) == Limits(15, 30, 30, None)
+    assert limits("http://127.0.0.1:11434/v1") == HttpTimeouts(15, None, None, None)
+    assert limits("https://api.example/v1") == HttpTimeouts(15, 120, 120)
+    assert limits("http://localhost:1/v1", 30) == HttpTimeouts(15, 30, 30, None)

@@ -8,22 +8,22 @@ from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, S
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.tool import ToolFailure
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.vision import Eyes
+from palinurus.providers.vision import VisionModel
 from palinurus.testing.model import ScriptedModel, fail, say
 from providers.kit import agent
 
 IMAGE = ImageBlock("aGk=", "image/png")
 
 
-def eyes(model: ScriptedModel, *, named: tuple[str, ...] = (), seeing: tuple[str, ...] = ("b",)) -> Eyes:
+def eyes(model: ScriptedModel, *, named: tuple[str, ...] = (), seeing: tuple[str, ...] = ("b",)) -> VisionModel:
     kinds = {n: ("text", "image") if n in seeing else ("text",) for n in ("a", "b", "c")}
     models = tuple(ModelSettings(n, input=kind) for n, kind in kinds.items())
     provider = ProviderSettings("p", "http://127.0.0.1:9/v1", "openai-completions", Secret("k"), models=models)
     made = Settings("/nowhere", {"main": agent(model="p/a")}, "main", providers={"p": provider}, image_models=named)
-    return Eyes(made, Catalog(made, {}), model)
+    return VisionModel(made, Catalog(made, {}), model)
 
 
-async def ask(made: Eyes, model: str = "") -> tuple[str, str]:
+async def ask(made: VisionModel, model: str = "") -> tuple[str, str]:
     return await made.describe((IMAGE,), "what?", model, "main", "agent:main:main")
 
 

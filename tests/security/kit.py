@@ -14,11 +14,11 @@ from typing import Any
 from palinurus.abort import Abort
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.messages import ToolResult, UserMessage
 from palinurus.core.types.model import ModelRequest
-from palinurus.inbox.approvals import Row
+from palinurus.inbox.approvals import ApprovalRow
 from palinurus.testing.model import ScriptedModel, calls, say
 
 OWNER = Sender("me", owner=True)
@@ -86,13 +86,13 @@ class Desk:
     """Who is asked, and says no (or yes). `rows` are the questions."""
 
     def __init__(self, app: App, decision: str = "deny") -> None:
-        self.rows: list[Row] = []
+        self.rows: list[ApprovalRow] = []
         self._app = app
         self._decision = decision
         self._tasks: set[asyncio.Task[Any]] = set()
         app.board.listen(self._heard)
 
-    def _heard(self, what: str, row: Row) -> None:
+    def _heard(self, what: str, row: ApprovalRow) -> None:
         if what == "requested":
             self.rows.append(row)
             task = asyncio.ensure_future(self._app.board.answer(row.id, self._decision, "me"))
@@ -105,7 +105,7 @@ async def running(home: Path, model: Any, contain: str = "landlock", **changes: 
     defaults = {"model": {"primary": "fake/gpt-m"}, "sandbox": {"contain": contain}, "skipBootstrap": True}
     config = {"models": {"providers": {"fake": PROVIDER}}, "agents": {"defaults": defaults}, **changes}
     (home / "palinurus.json").write_text(json.dumps(config))
-    app = App(load(str(home), {}).settings, {"HOME": str(home / "person")}, SystemClock(), model=model)
+    app = App(load_config(str(home), {}).settings, {"HOME": str(home / "person")}, SystemClock(), model=model)
     await app.start()
     try:
         yield app

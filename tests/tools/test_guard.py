@@ -67,7 +67,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def allow(ctx: Ctx, *rules: CommandRule) -> None:
-    approvals.add(ctx.settings.rules.file, "main", rules, "test", 0)
+    approvals.add_rules(ctx.settings.rules.file, "main", rules, "test", 0)
 
 
 async def judged(ctx: Ctx, command: str, **want: Any) -> Permit | str:
@@ -128,7 +128,7 @@ async def test_what_is_on_the_list_runs_as_it_was_judged_without_a_shell(folder:
     assert started(made) == "a b c;d\n"
     chain = await judged(ctx, "echo a && echo 'b  c' | wc -l")
     assert isinstance(chain, Permit) and started(chain) == "a\n1\n" and not ctx.asked
-    (entry,) = [e for e in approvals.read(ctx.settings.rules.file).entries("main") if e.used]
+    (entry,) = [e for e in approvals.read_approvals(ctx.settings.rules.file).entries("main") if e.used]
     assert entry.used == 1_000_000 and entry.command == "echo 'a b' \"c;d\""
 
 

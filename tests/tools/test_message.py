@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.messaging import MessageRules
+from palinurus.config.messaging import MessageToolRules
 from palinurus.core.types.channel import (
     ChannelAbilities,
     ChannelAction,
@@ -83,7 +83,7 @@ def post() -> Fake:
     return Fake()
 
 
-def caller(post: Fake, ctx: Any, rules: MessageRules = MessageRules()) -> Do:
+def caller(post: Fake, ctx: Any, rules: MessageToolRules = MessageToolRules()) -> Do:
     async def one(**args: Any) -> ToolResult:
         return await call(ToolCall(ctx.call, "message", args), make(post, rules), ctx, Hooks())
 
@@ -109,24 +109,24 @@ MEMBER, STRANGER, OWNER = Sender("m", allowed=True), Sender("s"), Sender("o", ow
 
 def test_no_channel_no_tool(post: Fake) -> None:
     post.every = {}
-    assert make(post, MessageRules()) == {}
+    assert make(post, MessageToolRules()) == {}
 
 
 def test_only_actions_that_some_channel_can_do_are_offered(post: Fake) -> None:
-    offered = make(post, MessageRules())["message"].parameters["properties"]
+    offered = make(post, MessageToolRules())["message"].parameters["properties"]
     assert offered["action"]["enum"] == [
         "send", "react", "edit", "delete", "pin", "unpin", "poll", "thread-create", "read",
     ]  # fmt: skip
     assert offered["channel"]["enum"] == ["fake", "other"] and "pollQuestion" in offered
     post.every = {"other": ChannelAbilities()}
-    offered = make(post, MessageRules())["message"].parameters["properties"]
+    offered = make(post, MessageToolRules())["message"].parameters["properties"]
     assert offered["action"]["enum"] == ["send"] and not {"messageId", "emoji", "pollQuestion", "limit"} & set(offered)
 
 
 def test_the_tool_is_the_same_however_the_channels_were_found(post: Fake) -> None:
-    one = make(post, MessageRules())["message"].spec
+    one = make(post, MessageToolRules())["message"].spec
     post.every = dict(reversed(post.every.items()))
-    assert msgspec.json.encode(make(post, MessageRules())["message"].spec) == msgspec.json.encode(one)
+    assert msgspec.json.encode(make(post, MessageToolRules())["message"].spec) == msgspec.json.encode(one)
 
 
 # where to
@@ -189,24 +189,24 @@ async def test_a_turn_from_no_channel_must_say_where(post: Fake, ctx: Any) -> No
 # who may
 
 
-MATRIX: list[tuple[Sender, MessageRules, str, bool]] = [
-    (STRANGER, MessageRules(), "", True),
-    (STRANGER, MessageRules(across=True), "fake:9", False),
-    (STRANGER, MessageRules(across=True), "other:9", False),
-    (MEMBER, MessageRules(), "fake:9", True),
-    (MEMBER, MessageRules(), "other:9", False),
-    (MEMBER, MessageRules(across=True), "other:9", True),
-    (MEMBER, MessageRules(within=False), "fake:9", False),
-    (MEMBER, MessageRules(within=False), "", True),
-    (OWNER, MessageRules(), "other:9", True),
-    (OWNER, MessageRules(across=False), "other:9", False),
-    (OWNER, MessageRules(within=False), "fake:9", False),
+MATRIX: list[tuple[Sender, MessageToolRules, str, bool]] = [
+    (STRANGER, MessageToolRules(), "", True),
+    (STRANGER, MessageToolRules(across=True), "fake:9", False),
+    (STRANGER, MessageToolRules(across=True), "other:9", False),
+    (MEMBER, MessageToolRules(), "fake:9", True),
+    (MEMBER, MessageToolRules(), "other:9", False),
+    (MEMBER, MessageToolRules(across=True), "other:9", True),
+    (MEMBER, MessageToolRules(within=False), "fake:9", False),
+    (MEMBER, MessageToolRules(within=False), "", True),
+    (OWNER, MessageToolRules(), "other:9", True),
+    (OWNER, MessageToolRules(across=False), "other:9", False),
+    (OWNER, MessageToolRules(within=False), "fake:9", False),
 ]
 
 
 @pytest.mark.parametrize(("sender", "rules", "target", "may"), MATRIX)
 async def test_who_may_write_where(
-    post: Fake, ctx: Any, sender: Sender, rules: MessageRules, target: str, may: bool
+    post: Fake, ctx: Any, sender: Sender, rules: MessageToolRules, target: str, may: bool
 ) -> None:
     result = await caller(post, asked_by(ctx, sender), rules)(message="x", target=target)
     assert (not result.isError, len(post.sent)) == (may, int(may))
@@ -230,7 +230,7 @@ async def test_several_at_once(post: Fake, ctx: Any) -> None:
     assert [one["to"] for one in json.loads(result.text)["sent"]] == ["1", "2"]
     post.sent.clear()
     assert "at most 20" in (await do(message="x", targets=[f"fake:{n}" for n in range(21)])).text
-    assert (await caller(post, ctx, MessageRules(broadcast=False))(message="x", targets=["fake:1"])).isError
+    assert (await caller(post, ctx, MessageToolRules(broadcast=False))(message="x", targets=["fake:1"])).isError
     assert (await caller(post, asked_by(ctx, MEMBER))(message="x", targets=["fake:1"])).isError
     assert post.sent == []
 

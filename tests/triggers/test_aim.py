@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from palinurus.config.heartbeat import HeartbeatSettings
-from palinurus.config.visible import Visible
+from palinurus.config.visible import HeartbeatVisibility
 from palinurus.core.types.keys import SessionKey
 from palinurus.sessions.record import Record
 from palinurus.store.port import SessionRow
@@ -78,14 +78,14 @@ async def test_the_last_place_of_a_group_is_no_direct_chat_and_nobody_there_is_n
 @pytest.mark.parametrize(
     ("place", "wanted", "useless"),
     [
-        ({"": Visible(False, False, True)}, "alerts-disabled", False),
-        ({"": Visible(False, False, False)}, "alerts-disabled", True),
-        ({"": Visible(False, False, False), "tg": Visible()}, "", False),
-        ({"tg": Visible(), "tg/work": Visible(False, False, False)}, "alerts-disabled", True),
-        ({"irc": Visible(False, False, False)}, "", False),
-        ({"tg": Visible(ok=True, alerts=False)}, "", False),
+        ({"": HeartbeatVisibility(False, False, True)}, "alerts-disabled", False),
+        ({"": HeartbeatVisibility(False, False, False)}, "alerts-disabled", True),
+        ({"": HeartbeatVisibility(False, False, False), "tg": HeartbeatVisibility()}, "", False),
+        ({"tg": HeartbeatVisibility(), "tg/work": HeartbeatVisibility(False, False, False)}, "alerts-disabled", True),
+        ({"irc": HeartbeatVisibility(False, False, False)}, "", False),
+        ({"tg": HeartbeatVisibility(ok=True, alerts=False)}, "", False),
     ],
 )
-async def test_what_may_be_seen_there(place: dict[str, Visible], wanted: str, useless: bool) -> None:
+async def test_what_may_be_seen_there(place: dict[str, HeartbeatVisibility], wanted: str, useless: bool) -> None:
     found = await aim(doors(**LAST), HeartbeatSettings(target="last", seen=place), MAIN)
     assert (found.why, found.useless) == (wanted, useless)

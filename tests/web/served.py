@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
 from palinurus.gateway.server import Gateway
@@ -101,7 +101,7 @@ async def served(
     """The program with this model (None: the one of the config), its page at `url` (with the token in it)."""
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({**CONFIG, **changes}))
-    settings = load(str(home), {}).settings
+    settings = load_config(str(home), {}).settings
     clock = SystemClock()
     app = App(settings, {"HOME": str(home.parent)}, clock, model=model, channels={chat.name: chat} if chat else {})
     gateway = Gateway(app, clock, TOKEN)

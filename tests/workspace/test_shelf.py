@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.settings import AgentSettings
 from palinurus.core.prompt.facts import PromptFacts
 from palinurus.core.prompt.render import render_prompt
@@ -33,7 +33,7 @@ class Bench:
         self.bin = tmp / "bin"
         self.bin.mkdir(exist_ok=True)
         environ = {"HOME": str(tmp), "PATH": str(self.bin), **env}
-        loaded = load(str(self.home), environ)
+        loaded = load_config(str(self.home), environ)
         assert not loaded.problems
         self.agent: AgentSettings = loaded.settings.agents["main"]
         self.shelf = Shelf(loaded.settings, environ, loaded.raw, hooks)

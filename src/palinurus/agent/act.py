@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
-from palinurus.agent.context import UNSEEN, Context, Seen
+from palinurus.agent.context import NO_PROVENANCE, CallProvenance, RunToolContext
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
-from palinurus.agent.repeat import Repeats
+from palinurus.agent.ports import RunPorts
+from palinurus.agent.repeat import RepeatDetector
 from palinurus.core.history.truncate import share_result_chars
 from palinurus.core.types.events import RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.core.types.messages import TextBlock, ToolCall, ToolResult
@@ -19,10 +19,12 @@ from palinurus.tools.call import call
 STOPPED = "stopped before it finished ({reason}); it may have been done in part"
 
 
-class Acting:
+class ToolBatch:
     """`act` streams the events; afterwards `results` has one result per call, in their order."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, repeats: Repeats, seen: Seen = UNSEEN) -> None:
+    def __init__(
+        self, plan: RunPlan, ports: RunPorts, repeats: RepeatDetector, seen: CallProvenance = NO_PROVENANCE
+    ) -> None:
         self._seen = seen
         self._plan = plan
         self._ports = ports
@@ -70,7 +72,7 @@ class Acting:
             self._events.put_nowait(ToolStart(asked.id, asked.name, asked.arguments, summary))
             self._ports.record.step("tool", f"{asked.name} {summary}".strip())
             ports = self._ports
-            ctx = Context(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
+            ctx = RunToolContext(self._plan, asked, ports.clock, self._show, ports.approver, self._asks, self._seen)
             result = await call(asked, self._plan.tools, ctx, self._ports.hooks)
             return result, int((self._ports.clock.monotonic() - started) * 1000)
 

@@ -17,14 +17,16 @@ from palinurus.core.types.tool import ToolSettings
 from palinurus.sessions.files import RESULT
 
 
-def window(agent: AgentSettings, model: ModelSpec) -> int:
+def resolve_window(agent: AgentSettings, model: ModelSpec) -> int:
     """Tokens: what the model has, or less where the config says so."""
     return min(agent.context_tokens or model.context_window, model.context_window)
 
 
-def bounds(settings: Settings, agent: AgentSettings, model: ModelSpec, inbound: Inbound, route: Route) -> HistoryLimits:
+def resolve_history_rules(
+    settings: Settings, agent: AgentSettings, model: ModelSpec, inbound: Inbound, route: Route
+) -> HistoryLimits:
     """The rules for one run."""
-    room = window(agent, model)
+    room = resolve_window(agent, model)
     context = settings.context
     return HistoryLimits(
         window=room,
@@ -35,7 +37,7 @@ def bounds(settings: Settings, agent: AgentSettings, model: ModelSpec, inbound: 
     )
 
 
-def bounded(tools: ToolSettings, rules: HistoryLimits, home: str, transcript: str) -> ToolSettings:
+def limit_tool_results(tools: ToolSettings, rules: HistoryLimits, home: str, transcript: str) -> ToolSettings:
     """The tools' settings with the room for a result, and where whole ones are kept: beside the transcript."""
     kept = os.path.join(home, transcript) + RESULT
     return msgspec.structs.replace(tools, result_chars=rules.result_chars, results=kept)

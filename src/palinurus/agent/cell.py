@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.config.sandbox import GUARDED, minus
+from palinurus.config.sandbox import GUARDED, remove_port
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.facts import SandboxFact
 from palinurus.core.types.cell import EPHEMERAL_PORTS, ContainerMount, PortRanges, SandboxSpec
@@ -26,7 +26,7 @@ from palinurus.tools.sandbox.probe import Have, have
 AGENT_MOUNT = "/agent"  # where a container sees the agent's workspace when it may only read it
 
 
-class Confined(NamedTuple):
+class ToolSandbox(NamedTuple):
     """Where and how tools of a session run. `box` is what the prompt says about a sandboxed session."""
 
     workspace: str
@@ -35,7 +35,7 @@ class Confined(NamedTuple):
     box: SandboxFact | None = None
 
 
-class Cells:
+class ToolSandboxes:
     """`of` answers for every agent and session of one configuration."""
 
     def __init__(
@@ -47,27 +47,27 @@ class Cells:
         self._look = look
         self._make = make
         self._system: tuple[str, ...] | None = None
-        self._hosts: dict[str, Confined] = {}
+        self._hosts: dict[str, ToolSandbox] = {}
 
-    def of(self, agent: AgentSettings, key: SessionKey) -> Confined:
+    def of(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         """The session's. Raises OSError if a folder cannot be made."""
-        if sandboxed(agent, key):
+        if is_sandboxed(agent, key):
             return self._sandboxed(agent, key)
         if agent.id not in self._hosts:
             self._hosts[agent.id] = self._host(agent)
         return self._hosts[agent.id]
 
-    def _host(self, agent: AgentSettings) -> Confined:
+    def _host(self, agent: AgentSettings) -> ToolSandbox:
         box = agent.sandbox
         kind = {"auto": self._look().best(), "off": "none"}.get(box.contain, box.contain)
         if kind == "none":
-            return Confined(self._made(agent.workspace), SandboxSpec(accepted=box.contain == "off"), {})
+            return ToolSandbox(self._made(agent.workspace), SandboxSpec(accepted=box.contain == "off"), {})
         base = SandboxSpec(kind=kind, connect=self._ports(box.connect), limits=box.limits)  # type: ignore[arg-type]
         return self._furnished(agent, base, agent.workspace, agent.id)
 
     def _furnished(
         self, agent: AgentSettings, cell: SandboxSpec, workspace: str, name: str, read: str = ""
-    ) -> Confined:
+    ) -> ToolSandbox:
         """With a home and a temporary folder of its own, and all the paths."""
         box, base = agent.sandbox, os.path.join(self._settings.home, "cells", name)
         home, temporary = (os.path.realpath(self._made(os.path.join(base, part))) for part in ("home", "tmp"))
@@ -81,7 +81,7 @@ class Cells:
             unix=box.unix or cell.kind == "bubblewrap",  # there, sockets outside are out of sight
             temporary=temporary,
         )
-        return Confined(workspace, full, {"HOME": home, "TMPDIR": temporary})
+        return ToolSandbox(workspace, full, {"HOME": home, "TMPDIR": temporary})
 
     def _readable(self) -> tuple[str, ...]:
         if self._system is None:
@@ -114,12 +114,12 @@ class Cells:
         """Never the gateway's own. One that is chosen at start could be any of those."""
         own = self._settings.gateway.port
         if own:
-            return minus(ports, own)
+            return remove_port(ports, own)
         return tuple(one for one in ports if not (one[0] <= EPHEMERAL_PORTS[1] and EPHEMERAL_PORTS[0] <= one[1]))
 
-    def _sandboxed(self, agent: AgentSettings, key: SessionKey) -> Confined:
+    def _sandboxed(self, agent: AgentSettings, key: SessionKey) -> ToolSandbox:
         box = agent.sandbox
-        name = {"session": slug(str(key)), "agent": f"{agent.id}-agent", "shared": "shared"}[box.scope]
+        name = {"session": make_session_slug(str(key)), "agent": f"{agent.id}-agent", "shared": "shared"}[box.scope]
         shared = box.access == "rw"
         workspace = agent.workspace if shared else os.path.join(box.root, name)
         self._made(workspace)
@@ -140,10 +140,10 @@ class Cells:
             box=made,
         )
         note = SandboxFact(made.workdir, box.access, AGENT_MOUNT if seen else made.workdir if shared else "")
-        return Confined(workspace, cell, {}, note)
+        return ToolSandbox(workspace, cell, {}, note)
 
 
-def confined(settings: ToolSettings, where: Confined, declared: Mapping[str, str]) -> ToolSettings:
+def apply_sandbox(settings: ToolSettings, where: ToolSandbox, declared: Mapping[str, str]) -> ToolSettings:
     """The settings of tools with the cell. What the owner declared for commands goes over what the cell sets."""
     return msgspec.structs.replace(
         settings,
@@ -153,13 +153,13 @@ def confined(settings: ToolSettings, where: Confined, declared: Mapping[str, str
     )
 
 
-def sandboxed(agent: AgentSettings, key: SessionKey) -> bool:
+def is_sandboxed(agent: AgentSettings, key: SessionKey) -> bool:
     """Do the tools of this session run in a sandbox (agents.defaults.sandbox.mode)? Sub-agents of one do, too."""
     mode = agent.sandbox.mode
     return mode == "all" or (mode == "non-main" and key.kind != "main")
 
 
-def slug(key: str) -> str:
+def make_session_slug(key: str) -> str:
     """A folder's or container's name for a session: readable, and no two sessions share one."""
     words = re.sub(r"[^a-z0-9]+", "-", key.lower()).strip("-")[:40]
     return f"{words}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"

@@ -17,10 +17,10 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent import draft as drafts
-from palinurus.agent.bounds import window
+from palinurus.agent.bounds import resolve_window
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.record import Record
-from palinurus.agent.shorten import WRITER, Done, Services, Shortener, Subject
+from palinurus.agent.record import RunRecorder
+from palinurus.agent.shorten import WRITER, CompactionResult, CompactionServices, CompactionSubject, Shortener
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, count_used_tokens, estimate_context_tokens, estimate_tokens
 from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
 from palinurus.core.types.keys import SessionKey
@@ -52,10 +52,10 @@ HELPLESS = (
 )
 
 
-class Compactions:
+class CompactionCoordinator:
     """One per program: what compactions share, and who is at it."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: CompactionServices) -> None:
         self.services = services
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._rest: dict[str, float] = {}
@@ -93,13 +93,13 @@ class Compactions:
         self._rest.pop(session, None)
 
 
-class Scene(NamedTuple):
+class CompactionRun(NamedTuple):
     """A run, as far as its compactor needs it."""
 
     plan: RunPlan
     session: SessionRecord
     transcript: Transcript
-    record: Record
+    record: RunRecorder
     abort: Abort
     view: Callable[[], tuple[Message, ...]]  # the transcript as a request carries it
 
@@ -107,18 +107,18 @@ class Scene(NamedTuple):
 class Compactor:
     """Of one run. After `compact`, `messages` is what the model is to see from now on; None: nothing has changed."""
 
-    def __init__(self, shared: Compactions, scene: Scene) -> None:
+    def __init__(self, shared: CompactionCoordinator, scene: CompactionRun) -> None:
         self._shared = shared
         self._scene = scene
         self._settings = shared.services.settings
         plan, transcript = scene.plan, scene.transcript
         agent = shared.services.agents[plan.route.agent]
         self._session = str(plan.route.key)
-        self._overhead = overhead(plan.prompt, plan.specs)
-        self._room = drafts.room(window(agent, plan.model), self._overhead, self._settings)
+        self._overhead = count_overhead_tokens(plan.prompt, plan.specs)
+        self._room = drafts.measure_room(resolve_window(agent, plan.model), self._overhead, self._settings)
         models = tuple(choice.model for choice in plan.choices)
         writes = WRITER in plan.tools and plan.route.lane == "main" and plan.workspace == agent.workspace
-        subject = Subject(
+        subject = CompactionSubject(
             plan.route.key,
             agent,
             scene.session,
@@ -146,7 +146,7 @@ class Compactor:
             count, size = 0, 0
         size += estimate_tokens(messages[count:])
         self._sized = (len(messages), size)
-        return used(messages, self._kept, self._overhead, self._scene.plan.scale, size)
+        return count_request_tokens(messages, self._kept, self._overhead, self._scene.plan.scale, size)
 
     def due(self, messages: Sequence[Message], *, first: bool) -> str:
         """Why room is to be made before the next request; "" if not. `first`: it is the first of the turn."""
@@ -184,8 +184,8 @@ class Compactor:
         used = self.used(messages)
         asked = self._shared.pending_request(self._session) or ""
         self._shared.clear_request(self._session)
-        size = drafts.weight(messages, self._scene.plan.scale) if reason == "overflow" else 0
-        keeping = drafts.recent(self._room, self._settings, level, size)
+        size = drafts.weigh_messages(messages, self._scene.plan.scale) if reason == "overflow" else 0
+        keeping = drafts.choose_kept_tokens(self._room, self._settings, level, size)
         if reason == "manual" and not self._settings.keep_asked:
             keeping = 0
         failure: ModelFailure | None = None
@@ -193,7 +193,7 @@ class Compactor:
             draft = self._shortener.draft(keeping)
             if draft is not None:
                 done = await self._shortener.shorten(draft, reason, used, self._write, asked)
-                if isinstance(done, Done):
+                if isinstance(done, CompactionResult):
                     return self._replaced(used, reason)
                 failure = done
                 if done.kind != "aborted":
@@ -236,7 +236,7 @@ class Compactor:
                 self._helpless(used, told=reason == "bytes")
             return
         path = self._scene.transcript.path_to_leaf()
-        made = drafts.mechanical(messages, path, keeping, self._room, self._shortener.plan)
+        made = drafts.cut_mechanically(messages, path, keeping, self._room, self._shortener.plan)
         if made is None:
             self._helpless(used)
             return
@@ -262,21 +262,21 @@ class Compactor:
         if fields and touch is not None:
             data = msgspec.json.encode({**msgspec.json.decode(touch.data, type=dict), **fields})
             touch = msgspec.structs.replace(touch, data=data)
-        costs = spent(self._shortener.spent, plan.item, plan.id, plan.route.key, plan.started)
+        costs = to_ledger_rows(self._shortener.spent, plan.item, plan.id, plan.route.key, plan.started)
         return msgspec.structs.replace(made, touch=touch, spent=(*made.spent, *costs))
 
 
-class Outcome(NamedTuple):
+class CompactionOutcome(NamedTuple):
     """What became of a compaction somebody asked for."""
 
-    done: Done | None
+    done: CompactionResult | None
     before: int
     why: str = ""
     fields: Mapping[str, object] = MappingProxyType({})
     spent: tuple[Spent, ...] = ()
 
 
-class Request(NamedTuple):
+class CompactionRequest(NamedTuple):
     """A person's wish to have a session compacted that is not at work."""
 
     key: SessionKey
@@ -289,19 +289,26 @@ class Request(NamedTuple):
     busy: Callable[[], bool] = lambda: False  # has a run of it begun meanwhile?
 
 
-async def by_hand(shared: Compactions, wish: Request, store: Store, claim: Claim) -> Outcome:
+async def compact_by_hand(
+    shared: CompactionCoordinator, wish: CompactionRequest, store: Store, claim: Claim
+) -> CompactionOutcome:
     """Compact now. The line is on disk when this returns; a kill before that has changed nothing, and one after it is
     known by the line's `item`. Nothing stays but what `keepRecentTokens` asks for."""
     settings = shared.services.settings
     clock, transcript, agent = shared.services.clock, wish.transcript, shared.services.agents[wish.key.agent]
-    room = drafts.room(window(agent, wish.models[0]), overhead(wish.prompt, wish.specs), settings)
-    subject = Subject(
+    room = drafts.measure_room(
+        resolve_window(agent, wish.models[0]), count_overhead_tokens(wish.prompt, wish.specs), settings
+    )
+    subject = CompactionSubject(
         wish.key, agent, wish.session, transcript, wish.models, room, Abort(),
         any(spec.name == WRITER for spec in wish.specs),
     )  # fmt: skip
     made = Shortener(shared.services, subject)
-    seen, fixed = transcript.messages(), overhead(wish.prompt, wish.specs)
-    before = max(used(seen, transcript.older_count, fixed, 1.0, estimate_tokens(seen)), fixed + estimate_tokens(seen))
+    seen, fixed = transcript.messages(), count_overhead_tokens(wish.prompt, wish.specs)
+    before = max(
+        count_request_tokens(seen, transcript.older_count, fixed, 1.0, estimate_tokens(seen)),
+        fixed + estimate_tokens(seen),
+    )
 
     async def write(entry: Compaction) -> None:
         if wish.busy():
@@ -317,23 +324,23 @@ async def by_hand(shared: Compactions, wish: Request, store: Store, claim: Claim
             raise
 
     async with shared.lock(str(wish.key)):
-        keeping = drafts.recent(room, settings) if settings.keep_asked else 0
+        keeping = drafts.choose_kept_tokens(room, settings) if settings.keep_asked else 0
         draft = made.draft(keeping, least=False)
         if draft is None:
-            return Outcome(None, before, "there is nothing to compact")
+            return CompactionOutcome(None, before, "there is nothing to compact")
         try:
             done = await made.shorten(draft, "manual", before, write, wish.instructions)
         except StaleClaim:
             shared.ask(str(wish.key), wish.instructions)
-            return Outcome(None, before, "a message came meanwhile; its run compacts the conversation")
-    costs = spent(made.spent, claim.id, claim.id, wish.key, clock.now())
+            return CompactionOutcome(None, before, "a message came meanwhile; its run compacts the conversation")
+    costs = to_ledger_rows(made.spent, claim.id, claim.id, wish.key, clock.now())
     if isinstance(done, ModelFailure):
-        return Outcome(None, before, done.message, made.fields, costs)
+        return CompactionOutcome(None, before, done.message, made.fields, costs)
     done = done._replace(after=done.after + fixed)
-    return Outcome(done, before, "", made.fields, costs)
+    return CompactionOutcome(done, before, "", made.fields, costs)
 
 
-def used(messages: Sequence[Message], kept: int, fixed: int, scale: float, size: int) -> int:
+def count_request_tokens(messages: Sequence[Message], kept: int, fixed: int, scale: float, size: int) -> int:
     """Tokens of a request: what the provider counted last, and an estimate of what came since.
 
     Where it counted nothing, `fixed` stands for prompt and tools. Some servers count only what they had not cached:
@@ -346,13 +353,15 @@ def used(messages: Sequence[Message], kept: int, fixed: int, scale: float, size:
     return max(found, round((size * scale + fixed) * BELIEVED))
 
 
-def overhead(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
+def count_overhead_tokens(prompt: Prompt, specs: Sequence[ToolSpec]) -> int:
     """Tokens of a request besides its messages."""
     tools = sum(len(spec.name) + len(spec.description) + len(msgspec.json.encode(spec.parameters)) for spec in specs)
     return (len(prompt.text) + tools) // CHARS_PER_TOKEN
 
 
-def spent(answers: Sequence[AssistantMessage], item: str, run: str, key: SessionKey, at: int) -> tuple[Spent, ...]:
+def to_ledger_rows(
+    answers: Sequence[AssistantMessage], item: str, run: str, key: SessionKey, at: int
+) -> tuple[Spent, ...]:
     """Lines of the ledger."""
     return tuple(
         Spent(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from palinurus.agent.marks import Marks
+from palinurus.agent.marks import TaintMarks
 from palinurus.agent.plan import RunPlan
 from palinurus.clock import Clock
 from palinurus.core.policy import taint
@@ -15,18 +15,18 @@ from palinurus.core.types.messages import Message, ToolCall
 from palinurus.core.types.tool import ToolSettings
 
 
-class Seen(NamedTuple):
+class CallProvenance(NamedTuple):
     """What the model had seen when it asked for the call."""
 
     messages: Sequence[Message] = ()
     taint: tuple[str, ...] = ()
-    marks: Marks | None = None  # which remembered files were written under taint
+    marks: TaintMarks | None = None  # which remembered files were written under taint
 
 
-UNSEEN = Seen()
+NO_PROVENANCE = CallProvenance()
 
 
-class Context:
+class RunToolContext:
     """Implements `core.types.tool.ToolContext`."""
 
     __slots__ = ("_approver", "_call", "_card", "_clock", "_plan", "_seen", "_show")
@@ -39,7 +39,7 @@ class Context:
         show: Callable[[ToolCall, str], None],
         approver: Approver | None = None,
         card: Callable[[ToolCall, str, str], None] | None = None,  # (call, approval id, card)
-        seen: Seen = UNSEEN,
+        seen: CallProvenance = NO_PROVENANCE,
     ) -> None:
         self._seen = seen
         self._plan = plan

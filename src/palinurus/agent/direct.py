@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.agent.context import Context
-from palinurus.agent.prepare import Preparer, Unprepared
+from palinurus.agent.context import RunToolContext
+from palinurus.agent.prepare import RunPreparer, RunRefusal
 from palinurus.clock import Clock
 from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
@@ -22,10 +22,10 @@ from palinurus.tools.call import call
 AGAIN = 2  # as an attempt that is not the first: an idle session is not begun anew by a look at it
 
 
-class Direct:
+class DirectToolCaller:
     """Calls tools for `gateway/invoke`."""
 
-    def __init__(self, preparer: Preparer, hooks: Hooks, clock: Clock) -> None:
+    def __init__(self, preparer: RunPreparer, hooks: Hooks, clock: Clock) -> None:
         self._preparer = preparer
         self._hooks = hooks
         self._clock = clock
@@ -39,12 +39,12 @@ class Direct:
         inbound = Inbound(Target("http"), sender, ident, "", now, session=str(key), agent=key.agent, push=False)
         claim = Claim(ident, str(key), "main", b"", now, AGAIN)
         prepared = await self._preparer.prepare(claim, inbound, Route(key.agent, key, "main"))
-        if isinstance(prepared, Unprepared):
+        if isinstance(prepared, RunRefusal):
             return prepared.failure
         plan = prepared.plan
         tool = plan.tools.get(name)
         if tool is None:
             return None
         asked = ToolCall(ident, name, dict(arguments))
-        context = Context(plan, asked, self._clock, lambda *_: None)
+        context = RunToolContext(plan, asked, self._clock, lambda *_: None)
         return await call(asked, {name: tool}, context, self._hooks)

@@ -26,7 +26,7 @@ PARED = 1_500  # characters of a tool result when nothing else helps
 MUST = "mustKeep"  # where a compaction's details hold the set
 
 
-class Room(NamedTuple):
+class CompactionRoom(NamedTuple):
     """How much fits, in tokens by our estimate."""
 
     window: int
@@ -36,7 +36,7 @@ class Room(NamedTuple):
     kept: int  # characters of the must-keep set
 
 
-class Draft(NamedTuple):
+class CompactionDraft(NamedTuple):
     """A compaction that has no summary yet."""
 
     history: tuple[Message, ...]
@@ -53,22 +53,24 @@ class Draft(NamedTuple):
         return (*self.history, *self.prefix)
 
 
-def room(window: int, overhead: int, settings: CompactionSettings) -> Room:
+def measure_room(window: int, overhead: int, settings: CompactionSettings) -> CompactionRoom:
     """`overhead` is what prompt and tools take. A prompt that fills a small window does not make every turn due."""
     limit = max(settings.limit(window), min(overhead + window // 4, window * 9 // 10))
     left = max(0, limit - overhead)
     text = min(summary.MAX_SUMMARY, max(TEXT_LEAST, int(left * TEXT_SHARE) * CHARS))
     kept = min(KEPT_MOST, max(KEPT_LEAST, int(left * KEPT_SHARE) * CHARS))
-    return Room(window, limit, left, text, kept)
+    return CompactionRoom(window, limit, left, text, kept)
 
 
-def recent(where: Room, settings: CompactionSettings, level: int = 0, size: int = 0) -> int:
+def choose_kept_tokens(where: CompactionRoom, settings: CompactionSettings, level: int = 0, size: int = 0) -> int:
     """Tokens of messages that stay. Each try after an overflow (`level`) keeps less of what there is (`size`)."""
     usual = min(settings.keep_recent, int(where.history * settings.share))
     return (usual if not size else min(usual, size // 2), size // 8, 0)[min(level, 2)]
 
 
-def draft(path: Sequence[Entry], keeping: int, where: Room, *, turns: int = 3, least: bool = True) -> Draft | None:
+def draft_compaction(
+    path: Sequence[Entry], keeping: int, where: CompactionRoom, *, turns: int = 3, least: bool = True
+) -> CompactionDraft | None:
     """The compaction of a path that keeps about so many tokens; None if there is nothing to replace."""
     seen, _ = shown(path)
     messages = tuple(said.message for said in seen)
@@ -80,33 +82,35 @@ def draft(path: Sequence[Entry], keeping: int, where: Room, *, turns: int = 3, l
     # A question alone, whose answer stays, is no turn that needs a summary of its own.
     begun = any(isinstance(m, AssistantMessage) for m in messages[found.turn : found.first])
     turn = found.turn if begun else found.first
-    return Draft(
+    return CompactionDraft(
         messages[start:turn],
         messages[turn : found.first],
         messages[found.first :],
-        earlier(seen),
-        must(path, seen, gone, where.kept),
+        find_earlier_summary(seen),
+        collect_must_keep(path, seen, gone, where.kept),
         seen[found.first].entry.id if found.first < len(seen) else None,
         (seen[start].entry.id, seen[found.first - 1].entry.id),
         () if found.first < len(seen) else _last(gone, turns),
     )
 
 
-def must(path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int) -> keep.KeptLines:
+def collect_must_keep(
+    path: Sequence[Entry], seen: Sequence[Shown], gone: Sequence[Message], chars: int
+) -> keep.KeptLines:
     """The must-keep set of `gone` and of everything an earlier compaction stands for."""
     return keep.fit_kept_lines(
         keep.merge_kept_lines(keep.drop_settled_lines(_carried(path, seen), gone), keep.collect_kept_lines(gone)), chars
     )
 
 
-def earlier(seen: Sequence[Shown]) -> str:
+def find_earlier_summary(seen: Sequence[Shown]) -> str:
     """The words of the summary the history begins with; "" if it has none."""
     head = seen[0].entry if seen else None
     return summary.extract_model_part(head.summary) if isinstance(head, Compaction) else ""
 
 
-def mechanical(
-    messages: Sequence[Message], path: Sequence[Entry], keeping: int, where: Room, plan: tuple[str, ...]
+def cut_mechanically(
+    messages: Sequence[Message], path: Sequence[Entry], keeping: int, where: CompactionRoom, plan: tuple[str, ...]
 ) -> tuple[Message, ...] | None:
     """The messages without the older ones, the must-keep set before the rest. Nothing of it is written down. None if
     that makes nothing smaller."""
@@ -118,9 +122,9 @@ def mechanical(
     if found is None:
         made = given
     else:
-        kept = must(path, seen, given[start : found.first], where.kept)
+        kept = collect_must_keep(path, seen, given[start : found.first], where.kept)
         text = summary.write_compaction(
-            summary.CompactionParts(earlier(seen), keep.render_kept_lines(kept), standing=plan), where.text
+            summary.CompactionParts(find_earlier_summary(seen), keep.render_kept_lines(kept), standing=plan), where.text
         )
         made = (condensed(text, _stamp(given)), *given[found.first :])
     if estimate_tokens(made) > max(keeping, where.history // 2) or found is None:
@@ -129,12 +133,12 @@ def mechanical(
     return made if estimate_tokens(made) < estimate_tokens(given) else None
 
 
-def steps(path: Sequence[Entry]) -> tuple[str, ...]:
+def find_plan_steps(path: Sequence[Entry]) -> tuple[str, ...]:
     """The agent's plan, wherever on the path it last wrote it."""
     return summary.find_plan_steps([entry.message for entry in path if isinstance(entry, Said)])
 
 
-def details(made: Draft, reason: str, size: int, instructions: str) -> dict[str, Any]:
+def describe_compaction(made: CompactionDraft, reason: str, size: int, instructions: str) -> dict[str, Any]:
     """What the entry on file says besides its summary: which lines it stands for, and what it carries."""
     return {
         "readFiles": list(made.kept.get("read", ())),
@@ -182,6 +186,6 @@ def _stamp(messages: Sequence[Message]) -> int:
     return messages[0].timestamp if messages else 0
 
 
-def weight(messages: Sequence[Message], scale: float) -> int:
+def weigh_messages(messages: Sequence[Message], scale: float) -> int:
     """Tokens by our estimate, set right by what is known of the model."""
     return round(sum(estimate_message_tokens(m) for m in messages) * scale)

@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 FIRST, MOST = 0.5, 30.0  # seconds between tries: the first pause, and what the doubling stops at
 
 
-async def settled(
+async def settle_until_stored(
     claim: Claim, write: Callable[[], Awaitable[None]], clock: Clock, stopping: Callable[[], bool] = lambda: False
 ) -> bool:
     """True once `write` has settled the claim. False if somebody else has ended it, or the gateway stops first: then

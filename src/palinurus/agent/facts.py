@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 import palinurus
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.config.settings import AgentSettings, PromptSettings, Settings
 from palinurus.core.prompt import knobs as words
 from palinurus.core.prompt import overlays
@@ -45,7 +45,7 @@ SHELL = "sh"  # what exec runs commands with
 _ZONES = "/etc/localtime"
 
 
-class Supply(NamedTuple):
+class PromptSupply(NamedTuple):
     """What the workspace gives to a prompt."""
 
     files: tuple[FileFact, ...] = ()
@@ -54,15 +54,15 @@ class Supply(NamedTuple):
     skills_left: int = 0
 
 
-Supplier: TypeAlias = Callable[[AgentSettings, SessionKey], Supply]
+PromptSupplier: TypeAlias = Callable[[AgentSettings, SessionKey], PromptSupply]
 
 
-def nothing(agent: AgentSettings, key: SessionKey) -> Supply:
+def supply_nothing(agent: AgentSettings, key: SessionKey) -> PromptSupply:
     """No files, no skills."""
-    return Supply()
+    return PromptSupply()
 
 
-class Occasion(NamedTuple):
+class PromptOccasion(NamedTuple):
     """One run, as far as its prompt is concerned."""
 
     key: SessionKey
@@ -77,10 +77,10 @@ class Occasion(NamedTuple):
     pushed: bool = True  # replies are posted on a channel; False: a client reads them itself
 
 
-def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record) -> Occasion:
+def make_occasion(inbound: Inbound, key: SessionKey, choice: ModelCandidate, session: Record) -> PromptOccasion:
     """The occasion of a message. `options.promptMode` is the program's own; no face hands it on from outside."""
     mode = inbound.options.get("promptMode")
-    return Occasion(
+    return PromptOccasion(
         key,
         choice.model,
         choice.level.level,
@@ -93,41 +93,41 @@ def occasion(inbound: Inbound, key: SessionKey, choice: Choice, session: Record)
     )
 
 
-def mode(key: SessionKey) -> PromptMode:
+def choose_prompt_mode(key: SessionKey) -> PromptMode:
     """Sub-agents and cron jobs get the small prompt. Not for users to choose."""
     return "minimal" if key.kind in ("subagent", "cron") else "full"
 
 
-class Gatherer:
+class PromptBuilder:
     """Makes prompts. One per configuration."""
 
-    def __init__(self, settings: Settings, catalog: Catalog, supply: Supplier = nothing) -> None:
+    def __init__(self, settings: Settings, catalog: Catalog, supply: PromptSupplier = supply_nothing) -> None:
         self._settings = settings
         self._catalog = catalog
         self._supply = supply
         self._host = PromptFacts(
-            docs=documentation(),
+            docs=find_documentation(),
             host=platform.node(),
             os=f"{platform.system()} ({platform.machine()})",
             python=platform.python_version(),
             shell=SHELL,
-            timezone=zone(catalog.environ),
+            timezone=detect_timezone(catalog.environ),
         )
         self._bases = {ident: self._base(agent) for ident, agent in settings.agents.items()}
 
-    def prompt(self, agent: str, tools: Iterable[Tool], now: Occasion) -> Prompt:
+    def prompt(self, agent: str, tools: Iterable[Tool], now: PromptOccasion) -> Prompt:
         """What a run of this agent with these tools sends on this occasion."""
         return render_prompt(self.facts(agent, tools, now))
 
-    def facts(self, agent: str, tools: Iterable[Tool], now: Occasion) -> PromptFacts:
+    def facts(self, agent: str, tools: Iterable[Tool], now: PromptOccasion) -> PromptFacts:
         """All the prompt is made from."""
         settings, base = self._settings.agents[agent], self._bases[agent]
         seen = find_surface(now.channel, self._settings.channels.get(now.channel, {}))
         supplied = self._supply(settings, now.key)
-        offered = tuple(ToolFact(tool.name, summary(tool.description)) for tool in tools)
+        offered = tuple(ToolFact(tool.name, take_first_sentence(tool.description)) for tool in tools)
         return msgspec.structs.replace(
             base,
-            mode=now.mode or now.model.compat.get("promptMode") or mode(now.key),
+            mode=now.mode or now.model.compat.get("promptMode") or choose_prompt_mode(now.key),
             tools=offered,
             files=supplied.files,
             pending=supplied.pending,
@@ -157,9 +157,9 @@ class Gatherer:
             agent=agent.id,
             workspace=agent.workspace,
             timezone=agent.user_timezone or self._host.timezone,
-            repo=agent.prompt.repo_root or repository(agent.workspace),
+            repo=agent.prompt.repo_root or find_repository(agent.workspace),
             default_model=str(self._catalog.default(agent).ref),
-            knobs=knobs(self._settings, agent),
+            knobs=resolve_knobs(self._settings, agent),
         )
 
     def _contribution(self, model: ModelSpec, set_to: PromptOptions) -> PromptContribution:
@@ -169,7 +169,7 @@ class Gatherer:
         return overlays.find_family_contribution(model.ref.model, set_to.friendly)
 
 
-def knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
+def resolve_knobs(settings: Settings, agent: AgentSettings) -> PromptOptions:
     """What the configuration says about this agent's prompts, as the renderer takes it."""
     own = agent.prompt
     return msgspec.convert(
@@ -194,12 +194,12 @@ def _heartbeat(settings: Settings, agent: AgentSettings, own: PromptSettings) ->
     return (own.heartbeat or words.HEARTBEAT_PROMPT) if there else ""
 
 
-def summary(description: str) -> str:
+def take_first_sentence(description: str) -> str:
     """The first sentence of a tool's description."""
     return description.strip().split("\n", 1)[0].split(". ")[0].rstrip(".")
 
 
-def zone(environ: Mapping[str, str], link: str = _ZONES) -> str:
+def detect_timezone(environ: Mapping[str, str], link: str = _ZONES) -> str:
     """This machine's time zone by name; "" when it has none to tell."""
     told = environ.get("TZ", "").lstrip(":")
     if told:
@@ -210,7 +210,7 @@ def zone(environ: Mapping[str, str], link: str = _ZONES) -> str:
         return ""
 
 
-def repository(start: str) -> str:
+def find_repository(start: str) -> str:
     """The root of the git repository around a directory; "" if there is none."""
     at = os.path.abspath(start)
     while True:
@@ -222,7 +222,7 @@ def repository(start: str) -> str:
         at = above
 
 
-def documentation() -> DocsFact:
+def find_documentation() -> DocsFact:
     """Docs and source of this very installation: a checkout's own besides what is public."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(palinurus.__file__))))
     if not (os.path.isdir(os.path.join(root, "docs")) and os.path.isfile(os.path.join(root, "pyproject.toml"))):

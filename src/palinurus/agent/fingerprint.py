@@ -22,7 +22,7 @@ from palinurus.sessions.entries import condensed
 Group: TypeAlias = Literal["tool", "stable", "volatile", "message"]
 Cause: TypeAlias = Literal["model", "tools", "prompt", "chat", "compaction", "history limit", "history"]
 
-Key: TypeAlias = tuple[Group, str]  # a piece's group and name
+PieceKey: TypeAlias = tuple[Group, str]  # a piece's group and name
 
 CHARS = 4  # bytes to a token, roughly
 SHOWN = 60  # characters of each side that are quoted
@@ -30,7 +30,7 @@ _SUMMARY = condensed("", 0).text.partition("<summary>")[0]
 _json = msgspec.json.Encoder(order="deterministic", enc_hook=str).encode
 
 
-class Piece(msgspec.Struct, frozen=True, array_like=True):
+class RequestPiece(msgspec.Struct, frozen=True, array_like=True):
     """One tool, section or message: what it is called, how many bytes it has, and their hash."""
 
     group: Group
@@ -39,18 +39,18 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     digest: str
 
 
-class Print(msgspec.Struct, frozen=True):
+class RequestFingerprint(msgspec.Struct, frozen=True):
     """The fingerprint of one request."""
 
     model: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RequestPiece, ...]
 
     @property
     def size(self) -> int:
         return sum(piece.size for piece in self.pieces)
 
 
-class Break(msgspec.Struct, frozen=True):
+class CacheBreak(msgspec.Struct, frozen=True):
     """Where two requests part."""
 
     cause: Cause
@@ -64,18 +64,20 @@ class Break(msgspec.Struct, frozen=True):
     after: str = ""
 
 
-class Known:
+class RequestSnapshot:
     """A request with what was hashed of it. `after` makes the next one and hashes only what is new there."""
 
-    def __init__(self, model: str = "", pieces: Sequence[Piece] = (), texts: Mapping[Key, bytes] | None = None) -> None:
-        self.print = Print(model, tuple(pieces))
+    def __init__(
+        self, model: str = "", pieces: Sequence[RequestPiece] = (), texts: Mapping[PieceKey, bytes] | None = None
+    ) -> None:
+        self.print = RequestFingerprint(model, tuple(pieces))
         self._stored = texts or {}  # of a request this process has not seen itself
         self._tools: tuple[ToolSpec, ...] = ()
         self._prompt = Prompt("")
         self._messages: tuple[Message, ...] = ()
         self._counts = (0, 0, 0)  # pieces of each
 
-    def after(self, request: ModelRequest, other: Known | None = None) -> Known:
+    def after(self, request: ModelRequest, other: RequestSnapshot | None = None) -> RequestSnapshot:
         """The next request of the same conversation. Work grows with what is new in it; tools and prompt that
         another conversation sent just so (`other`) are not hashed again."""
         tools, prompt, _ = self._counts
@@ -84,42 +86,42 @@ class Known:
         if other is not None and request.tools is other._tools:
             tooled = other.print.pieces[: other._counts[0]]
         elif request.tools is not self._tools and request.tools != self._tools:
-            tooled = tuple(_piece("tool", tool.name, tool_bytes(tool)) for tool in request.tools)
+            tooled = tuple(_piece("tool", tool.name, encode_tool(tool)) for tool in request.tools)
         if other is not None and request.prompt == other._prompt:
             prompted = other.print.pieces[other._counts[0] : sum(other._counts[:2])]
         elif request.prompt != self._prompt:
-            prompted = tuple(_piece(group, name, text) for group, name, text in sections(request.prompt))
+            prompted = tuple(_piece(group, name, text) for group, name, text in split_sections(request.prompt))
         same = _same(self._messages, request.messages)
         fresh = enumerate(request.messages[same:], same + 1)
-        said = (*said[:same], *(_piece("message", f"{n} {role(m)}", message_bytes(m)) for n, m in fresh))
-        made = Known(str(request.model.ref), (*tooled, *prompted, *said))
+        said = (*said[:same], *(_piece("message", f"{n} {name_role(m)}", encode_message(m)) for n, m in fresh))
+        made = RequestSnapshot(str(request.model.ref), (*tooled, *prompted, *said))
         made._tools, made._prompt, made._messages = request.tools, request.prompt, tuple(request.messages)
         made._counts = (len(tooled), len(prompted), len(said))
         return made
 
-    def texts(self) -> Mapping[Key, bytes]:
+    def texts(self) -> Mapping[PieceKey, bytes]:
         """The bytes behind the pieces, as far as they are known."""
         if self._counts == (0, 0, 0):
             return self._stored
-        found: dict[Key, bytes] = {("tool", tool.name): tool_bytes(tool) for tool in self._tools}
-        found.update(((group, name), text) for group, name, text in sections(self._prompt))
+        found: dict[PieceKey, bytes] = {("tool", tool.name): encode_tool(tool) for tool in self._tools}
+        found.update(((group, name), text) for group, name, text in split_sections(self._prompt))
         names = [piece.name for piece in self.print.pieces[sum(self._counts[:2]) :]]
-        found.update((("message", n), message_bytes(m)) for n, m in zip(names, self._messages, strict=True))
+        found.update((("message", n), encode_message(m)) for n, m in zip(names, self._messages, strict=True))
         return found
 
 
-def kept(old: Print, new: Print) -> int:
+def count_kept_bytes(old: RequestFingerprint, new: RequestFingerprint) -> int:
     """Bytes of the new request that begin exactly as the old one did. 0 for another model: caches are a model's own."""
     if old.model != new.model:
         return 0
     return sum(piece.size for piece in new.pieces[: _parting(old, new)])
 
 
-def broken(old: Known, new: Known) -> Break | None:
+def find_cache_break(old: RequestSnapshot, new: RequestSnapshot) -> CacheBreak | None:
     """Where the new request leaves the old one, or None if it only adds at the end."""
     one, two = old.print, new.print
     if one.model != two.model:
-        return Break("model", "tool", "", 0, 0, two.size, f"{one.model} -> {two.model}")
+        return CacheBreak("model", "tool", "", 0, 0, two.size, f"{one.model} -> {two.model}")
     at = _parting(one, two)
     if at == len(one.pieces):
         return None
@@ -134,13 +136,13 @@ def broken(old: Known, new: Known) -> Break | None:
     start = sum(piece.size for piece in two.pieces[:at])
     own = 0 if first.group == "message" else sum(p.size for p in two.pieces[:at] if p.group == first.group)
     sides = ("", "") if left is None or right is None else (_quote(left, inside), _quote(right, inside))
-    return Break(cause, first.group, first.name, own + inside, start + inside, two.size, note, *sides)
+    return CacheBreak(cause, first.group, first.name, own + inside, start + inside, two.size, note, *sides)
 
 
 # --- pieces ---------------------------------------------------------------------------------------------------------
 
 
-def sections(prompt: Prompt) -> list[tuple[Group, str, bytes]]:
+def split_sections(prompt: Prompt) -> list[tuple[Group, str, bytes]]:
     """The prompt cut into its sections, each with the blank line before it. One that nobody counted is two pieces."""
     made: list[tuple[Group, str, bytes]] = []
     halves: tuple[tuple[Group, str], ...] = (("stable", prompt.stable), ("volatile", prompt.volatile))
@@ -155,12 +157,12 @@ def sections(prompt: Prompt) -> list[tuple[Group, str, bytes]]:
     return made
 
 
-def tool_bytes(tool: ToolSpec) -> bytes:
+def encode_tool(tool: ToolSpec) -> bytes:
     """A tool as hashed: name, description, schema."""
     return _json((tool.name, tool.description, tool.parameters))
 
 
-def message_bytes(message: Message) -> bytes:
+def encode_message(message: Message) -> bytes:
     """A message as hashed: what is sent of it, without times and counts."""
     if isinstance(message, UserMessage):
         return _json(("user", message.blocks))
@@ -169,7 +171,7 @@ def message_bytes(message: Message) -> bytes:
     return _json(("tool", message.toolCallId, message.isError, message.content))
 
 
-def role(message: Message) -> str:
+def name_role(message: Message) -> str:
     return (
         "user"
         if isinstance(message, UserMessage)
@@ -179,8 +181,8 @@ def role(message: Message) -> str:
     )
 
 
-def _piece(group: Group, name: str, text: bytes) -> Piece:
-    return Piece(group, name, len(text), hashlib.blake2b(text, digest_size=8).hexdigest())
+def _piece(group: Group, name: str, text: bytes) -> RequestPiece:
+    return RequestPiece(group, name, len(text), hashlib.blake2b(text, digest_size=8).hexdigest())
 
 
 def _same(old: Sequence[Message], new: Sequence[Message]) -> int:
@@ -199,7 +201,7 @@ _RANKS: dict[Group, int] = {"tool": 0, "stable": 1, "volatile": 2, "message": 3}
 _CAUSES: dict[Group, Cause] = {"tool": "tools", "stable": "prompt", "volatile": "chat", "message": "history"}
 
 
-def _parting(old: Print, new: Print) -> int:
+def _parting(old: RequestFingerprint, new: RequestFingerprint) -> int:
     at = 0
     for was, now in zip(old.pieces, new.pieces, strict=False):
         if was != now:
@@ -208,7 +210,9 @@ def _parting(old: Print, new: Print) -> int:
     return at
 
 
-def _first(old: Print, new: Print, was: Piece, now: Piece | None) -> Piece:
+def _first(
+    old: RequestFingerprint, new: RequestFingerprint, was: RequestPiece, now: RequestPiece | None
+) -> RequestPiece:
     """Which of two differing pieces to name: what comes first on the wire, what went, what came."""
     if now is None or _RANKS[was.group] < _RANKS[now.group]:
         return was
@@ -218,11 +222,13 @@ def _first(old: Print, new: Print, was: Piece, now: Piece | None) -> Piece:
     return now if inserted else was
 
 
-def _like(was: Piece, now: Piece | None) -> bool:
+def _like(was: RequestPiece, now: RequestPiece | None) -> bool:
     return now is not None and (was.group, was.name) == (now.group, now.name)
 
 
-def _cause(old: Print, new: Print, first: Piece, after: Mapping[Key, bytes]) -> tuple[Cause, str]:
+def _cause(
+    old: RequestFingerprint, new: RequestFingerprint, first: RequestPiece, after: Mapping[PieceKey, bytes]
+) -> tuple[Cause, str]:
     """The cause, and a word on how."""
     group = first.group
     if group != "message":
@@ -240,7 +246,7 @@ def _cause(old: Print, new: Print, first: Piece, after: Mapping[Key, bytes]) -> 
     return "history", "an earlier message is not what it was"
 
 
-def _names(what: Print, group: Group) -> list[str]:
+def _names(what: RequestFingerprint, group: Group) -> list[str]:
     return [piece.name for piece in what.pieces if piece.group == group]
 
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 
 from palinurus.abort import Aborted
-from palinurus.agent.summarize import CHARS, Asker, answered
-from palinurus.config.compaction import FlushSettings
+from palinurus.agent.summarize import CHARS, SummaryClient, ask_model_once
+from palinurus.config.compaction import MemoryFlushSettings
 from palinurus.core.history.summary import split_into_texts
 from palinurus.core.stream.silent import SILENCE_TOKEN
 from palinurus.core.types.messages import Message, TextBlock, ToolCall, ToolResult, UserMessage
@@ -50,7 +50,9 @@ ASK = "Write what is worth keeping with `note`, in a few lines."
 HINT = f"If nothing is worth keeping, or when you are done, answer {SILENCE_TOKEN}."
 
 
-async def flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: str, settings: FlushSettings) -> str:
+async def flush_memory(
+    messages: Sequence[Message], asker: SummaryClient, roots: Roots, path: str, settings: MemoryFlushSettings
+) -> str:
     """Let the agent write its notes. Returns "" or why nothing came of it; never raises but CancelledError."""
     try:
         async with asyncio.timeout(TIMEOUT):
@@ -63,7 +65,9 @@ async def flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: s
         return f"{path}: {exc.strerror or exc}"
 
 
-async def _flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: str, settings: FlushSettings) -> str:
+async def _flush(
+    messages: Sequence[Message], asker: SummaryClient, roots: Roots, path: str, settings: MemoryFlushSettings
+) -> str:
     model = asker.models[0]
     shown = split_into_texts(messages, int(model.context_window * SHARE) * CHARS)[-1:]
     if not shown or not model.tools:
@@ -71,7 +75,9 @@ async def _flush(messages: Sequence[Message], asker: Asker, roots: Roots, path: 
     words = f"{settings.prompt or ASK}\n{HINT}\n\n<conversation>\n{shown[0]}\n</conversation>"
     said: list[Message] = [UserMessage(words)]
     for _ in range(CALLS):
-        reply = await answered(_request(model, settings, said, asker.owner), asker.model, asker.abort, asker.spent)
+        reply = await ask_model_once(
+            _request(model, settings, said, asker.owner), asker.model, asker.abort, asker.spent
+        )
         if isinstance(reply, ModelFailure):
             return reply.message
         if not reply.calls:
@@ -106,12 +112,12 @@ def _add(roots: Roots, path: str, text: str) -> str:
     return f"added to {path}"
 
 
-def today(now: int, zone: tzinfo | None) -> str:
+def locate_daily_notes(now: int, zone: tzinfo | None) -> str:
     """The file notes of this moment belong to, seen from the workspace."""
     return f"{DAILY}/{datetime.fromtimestamp(now / 1000, zone or UTC).date().isoformat()}.md"
 
 
-def _request(model: ModelSpec, settings: FlushSettings, messages: Sequence[Message], owner: str) -> ModelRequest:
+def _request(model: ModelSpec, settings: MemoryFlushSettings, messages: Sequence[Message], owner: str) -> ModelRequest:
     most = min(2_000, model.max_tokens)
     return ModelRequest(
         model, Prompt(settings.system or SYSTEM), tuple(messages), (TOOL,), max_tokens=most, owner=owner

@@ -24,7 +24,9 @@ TOLD = "System: "  # how a message begins that something was told with
 _STAY = frozenset(("sessionId", "inputTokens", "outputTokens", "cacheRead", "cacheWrite"))  # it was paid for
 
 
-def forgotten(made: Settlement, plan: RunPlan, end: AgentEnd, session: Record, transcript: Transcript) -> Settlement:
+def forget_quiet_heartbeat(
+    made: Settlement, plan: RunPlan, end: AgentEnd, session: Record, transcript: Transcript
+) -> Settlement:
     """The settlement of a quiet heartbeat, with the way back; any other as it is.
 
     What the session was told with it, what a person wrote into it and what a compaction stands for stay.

@@ -22,7 +22,7 @@ KIND, KEY = "calibration", "tokens"
 _RECENT = 60  # messages looked at in a session that this process has not seen
 
 
-class Gauge:
+class TokenCalibration:
     """One per store."""
 
     def __init__(self, store: Store) -> None:
@@ -34,7 +34,7 @@ class Gauge:
     async def learn(self, transcript: Transcript, model: ModelRef) -> float:
         """Take in what is new in this transcript; returns what estimates for `model` are to be multiplied with."""
         if self._known is None:
-            self._known = await read(self._store)
+            self._known = await read_calibration(self._store)
         messages = transcript.messages()
         start = min(self._learned.get(transcript.path, max(len(messages) - _RECENT, 0)), len(messages))
         self._learned[transcript.path] = len(messages)
@@ -55,7 +55,7 @@ class Gauge:
             log.warning("what was learned of token counts is not kept: %s", exc.message)
 
 
-async def read(store: Store) -> CalibrationTable:
+async def read_calibration(store: Store) -> CalibrationTable:
     """What is on record; nothing if there is none, or it cannot be read."""
     row = await store.get_record(KIND, KEY)
     try:

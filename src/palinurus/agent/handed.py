@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.offer import Offer
+from palinurus.agent.offer import ToolOffer
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput, make_output
 
 OPTION = "clientTools"
 ASKED = "Handed to the caller, who runs it. Stop here: what it returns comes with the next message."
 
 
-def handed(offer: Offer, options: Mapping[str, Any]) -> Offer:
+def add_client_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
     """The offer with the caller's tools in it; where names are the same, the caller's is meant."""
     wanted = options.get(OPTION)
     if not wanted:

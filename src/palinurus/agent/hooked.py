@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.ports import RunPorts
 from palinurus.core.prompt.render import apply_prompt_changes, wrap_user_text
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 BLOCKED = "the message was stopped by a plugin"
 
 
-async def model(
+async def choose_model(
     hooks: Hooks, inbound: Inbound, key: SessionKey, find: Callable[[str], ModelSpec | ModelFailure]
 ) -> str:
     """before_model_resolve: the model plugins want for this turn; "" if none, or one that does not exist."""
@@ -46,7 +46,7 @@ async def model(
     return name
 
 
-async def prompt(hooks: Hooks, plan: RunPlan) -> RunPlan:
+async def change_prompt(hooks: Hooks, plan: RunPlan) -> RunPlan:
     """What plugins add to or change of the prompt and the message. The older point first, then its successor."""
     for point in ("before_agent_start", "before_prompt_build"):
         if not hooks.has(point) or not plan.opening:
@@ -65,7 +65,7 @@ async def prompt(hooks: Hooks, plan: RunPlan) -> RunPlan:
     return plan
 
 
-async def gate(hooks: Hooks, plan: RunPlan) -> ModelFailure | None:
+async def gate_run(hooks: Hooks, plan: RunPlan) -> ModelFailure | None:
     """before_agent_run: why the run may not begin, in words for the person; None if it may."""
     if not hooks.has("before_agent_run"):
         return None
@@ -84,7 +84,7 @@ async def gate(hooks: Hooks, plan: RunPlan) -> ModelFailure | None:
     return ModelFailure("refused", str(changes.get("message") or changes.get("blockReason") or BLOCKED))
 
 
-async def claimed(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None:
+async def claim_inbound(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None:
     """inbound_claim: the answer of the plugin that took the message ("" = silence); None if nobody did."""
     if not hooks.has("inbound_claim") or inbound.system:
         return None
@@ -100,14 +100,14 @@ async def claimed(hooks: Hooks, inbound: Inbound, key: SessionKey) -> str | None
     return _taken(await hooks.modify("inbound_claim", told))
 
 
-async def replied(hooks: Hooks, plan: RunPlan) -> str | None:
+async def ask_plugin_reply(hooks: Hooks, plan: RunPlan) -> str | None:
     """before_agent_reply: the answer that a plugin gives in the model's place; None if the model is to answer."""
     if not hooks.has("before_agent_reply") or not plan.opening or not isinstance(plan.opening[-1], UserMessage):
         return None
     return _taken(await hooks.modify("before_agent_reply", {"cleanedBody": plan.inbound.text, **_run(plan)}))
 
 
-async def spoken(plan: RunPlan, ports: Ports, text: str) -> AsyncIterator[RunEvent]:
+async def speak_plugin_reply(plan: RunPlan, ports: RunPorts, text: str) -> AsyncIterator[RunEvent]:
     """A run whose answer is known: the events of `loop`, without a model."""
     yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
     for message in plan.opening:
@@ -126,7 +126,7 @@ async def spoken(plan: RunPlan, ports: Ports, text: str) -> AsyncIterator[RunEve
     yield AgentEnd(made, "stop", TokenUsage(), ended=ports.clock.now())
 
 
-def asked(hooks: Hooks, plan: RunPlan, request: ModelRequest) -> None:
+def report_request(hooks: Hooks, plan: RunPlan, request: ModelRequest) -> None:
     """llm_input."""
     if not hooks.has("llm_input"):
         return
@@ -144,7 +144,7 @@ def asked(hooks: Hooks, plan: RunPlan, request: ModelRequest) -> None:
     hooks.observe("llm_input", {**told, "sessionId": plan.session_id, **_run(plan)})
 
 
-def heard(
+def report_answer(
     hooks: Hooks, plan: RunPlan, request: ModelRequest, reply: AssistantMessage, failure: ModelFailure | None
 ) -> None:
     """llm_output."""
@@ -161,7 +161,7 @@ def heard(
     hooks.observe("llm_output", {**told, "sessionId": plan.session_id, **_run(plan)})
 
 
-def persisted(hooks: Hooks, plan: RunPlan, results: Sequence[ToolResult]) -> list[ToolResult]:
+def filter_results(hooks: Hooks, plan: RunPlan, results: Sequence[ToolResult]) -> list[ToolResult]:
     """tool_result_persist: the results as they are written down, which is also how the model sees them."""
     if not hooks.has("tool_result_persist"):
         return list(results)
@@ -184,7 +184,7 @@ def _persisted(hooks: Hooks, plan: RunPlan, result: ToolResult) -> ToolResult:
     )
 
 
-def ended(hooks: Hooks, plan: RunPlan, end: AgentEnd, took: int) -> None:
+def report_end(hooks: Hooks, plan: RunPlan, end: AgentEnd, took: int) -> None:
     """agent_end."""
     if not hooks.has("agent_end"):
         return

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from palinurus.agent import hooked
-from palinurus.agent.act import Acting
-from palinurus.agent.context import Seen
+from palinurus.agent.act import ToolBatch
+from palinurus.agent.context import CallProvenance
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
-from palinurus.agent.repeat import Repeats
+from palinurus.agent.ports import RunPorts
+from palinurus.agent.repeat import RepeatDetector
 from palinurus.agent.think import Thinker
 from palinurus.core.policy import taint
 from palinurus.core.types.events import AgentEnd, AgentStart, MessageEnd, MessageStart, RunEndReason, RunEvent
@@ -23,7 +23,7 @@ from palinurus.points import point
 ANSWERS = 10  # of one run, one for each time somebody wrote meanwhile; then people get to read them
 
 
-async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
+async def loop(plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
     """Run one turn to its end. The last event is always AgentEnd; nothing is raised but failures of the store."""
     run, thinker = _Run(plan, ports), Thinker(plan, ports)
     yield AgentStart(plan.id, str(plan.route.key), str(plan.model.ref), plan.started, plan.show.reasoning)
@@ -53,10 +53,10 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
             point("intent.before")
             await ports.record.flush()  # the intent is on disk before anything happens
             point("intent.after")
-        acting = Acting(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
+        acting = ToolBatch(plan.restrict_to(thinker.choice), ports, run.repeats, run.seen())
         async for event in acting.act(reply.calls):
             yield event
-        for result in hooked.persisted(ports.hooks, plan, acting.results):
+        for result in hooked.filter_results(ports.hooks, plan, acting.results):
             run.add(result)
             yield MessageEnd(result)
         await ports.record.flush()
@@ -70,11 +70,11 @@ async def loop(plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
 class _Run:
     """The state of one loop: the conversation so far, and why it ended."""
 
-    def __init__(self, plan: RunPlan, ports: Ports) -> None:
+    def __init__(self, plan: RunPlan, ports: RunPorts) -> None:
         self._plan = plan
         self._ports = ports
         self.messages: list[Message] = list(plan.history)
-        self.repeats = Repeats(plan.limits.loop_warn, plan.limits.loop_stop)
+        self.repeats = RepeatDetector(plan.limits.loop_warn, plan.limits.loop_stop)
         self._new: list[Message] = list(plan.earlier)
         self._usage = TokenUsage()
         self._taint = plan.taint
@@ -82,9 +82,9 @@ class _Run:
         self._end: RunEndReason = "max_turns"
         self._failure: ModelFailure | None = None
 
-    def seen(self) -> Seen:
+    def seen(self) -> CallProvenance:
         """What the model's next calls follow from."""
-        return Seen(tuple(self.messages), self._taint, self._ports.marks)
+        return CallProvenance(tuple(self.messages), self._taint, self._ports.marks)
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None:
         self._taint = taint.join_taint(self._taint, taint.collect_taint((message,)))

@@ -20,7 +20,7 @@ KIND = "taint"
 DAILY = "memory"
 
 
-class Marks:
+class TaintMarks:
     """One per configuration; `load` before the first question."""
 
     def __init__(self, store: Store) -> None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.agent.cell import sandboxed
-from palinurus.agent.plan import Choice
+from palinurus.agent.cell import is_sandboxed
+from palinurus.agent.plan import ModelCandidate
 from palinurus.config.settings import Settings
 from palinurus.core.policy.decide import ToolVerdict, decide_tools
 from palinurus.core.policy.layers import ChatPlace, ToolLists, ToolQuestion
@@ -27,7 +27,7 @@ KEPT = 512  # answers; senders of a busy group may each have a question of their
 ADMIN = "operator.admin"
 
 
-class Offer(NamedTuple):
+class ToolOffer(NamedTuple):
     """What one question came to."""
 
     tools: dict[str, Tool]
@@ -36,16 +36,16 @@ class Offer(NamedTuple):
     verdict: ToolVerdict
 
 
-class Offers:
+class ToolOffers:
     """One per configuration."""
 
     def __init__(self, settings: Settings, catalog: Catalog, tools: Mapping[str, Tool]) -> None:
         self._settings = settings
         self._catalog = catalog
         self._tools = tools
-        self._kept: dict[ToolQuestion, Offer] = {}
+        self._kept: dict[ToolQuestion, ToolOffer] = {}
 
-    def offer(self, question: ToolQuestion) -> Offer:
+    def offer(self, question: ToolQuestion) -> ToolOffer:
         """The tools of a run."""
         found = self._kept.get(question)
         if found is None:
@@ -58,10 +58,10 @@ class Offers:
         """The tools have changed: every question is judged anew."""
         self._kept.clear()
 
-    def _made(self, question: ToolQuestion) -> Offer:
+    def _made(self, question: ToolQuestion) -> ToolOffer:
         verdict = decide_tools(self._settings.policy, question, self._tools)
         tools = {name: self._tools[name] for name in verdict.offered}
-        return Offer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
+        return ToolOffer(tools, tuple(tool.spec for tool in tools.values()), verdict.hidden, verdict)
 
     def question(self, key: SessionKey, inbound: Inbound, model: ModelSpec, session: Record) -> ToolQuestion:
         """What the policy is asked for this message, answered by this model."""
@@ -75,7 +75,7 @@ class Offers:
             max(key.depth, session.spawnDepth or 0),
             ToolAsker(sender.id, sender.name, sender.owner or ADMIN in sender.scopes, inbound.roles),
             _place(key, inbound),
-            sandboxed(self._settings.agents[key.agent], key),
+            is_sandboxed(self._settings.agents[key.agent], key),
             model.tools,
             tuple(names) if isinstance(names, list) else None,
             session.extra.get("execSecurity") == "deny",
@@ -83,8 +83,8 @@ class Offers:
         )
 
     def fit_choices(
-        self, choices: tuple[Choice, ...], key: SessionKey, inbound: Inbound, session: Record
-    ) -> tuple[Offer, tuple[Choice, ...]]:
+        self, choices: tuple[ModelCandidate, ...], key: SessionKey, inbound: Inbound, session: Record
+    ) -> tuple[ToolOffer, tuple[ModelCandidate, ...]]:
         """The tools of the first choice, and the choices, each with those of them that it must not get."""
         first = self.offer(self.question(key, inbound, choices[0].model, session))
         fitted = [choices[0]]

@@ -14,7 +14,7 @@ from palinurus.core.types.outbound import RunVisibility
 from palinurus.core.types.tool import Tool, ToolEffect, ToolSettings, ToolSpec
 
 
-class Limits(msgspec.Struct, frozen=True):
+class RunLimits(msgspec.Struct, frozen=True):
     """When a run stops by itself."""
 
     timeout: float = 172_800.0  # seconds, whole run
@@ -25,7 +25,7 @@ class Limits(msgspec.Struct, frozen=True):
     parallel: int = 8  # tools of one batch at the same time
 
 
-class Choice(msgspec.Struct, frozen=True):
+class ModelCandidate(msgspec.Struct, frozen=True):
     """A model to ask, with the thinking level fitted to it, and who decided that."""
 
     model: ModelSpec
@@ -42,7 +42,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     inbound: Inbound
     session_id: str
     transcript: str  # file, relative to home
-    choices: tuple[Choice, ...]  # the model, then its fallbacks
+    choices: tuple[ModelCandidate, ...]  # the model, then its fallbacks
     sampling: dict[str, Any]  # max_tokens, temperature, tool_choice as the client asked
     prompt: Prompt
     history: tuple[Message, ...]  # repaired and limited; ends before `opening`
@@ -52,7 +52,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     tools: dict[str, Tool]
     specs: tuple[ToolSpec, ...]
     settings: ToolSettings
-    limits: Limits
+    limits: RunLimits
     workspace: str
     show: RunVisibility
     started: int
@@ -71,7 +71,7 @@ class RunPlan(msgspec.Struct, frozen=True):
     def model(self) -> ModelSpec:
         return self.choices[0].model
 
-    def restrict_to(self, choice: Choice) -> RunPlan:
+    def restrict_to(self, choice: ModelCandidate) -> RunPlan:
         """The plan as it is for this model: a stand-in may be allowed less than the model it stands in for."""
         if not choice.barred:
             return self

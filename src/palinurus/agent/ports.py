@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple, Protocol
 
 from palinurus.abort import Abort
-from palinurus.agent.marks import Marks
+from palinurus.agent.marks import TaintMarks
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
 from palinurus.core.types.events import RunEvent
@@ -15,7 +15,7 @@ from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
 
 
-class Steering(Protocol):
+class SteeringPort(Protocol):
     """Messages that arrived while the run is going."""
 
     @property
@@ -30,7 +30,7 @@ class Steering(Protocol):
         ...
 
 
-class Recorder(Protocol):
+class RecorderPort(Protocol):
     """See `agent/record.py`; tests use a list."""
 
     def add(self, message: Message, *, absorb: tuple[str, ...] = ()) -> None: ...
@@ -40,7 +40,7 @@ class Recorder(Protocol):
     async def flush(self) -> None: ...
 
 
-class Compactor(Protocol):
+class CompactorPort(Protocol):
     """Makes room in a conversation; see `agent/compaction.py`."""
 
     messages: tuple[Message, ...] | None  # after `compact`: what the model is to see; None: nothing has changed
@@ -55,13 +55,13 @@ class Compactor(Protocol):
         ...
 
 
-class Ports(NamedTuple):
+class RunPorts(NamedTuple):
     model: Model
     hooks: Hooks
     abort: Abort
     clock: Clock
-    record: Recorder
-    steering: Steering
+    record: RecorderPort
+    steering: SteeringPort
     approver: Approver | None = None
-    compactor: Compactor | None = None  # None: a conversation that does not fit ends the run
-    marks: Marks | None = None  # which remembered files were written under taint
+    compactor: CompactorPort | None = None  # None: a conversation that does not fit ends the run
+    marks: TaintMarks | None = None  # which remembered files were written under taint

@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.agent import hooked
-from palinurus.agent.bounds import bounded, bounds
-from palinurus.agent.cell import Cells, Confined, confined
-from palinurus.agent.facts import Gatherer, occasion
-from palinurus.agent.gauge import Gauge
-from palinurus.agent.handed import handed
-from palinurus.agent.marks import Marks
-from palinurus.agent.offer import Offers
-from palinurus.agent.plan import Choice, Limits, RunPlan
-from palinurus.agent.received import Attach, folder, opened
-from palinurus.agent.rules import exec_rules, ruled
-from palinurus.agent.show import defaults, posted, show
-from palinurus.agent.startup import due, notes
-from palinurus.agent.trigger import Opening, Tell, directives, limited, only, prefaced
+from palinurus.agent.bounds import limit_tool_results, resolve_history_rules
+from palinurus.agent.cell import ToolSandbox, ToolSandboxes, apply_sandbox
+from palinurus.agent.facts import PromptBuilder, make_occasion
+from palinurus.agent.gauge import TokenCalibration
+from palinurus.agent.handed import add_client_tools
+from palinurus.agent.marks import TaintMarks
+from palinurus.agent.offer import ToolOffers
+from palinurus.agent.plan import ModelCandidate, RunLimits, RunPlan
+from palinurus.agent.received import AttachFiles, locate_inbound_folder, open_inbound_files
+from palinurus.agent.rules import apply_exec_rules, resolve_exec_rules
+from palinurus.agent.show import read_show, resolve_show, set_posting
+from palinurus.agent.startup import needs_startup_notes, read_startup_notes
+from palinurus.agent.trigger import Opening, Tell, get_directives, limit_timeout, prepend_preface, restrict_tools
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.config.zones import zone
+from palinurus.config.zones import find_zone
 from palinurus.core.history.fit import HistoryLimits, fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.parse import collect_inline_options as inline_directives
@@ -55,15 +55,15 @@ from palinurus.workspace.images import ImageLimits, found, resized
 from palinurus.workspace.shelf import Shelf
 
 
-class Bench(NamedTuple):
+class AgentBase(NamedTuple):
     """What is laid out once per agent and configuration."""
 
     agent: AgentSettings
     settings: ToolSettings
-    limits: Limits
+    limits: RunLimits
 
 
-class Prepared(NamedTuple):
+class PreparedRun(NamedTuple):
     """The plan, with the session it belongs to. `finished` is set when the answer is already on file."""
 
     plan: RunPlan
@@ -74,13 +74,13 @@ class Prepared(NamedTuple):
     view: Callable[[], tuple[Message, ...]] = tuple  # what a request carries of the transcript as it is then
 
 
-class Unprepared(NamedTuple):
+class RunRefusal(NamedTuple):
     """The run cannot start; `failure` says why, in words for the person who asked."""
 
     failure: ModelFailure
 
 
-class Parts(NamedTuple):
+class PreparerParts(NamedTuple):
     """What plans are made of."""
 
     settings: Settings
@@ -91,56 +91,56 @@ class Parts(NamedTuple):
     clock: Clock
     env: dict[str, str]  # of the children of tools
     hooks: Hooks
-    gatherer: Gatherer
+    gatherer: PromptBuilder
     shelf: Shelf  # workspace files and skills
-    gauge: Gauge | None = None  # learns how tokens are estimated; None: a look without consequences
+    gauge: TokenCalibration | None = None  # learns how tokens are estimated; None: a look without consequences
     tell: Tell | None = None  # what a session is told before the message itself
     ready: Callable[[], Awaitable[None]] | None = None  # awaited before tools are chosen: those of servers elsewhere
-    attach: Attach | None = None  # what files of a message say
+    attach: AttachFiles | None = None  # what files of a message say
 
 
-class Preparer:
+class RunPreparer:
     """Makes plans. One per configuration."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: PreparerParts) -> None:
         self._parts = parts
         settings = parts.settings
         self._benches = {ident: _bench(a, settings, parts.env) for ident, a in settings.agents.items()}
-        self.offers = Offers(settings, parts.catalog, parts.tools)
-        self._cells = Cells(settings, parts.env, make=parts.gauge is not None)
-        self.marks = Marks(parts.store)
-        self._zones = {ident: zone(a.user_timezone) for ident, a in settings.agents.items()}
+        self.offers = ToolOffers(settings, parts.catalog, parts.tools)
+        self._cells = ToolSandboxes(settings, parts.env, make=parts.gauge is not None)
+        self.marks = TaintMarks(parts.store)
+        self._zones = {ident: find_zone(a.user_timezone) for ident, a in settings.agents.items()}
 
-    async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> Prepared | Unprepared:
+    async def prepare(self, claim: Claim, inbound: Inbound, route: Route) -> PreparedRun | RunRefusal:
         """The plan for one claimed message, or why there is none."""
-        bench = self._benches.get(route.agent)
-        if bench is None:
-            return Unprepared(ModelFailure("config", f"unknown agent '{route.agent}'"))
+        if (bench := self._benches.get(route.agent)) is None:
+            return RunRefusal(ModelFailure("config", f"unknown agent '{route.agent}'"))
         inbound, inline = _directed(inbound)
         found = await self._session(claim, inbound, route)
         session = found.record
         model = self._model(inline, inbound, session, bench.agent, await self._wanted(inbound, route.key))
         if isinstance(model, ModelFailure):
-            return Unprepared(model)
+            return RunRefusal(model)
         choices = self._choices(model, {**inbound.options, **inline}, session, bench.agent)
         inbound = await self._pictured(inbound, bench.agent) if model.vision else inbound
         transcript = await self._parts.transcripts.load(session.path(route.agent), bench.agent.workspace)
-        rules = bounds(self._parts.settings, bench.agent, model, inbound, route)
+        rules = resolve_history_rules(self._parts.settings, bench.agent, model, inbound, route)
         now = self._parts.clock.now()
         resumed = bool(transcript.entries_of(claim.id))
         inbound = inbound if resumed else await self._attached(inbound, route.key, bench.agent, model.vision)
         opening, history, finished = _opening(inbound, transcript, resumed=resumed, now=now)
-        remembered = due(session) and not resumed
+        remembered = needs_startup_notes(session) and not resumed
         if not resumed and (inbound.text or inbound.images):  # a tool called from outside is told nothing
             opening = await self._noted(opening, claim, route, now if remembered else None)
-        levels = show(inline, session, defaults(bench.agent))
+        levels = resolve_show(inline, session, read_show(bench.agent))
         cell = self._cells.of(bench.agent, route.key)
         await self._laid(bench.agent, cell, route)
-        seen = occasion(inbound, route.key, choices[0], session)._replace(reasoning=levels.reasoning, sandbox=cell.box)
+        seen = make_occasion(inbound, route.key, choices[0], session)
+        seen = seen._replace(reasoning=levels.reasoning, sandbox=cell.box)
         offer, choices = self.offers.fit_choices(choices, route.key, inbound, session)
-        offer = only(handed(offer, inbound.options), inbound.options)
-        judged = exec_rules(self._parts.settings, route.agent, session, inbound, inline)
-        used = ruled(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
+        offer = restrict_tools(add_client_tools(offer, inbound.options), inbound.options)
+        judged = resolve_exec_rules(self._parts.settings, route.agent, session, inbound, inline)
+        used = apply_exec_rules(self._settings(bench, cell, offer.tools, route.key), judged, bench.settings.exec_env)
         plan = RunPlan(
             id=new_id(now),
             item=claim.id,
@@ -156,23 +156,23 @@ class Preparer:
             tools=offer.tools,
             specs=offer.specs,
             hidden=offer.hidden,
-            settings=bounded(used, rules, self._parts.settings.home, transcript.path),
-            limits=limited(bench.limits, inbound.options),
+            settings=limit_tool_results(used, rules, self._parts.settings.home, transcript.path),
+            limits=limit_timeout(bench.limits, inbound.options),
             workspace=cell.workspace,
-            show=posted(levels, bench.agent, inbound, offer.tools),
+            show=set_posting(levels, bench.agent, inbound, offer.tools),
             started=now,
             earlier=_earlier(transcript.entries_of(claim.id)),
             startup=remembered,
             inline=inline,
-            quiet=posted(defaults(bench.agent), bench.agent, inbound, offer.tools),
+            quiet=set_posting(read_show(bench.agent), bench.agent, inbound, offer.tools),
             profile=session.authProfileOverride or "",
             scale=await self._parts.gauge.learn(transcript, model.ref) if self._parts.gauge else 1.0,
             taint=await self.marks.taint(transcript, cell.workspace, notes=remembered),
         )
-        view = partial(_view, inbound, transcript, rules)
-        return Prepared(await hooked.prompt(self._parts.hooks, plan), transcript, session, found.stored, finished, view)
+        plan, view = await hooked.change_prompt(self._parts.hooks, plan), partial(_view, inbound, transcript, rules)
+        return PreparedRun(plan, transcript, session, found.stored, finished, view)
 
-    async def _laid(self, agent: AgentSettings, cell: Confined, route: Route) -> None:
+    async def _laid(self, agent: AgentSettings, cell: ToolSandbox, route: Route) -> None:
         """Everything a run finds is where it belongs."""
         settle(cell.workspace)
         await self._parts.shelf.ready(agent, route.key)
@@ -183,9 +183,9 @@ class Preparer:
         """With what goes before the message: what the session is told, and (from `now`) the notes of the last days."""
         if now is not None:
             workspace = self._benches[route.agent].agent.workspace
-            opening = _reminded(opening, notes(workspace, now, self._zones[route.agent]))
+            opening = _reminded(opening, read_startup_notes(workspace, now, self._zones[route.agent]))
         tell = self._parts.tell
-        return opening if tell is None else prefaced(opening, await tell(str(route.key), claim.id))
+        return opening if tell is None else prepend_preface(opening, await tell(str(route.key), claim.id))
 
     async def preview(self, key: SessionKey) -> Prompt:
         """The prompt the session's next run would get, hooks aside."""
@@ -198,7 +198,7 @@ class Preparer:
             model = self._parts.catalog.default(bench.agent)
         choice = self._choice(model, {}, session, bench.agent)
         tools = self.offers.offer(self.offers.question(key, nobody, model, session)).tools
-        return self._parts.gatherer.prompt(key.agent, tools.values(), occasion(nobody, key, choice, session))
+        return self._parts.gatherer.prompt(key.agent, tools.values(), make_occasion(nobody, key, choice, session))
 
     async def _pictured(self, inbound: Inbound, agent: AgentSettings) -> Inbound:
         """With the images it came with and those its text names, as models that see take them."""
@@ -211,16 +211,18 @@ class Preparer:
     async def _attached(self, inbound: Inbound, key: SessionKey, agent: AgentSettings, vision: bool) -> Inbound:
         """With what its files say."""
         attach = self._parts.attach if inbound.files else None
-        where = folder(self._parts.settings.home, key)
+        where = locate_inbound_folder(self._parts.settings.home, key)
         return inbound if attach is None else await attach(inbound, where, agent.image_side, vision)
 
-    def _settings(self, bench: Bench, cell: Confined, tools: Mapping[str, Tool], key: SessionKey) -> ToolSettings:
+    def _settings(
+        self, bench: AgentBase, cell: ToolSandbox, tools: Mapping[str, Tool], key: SessionKey
+    ) -> ToolSettings:
         """With the variables that skills of the agent declare; what the program sets itself goes before them."""
         given = {name: value.reveal() for name, value in self._parts.shelf.env(bench.agent).items()}
         env = {**given, **bench.settings.exec_env}
         used = msgspec.structs.replace(bench.settings, exec_env=env, background="process" in tools)
-        used = confined(used, cell, self._parts.settings.tools.exec.env)
-        return opened(used, cell, folder(self._parts.settings.home, key))
+        used = apply_sandbox(used, cell, self._parts.settings.tools.exec.env)
+        return open_inbound_files(used, cell, locate_inbound_folder(self._parts.settings.home, key))
 
     async def _session(self, claim: Claim, inbound: Inbound, route: Route) -> Current:
         """The session as it stands, or the one that begins because the last one's time is over.
@@ -240,7 +242,9 @@ class Preparer:
 
     async def _wanted(self, inbound: Inbound, key: SessionKey) -> str:
         agent = self._benches[key.agent].agent
-        return await hooked.model(self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent))
+        return await hooked.choose_model(
+            self._parts.hooks, inbound, key, lambda name: self._parts.catalog.find(name, agent)
+        )
 
     def _model(
         self,
@@ -259,7 +263,7 @@ class Preparer:
 
     def _choices(
         self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
-    ) -> tuple[Choice, ...]:
+    ) -> tuple[ModelCandidate, ...]:
         found = (self._parts.catalog.find(text, agent) for text in agent.fallbacks)
         # A model the person chose is strict: nobody stands in for it.
         strict = bool(asked.get("model")) or (bool(session.modelOverride) and session.modelOverrideSource != "auto")
@@ -268,7 +272,7 @@ class Preparer:
 
     def _choice(
         self, model: ModelSpec, asked: Mapping[str, Any], session: SessionRecord, agent: AgentSettings
-    ) -> Choice:
+    ) -> ModelCandidate:
         """The level each layer asks for, fitted to what this model offers."""
         wanted = LevelRequest(
             asked.get("thinking"),
@@ -279,7 +283,7 @@ class Preparer:
         )
         hurry = LevelRequest(asked.get("fast"), session.fastMode, agent.fast_default)
         vendor = self._parts.catalog.vendor(model.ref.provider)
-        return Choice(
+        return ModelCandidate(
             model,
             resolve_thinking(model, wanted, vendor),
             resolve_fast_mode(model, hurry),
@@ -290,7 +294,7 @@ class Preparer:
 def _directed(inbound: Inbound) -> tuple[Inbound, dict[str, str]]:
     """The message without its directives, and what they ask for. Only those of trusted senders act."""
     if "/" not in inbound.text or not inbound.may_command:
-        return inbound, directives(inbound)
+        return inbound, get_directives(inbound)
     parsed = parse_directives(inbound.text)
     asked = inline_directives(parsed)
     return (msgspec.structs.replace(inbound, text=parsed.rest), asked) if parsed.directives else (inbound, {})
@@ -309,7 +313,7 @@ def _earlier(entries: list[Entry]) -> tuple[AssistantMessage, ...]:
     return tuple(m for m in said if isinstance(m, AssistantMessage) and not m.failed)
 
 
-def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> Bench:
+def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> AgentBase:
     used = ToolSettings(
         workspace_only=settings.tools.workspace_only,
         patch_workspace_only=settings.tools.exec.patch_workspace_only,
@@ -319,13 +323,13 @@ def _bench(agent: AgentSettings, settings: Settings, env: dict[str, str]) -> Ben
         taint=settings.tools.taint,
         readable=(os.path.join(settings.home, "skills"),),
     )
-    limits = Limits(
+    limits = RunLimits(
         timeout=agent.timeout,
         max_turns=agent.max_turns,
         loop_warn=settings.tools.loop_warn,
         loop_stop=settings.tools.loop_stop,
     )
-    return Bench(agent, used, limits)
+    return AgentBase(agent, used, limits)
 
 
 def _sampling(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,21 +10,21 @@ from typing import TypeAlias
 
 import msgspec
 
-from palinurus.agent.cell import Confined, slug
+from palinurus.agent.cell import ToolSandbox, make_session_slug
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.tool import ToolSettings
 
 # (message, where its session's files lie, pixels of an image, does the model see?) -> with what its files say
-Attach: TypeAlias = Callable[[Inbound, str, int, bool], Awaitable[Inbound]]
+AttachFiles: TypeAlias = Callable[[Inbound, str, int, bool], Awaitable[Inbound]]
 
 
-def folder(home: str, key: SessionKey) -> str:
+def locate_inbound_folder(home: str, key: SessionKey) -> str:
     """Where files sent to a session lie. There is none before the first file."""
-    return os.path.join(home, "media", "inbound", slug(str(key)))
+    return os.path.join(home, "media", "inbound", make_session_slug(str(key)))
 
 
-def opened(settings: ToolSettings, cell: Confined, path: str) -> ToolSettings:
+def open_inbound_files(settings: ToolSettings, cell: ToolSandbox, path: str) -> ToolSettings:
     """With the session's files open to its tools, and to commands where the kernel holds those."""
     if not os.path.isdir(path):
         return settings

@@ -17,7 +17,7 @@ from palinurus.sessions.transcript import Transcript
 from palinurus.store.port import Claim, Line, Step, Store
 
 
-class Record:
+class RunRecorder:
     """The open page of one run."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.core.history.repair import repair_history
 from palinurus.core.levels.thinking import BASE_LEVELS, LEVEL_RANKS
 from palinurus.core.types.messages import (
@@ -29,30 +29,30 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 Action: TypeAlias = Literal["rotate", "next", "lower", "images", "repair", "compact", "again"]
 
 
-class Row(NamedTuple):
+class RecoveryStep(NamedTuple):
     """A step, and how often it may be taken for one model in one answer."""
 
     action: Action
     tries: int
 
 
-_NEXT = Row("next", 1)
+_NEXT = RecoveryStep("next", 1)
 
 # Kinds without a row end the answer: asking anybody again would not help, or nobody wants it.
-TABLE: dict[FailureKind, tuple[Row, ...]] = {
-    "auth": (Row("rotate", 8), _NEXT),
-    "billing": (Row("rotate", 8), _NEXT),
-    "rate_limit": (Row("rotate", 1), _NEXT),
-    "overloaded": (Row("rotate", 1), _NEXT),
-    "timeout": (Row("rotate", 1), _NEXT),
+TABLE: dict[FailureKind, tuple[RecoveryStep, ...]] = {
+    "auth": (RecoveryStep("rotate", 8), _NEXT),
+    "billing": (RecoveryStep("rotate", 8), _NEXT),
+    "rate_limit": (RecoveryStep("rotate", 1), _NEXT),
+    "overloaded": (RecoveryStep("rotate", 1), _NEXT),
+    "timeout": (RecoveryStep("rotate", 1), _NEXT),
     "server": (_NEXT,),
     "network": (_NEXT,),
     "cut": (_NEXT,),
     "not_found": (_NEXT,),
     "config": (_NEXT,),
-    "malformed": (Row("again", 1), _NEXT),
-    "overflow": (Row("images", 2), Row("compact", 3)),
-    "format": (Row("lower", 8), Row("images", 2), Row("repair", 1), _NEXT),
+    "malformed": (RecoveryStep("again", 1), _NEXT),
+    "overflow": (RecoveryStep("images", 2), RecoveryStep("compact", 3)),
+    "format": (RecoveryStep("lower", 8), RecoveryStep("images", 2), RecoveryStep("repair", 1), _NEXT),
 }
 MOST = 32  # tries of one answer, whatever the table says
 
@@ -79,7 +79,7 @@ class Recovery:
     """The tries of one answer: which model, which level and which messages come next."""
 
     def __init__(
-        self, choices: tuple[Choice, ...], messages: Sequence[Message], at: int = 0, *, compacts: bool = False
+        self, choices: tuple[ModelCandidate, ...], messages: Sequence[Message], at: int = 0, *, compacts: bool = False
     ) -> None:
         self._choices = choices
         self._used: dict[Action, int] = {}
@@ -132,7 +132,9 @@ class Recovery:
         if now == "off" or not _THINKING.search(failure.message) or _BLOCKS.search(failure.message):
             return False
         self._levels.add(now)
-        level = lower(now, named(failure.message), self.choice.levels or BASE_LEVELS, self._levels)
+        level = choose_lower_level(
+            now, find_named_levels(failure.message), self.choice.levels or BASE_LEVELS, self._levels
+        )
         if level is None:
             return False
         reason = f"{now} was refused by the provider"
@@ -191,14 +193,14 @@ def _always(failure: ModelFailure) -> bool:
     return True
 
 
-def named(message: str) -> tuple[str, ...]:
+def find_named_levels(message: str) -> tuple[str, ...]:
     """The levels an error text says would be taken."""
     found = _OFFERED.search(message)
     words = re.findall(r"[a-z]+", found[1].lower()) if found else []
     return tuple(dict.fromkeys("off" if w == "none" else w for w in words if w in LEVEL_RANKS or w == "none"))
 
 
-def lower(now: str, said: Sequence[str], offered: Sequence[str], tried: set[str]) -> str | None:
+def choose_lower_level(now: str, said: Sequence[str], offered: Sequence[str], tried: set[str]) -> str | None:
     """The next level to try: the highest below `now` that is taken, else the lowest above it; None: no more."""
     rank = LEVEL_RANKS.get(now, 0)
     fresh = sorted(
@@ -213,12 +215,12 @@ def lower(now: str, said: Sequence[str], offered: Sequence[str], tried: set[str]
     return "off" if "off" not in tried else None
 
 
-def fallback_text(selected: str, active: str, why: str) -> str:
+def format_fallback(selected: str, active: str, why: str) -> str:
     """What people read when another model answers."""
     return f"↪️ Model Fallback: {active} (selected {selected}; {why.replace('_', ' ')})"
 
 
-def cleared_text(selected: str, before: str) -> str:
+def format_fallback_cleared(selected: str, before: str) -> str:
     """… and when the one they chose answers again."""
     return f"↪️ Model Fallback cleared: {selected} (was {before})"
 

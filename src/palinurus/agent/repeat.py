@@ -8,7 +8,7 @@ import json
 from palinurus.core.types.messages import ToolCall, ToolResult
 
 
-class Repeats:
+class RepeatDetector:
     """Counts per run. `warn` repeats add a note to the result; `stop` repeats end the run (`stuck` says why)."""
 
     def __init__(self, warn: int, stop: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.approvals import AgentRules
+from palinurus.config.approvals import AgentExecRules
 from palinurus.config.settings import Settings
 from palinurus.core.levels import words
 from palinurus.core.policy.exec import ASK_LEVELS, SECURITY_LEVELS, list_elevation_blocks
@@ -23,17 +23,17 @@ from palinurus.sessions.record import Record
 HOSTS = ("auto", "sandbox", "gateway", "node")
 
 
-def ruled(base: ToolSettings, found: ExecRules, outside: Mapping[str, str]) -> ToolSettings:
+def apply_exec_rules(base: ToolSettings, found: ExecRules, outside: Mapping[str, str]) -> ToolSettings:
     """`base` with the rules of this run. `outside`: the environment of commands as it is without a cell."""
     home = {name: outside[name] for name in ("HOME",) if name in outside}
     return msgspec.structs.replace(base, rules=msgspec.structs.replace(found, env=home))
 
 
-def exec_rules(
+def resolve_exec_rules(
     settings: Settings, agent: str, session: Record, inbound: Inbound, inline: Mapping[str, str]
 ) -> ExecRules:
     """A directive of the message itself, then the session's, then the config's."""
-    own = settings.approvals.get(agent, AgentRules())
+    own = settings.approvals.get(agent, AgentExecRules())
     extra, found = session.extra, own.exec
     level: Any = words.parse_elevated(inline.get("elevated") or session.elevatedLevel or found.elevated or "")
     return msgspec.structs.replace(

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.startup import FLAG
-from palinurus.agent.trigger import triggered
+from palinurus.agent.startup import STARTUP_FLAG
+from palinurus.agent.trigger import is_triggered
 from palinurus.core.stream.answer import collect_visible_text
 from palinurus.core.types.events import AgentEnd, RunEndReason
 from palinurus.core.types.messages import AssistantMessage
@@ -29,37 +29,37 @@ OUTCOMES: dict[RunEndReason, Outcome] = {
 }
 
 
-def final_text(end: AgentEnd) -> str:
+def get_final_text(end: AgentEnd) -> str:
     """All people saw of the turn's answer, in order; "" for a chosen silence."""
     return collect_visible_text([m for m in end.messages if isinstance(m, AssistantMessage)])
 
 
-def outcome(end: AgentEnd) -> Outcome:
+def judge_outcome(end: AgentEnd) -> Outcome:
     """What became of the message."""
     said = OUTCOMES[end.end]
-    return "silent" if said == "answered" and not final_text(end) else said
+    return "silent" if said == "answered" and not get_final_text(end) else said
 
 
-def settlement(
+def build_settlement(
     plan: RunPlan, end: AgentEnd, session: SessionRecord, replies: tuple[Reply, ...], lines: tuple[Line, ...]
 ) -> Settlement:
     """Everything `store.settle` needs, applied in one transaction."""
-    result = outcome(end)
-    note = final_text(end)
+    result = judge_outcome(end)
+    note = get_final_text(end)
     if result == "failed" and end.failure is not None:
         note = end.failure.message
     return Settlement(
         result,
         note,
         lines,
-        tuple(outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
+        tuple(to_outgoing(reply, plan.item, at, end.ended) for at, reply in enumerate(replies)),
         None,
         _touched(plan, end, session),
         tuple(_spent(plan, m) for m in end.messages if isinstance(m, AssistantMessage) and m.usage != TokenUsage()),
     )
 
 
-def outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
+def to_outgoing(reply: Reply, item: str, at: int, now: int) -> Outgoing:
     """A reply as an outbox row; its id is its client id, so that a part can never be queued twice."""
     target = reply.target
     return Outgoing(
@@ -91,7 +91,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
         "abortedLastRun": end.end == "aborted",
         "systemSent": True,
     }
-    if not triggered(plan.inbound):  # where the person is, and which model they use, is not a job's to change
+    if not is_triggered(plan.inbound):  # where the person is, and which model they use, is not a job's to change
         place = {"channel": target.channel, "lastChannel": target.channel, "lastTo": target.to}
         fields |= {**place, "lastAccountId": target.account}
         if plan.inbound.title:
@@ -103,7 +103,7 @@ def _touched(plan: RunPlan, end: AgentEnd, before: SessionRecord) -> SessionRow:
     if context:
         fields["totalTokens"] = context
     if plan.startup:
-        fields[FLAG] = None
+        fields[STARTUP_FLAG] = None
     if plan.route.lane == "main" and not plan.inbound.system:
         fields["lastInteractionAt"] = end.ended
     data = msgspec.json.encode(fields)

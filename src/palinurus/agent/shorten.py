@@ -15,13 +15,13 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent import draft as drafts
-from palinurus.agent.draft import Draft, Room
-from palinurus.agent.flush import flush, today
-from palinurus.agent.summarize import Asker, Job, Summary, summarize
+from palinurus.agent.draft import CompactionDraft, CompactionRoom
+from palinurus.agent.flush import flush_memory, locate_daily_notes
+from palinurus.agent.summarize import HistorySummary, SummaryClient, SummaryJob, summarize
 from palinurus.clock import Clock
 from palinurus.config.compaction import CompactionSettings
 from palinurus.config.settings import AgentSettings
-from palinurus.config.zones import zone
+from palinurus.config.zones import find_zone
 from palinurus.core.history import keep, summary
 from palinurus.core.history.tokens import estimate_tokens
 from palinurus.core.policy import taint
@@ -47,7 +47,7 @@ Write = Callable[[Compaction], Awaitable[None]]
 Mark = Callable[[str, tuple[str, ...]], Awaitable[None]]  # (path, taint): see agent/marks
 
 
-class Services(NamedTuple):
+class CompactionServices(NamedTuple):
     """What compactions share."""
 
     settings: CompactionSettings
@@ -61,7 +61,7 @@ class Services(NamedTuple):
     mark: Mark | None = None
 
 
-class Subject(NamedTuple):
+class CompactionSubject(NamedTuple):
     """The session a compaction is about, as it stands."""
 
     key: SessionKey
@@ -69,14 +69,14 @@ class Subject(NamedTuple):
     session: Record
     transcript: Transcript
     models: tuple[ModelSpec, ...]
-    room: Room
+    room: CompactionRoom
     abort: Abort
     writes: bool  # may the agent write its memory?
     scale: float = 1.0
     run: str = ""
 
 
-class Done(NamedTuple):
+class CompactionResult(NamedTuple):
     """The compaction is on disk."""
 
     entry: Compaction
@@ -87,7 +87,7 @@ class Done(NamedTuple):
 class Shortener:
     """The compactions of one session in one run. `spent` is what they cost; `fields` goes into the session's record."""
 
-    def __init__(self, services: Services, subject: Subject) -> None:
+    def __init__(self, services: CompactionServices, subject: CompactionSubject) -> None:
         self._s = services
         self._of = subject
         self.spent: list[AssistantMessage] = []
@@ -96,17 +96,17 @@ class Shortener:
     @property
     def plan(self) -> tuple[str, ...]:
         """What must be said again: the agent's plan, and what else still stands."""
-        return (*drafts.steps(self._of.transcript.path_to_leaf()), *self._s.standing(str(self._of.key)))
+        return (*drafts.find_plan_steps(self._of.transcript.path_to_leaf()), *self._s.standing(str(self._of.key)))
 
-    def draft(self, keeping: int, *, least: bool = True) -> Draft | None:
+    def draft(self, keeping: int, *, least: bool = True) -> CompactionDraft | None:
         """What would go and what would stay."""
         turns = self._s.settings.recent_turns
         path = self._of.transcript.path_to_leaf()
-        return drafts.draft(path, round(keeping / self._of.scale), self._of.room, turns=turns, least=least)
+        return drafts.draft_compaction(path, round(keeping / self._of.scale), self._of.room, turns=turns, least=least)
 
     async def shorten(
-        self, made: Draft, reason: str, before: int, write: Write, asked: str = ""
-    ) -> Done | ModelFailure:
+        self, made: CompactionDraft, reason: str, before: int, write: Write, asked: str = ""
+    ) -> CompactionResult | ModelFailure:
         """Summarise and write. A Failure has changed nothing but, perhaps, today's notes."""
         s, of = self._s, self._of
         s.hooks.observe("before_compaction", self._told(made, before))
@@ -117,7 +117,7 @@ class Shortener:
             log.warning("session %s: not compacted: %s", of.key, said.message)
             return said
         entry = self._entry(made, said, reason, before, asked)
-        size = drafts.weight((condensed(entry.summary, 0), *made.tail), of.scale)
+        size = drafts.weigh_messages((condensed(entry.summary, 0), *made.tail), of.scale)
         if (
             estimate_tokens((condensed(entry.summary, 0),))
             >= estimate_tokens(made.gone) + len(made.before) // drafts.CHARS
@@ -130,7 +130,7 @@ class Shortener:
         s.forget(of.session.sessionId)
         told = {"messageCount": len(made.tail) + 1, "compactedCount": len(made.gone), "tokenCount": size}
         s.hooks.observe("after_compaction", {**self._who(), **told})
-        return Done(entry, len(made.gone), size)
+        return CompactionResult(entry, len(made.gone), size)
 
     # --- the memory flush -------------------------------------------------------------------------------------
 
@@ -146,10 +146,10 @@ class Shortener:
         """Let it. Whatever comes of it, that was it until the next compaction."""
         s, of = self._s, self._of
         now = s.clock.now()
-        path = today(now, zone(of.agent.user_timezone))
+        path = locate_daily_notes(now, find_zone(of.agent.user_timezone))
         rules = s.settings.flush
         await self._marked(os.path.join(os.path.realpath(of.agent.workspace), path))
-        failed = await flush(messages, self._asker(rules.model), Roots(of.agent.workspace), path, rules)
+        failed = await flush_memory(messages, self._asker(rules.model), Roots(of.agent.workspace), path, rules)
         self.fields |= {"memoryFlushAt": now, "memoryFlushCompactionCount": self._count}
         if failed:
             log.info("session %s: memory flush: %s", of.key, failed)
@@ -177,29 +177,29 @@ class Shortener:
         count = max(held, (self._of.session.compactionCount or 0) + 1)
         self.fields |= {"compactionCount": count, "totalTokensFresh": False}
 
-    def _asker(self, chosen: str) -> Asker:
+    def _asker(self, chosen: str) -> SummaryClient:
         s, of = self._s, self._of
         found = s.catalog.find(chosen, of.agent) if chosen else None
         own = tuple(m for m in of.models if not isinstance(found, ModelSpec) or m.ref != found.ref)
         models = (found, *own) if isinstance(found, ModelSpec) else own
-        return Asker(s.model, s.clock, of.abort, models, str(of.key), self.spent)
+        return SummaryClient(s.model, s.clock, of.abort, models, str(of.key), self.spent)
 
-    def _job(self, made: Draft, asked: str) -> Job:
+    def _job(self, made: CompactionDraft, asked: str) -> SummaryJob:
         settings = self._s.settings
         wishes = summary.list_extra_instructions(
             settings.identifiers, settings.identifier_text, settings.instructions, asked
         )
         most = max(500, min(int(settings.reserve_for(self._of.room.window) * 0.8), self._of.room.text // drafts.CHARS))
-        return Job(made.history, made.prefix, made.before, wishes, most)
+        return SummaryJob(made.history, made.prefix, made.before, wishes, most)
 
-    def _entry(self, made: Draft, said: Summary, reason: str, before: int, asked: str) -> Compaction:
+    def _entry(self, made: CompactionDraft, said: HistorySummary, reason: str, before: int, asked: str) -> Compaction:
         parts = summary.CompactionParts(said.text, keep.render_kept_lines(made.kept), said.turn, made.recent, self.plan)
         text = summary.write_compaction(parts, self._of.room.text)
-        size = drafts.weight((condensed(text, 0), *made.tail), self._of.scale)
-        told = drafts.details(made, reason, size, asked)
+        size = drafts.weigh_messages((condensed(text, 0), *made.tail), self._of.scale)
+        told = drafts.describe_compaction(made, reason, size, asked)
         return Compaction(summary=text, firstKeptEntryId=made.first, tokensBefore=before, details=told)
 
-    def _told(self, made: Draft, before: int) -> dict[str, Any]:
+    def _told(self, made: CompactionDraft, before: int) -> dict[str, Any]:
         told: dict[str, Any] = {
             "messageCount": len(made.gone) + len(made.tail),
             "compactingCount": len(made.gone),

@@ -14,12 +14,12 @@ from palinurus.core.types.tool import Tool
 from palinurus.sessions.record import Record
 
 
-def defaults(agent: AgentSettings) -> RunVisibility:
+def read_show(agent: AgentSettings) -> RunVisibility:
     """What the configuration says."""
     return RunVisibility(agent.verbose_default, agent.reasoning_default, False, agent.progress_detail)
 
 
-def show(inline: Mapping[str, Any], record: Record, base: RunVisibility) -> RunVisibility:
+def resolve_show(inline: Mapping[str, Any], record: Record, base: RunVisibility) -> RunVisibility:
     """The levels in force. A word nobody knows counts as not said."""
     return RunVisibility(
         _first(("off", "on", "full"), base.verbose, inline.get("verbose"), record.verboseLevel),
@@ -30,7 +30,9 @@ def show(inline: Mapping[str, Any], record: Record, base: RunVisibility) -> RunV
     )
 
 
-def posted(show: RunVisibility, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]) -> RunVisibility:
+def set_posting(
+    show: RunVisibility, agent: AgentSettings, inbound: Inbound, tools: Mapping[str, Tool]
+) -> RunVisibility:
     """With whether the model's text is posted: not where visibleReplies wants the message tool, and there is one. What
     the program itself has asked for (jobs, heartbeats) always is."""
     through = inbound.kind in agent.prompt.tool_only and inbound.push and not inbound.system and "message" in tools

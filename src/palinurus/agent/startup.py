@@ -8,15 +8,15 @@ from datetime import UTC, datetime, tzinfo
 from palinurus.sessions.record import Record
 from palinurus.sessions.startup import DEFAULT, prelude, wanted
 
-FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
+STARTUP_FLAG = "startupMemory"  # in the session's record, set by the command, cleared by the turn that used it
 
 
-def due(session: Record) -> bool:
+def needs_startup_notes(session: Record) -> bool:
     """Does the session still wait for its first turn after such a command?"""
-    return session.extra.get(FLAG) is True
+    return session.extra.get(STARTUP_FLAG) is True
 
 
-def notes(workspace: str, now: int, zone: tzinfo | None) -> str:
+def read_startup_notes(workspace: str, now: int, zone: tzinfo | None) -> str:
     """What stands before the first message; "" if there are no notes of the last days."""
     folder = os.path.join(workspace, "memory")
     today = datetime.fromtimestamp(now / 1000, zone or UTC).date()

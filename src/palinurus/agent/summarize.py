@@ -26,7 +26,7 @@ CHARS = 4  # to a token
 FINAL = frozenset(("aborted", "budget", "config", "auth", "billing", "not_found"))  # asking the same model is vain
 
 
-class Asker(NamedTuple):
+class SummaryClient(NamedTuple):
     """Who is asked: the models in order, for whose account, and how it is stopped."""
 
     model: Model
@@ -37,7 +37,7 @@ class Asker(NamedTuple):
     spent: list[AssistantMessage]  # every answer that cost something is added
 
 
-class Job(NamedTuple):
+class SummaryJob(NamedTuple):
     """What is to be summarised: the history, the beginning of a turn that is cut in two, the record so far."""
 
     history: Sequence[Message]
@@ -47,12 +47,14 @@ class Job(NamedTuple):
     tokens: int = 4_000  # of an answer
 
 
-class Summary(NamedTuple):
+class HistorySummary(NamedTuple):
     text: str
     turn: str = ""
 
 
-async def summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | ModelFailure:
+async def summarize(
+    job: SummaryJob, asker: SummaryClient, settings: CompactionSettings
+) -> HistorySummary | ModelFailure:
     """The summary, or why there is none. Raises nothing but CancelledError."""
     try:
         async with asyncio.timeout(settings.timeout):
@@ -63,7 +65,9 @@ async def summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Sum
         return ModelFailure("aborted", exc.reason)
 
 
-async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Summary | ModelFailure:
+async def _summarize(
+    job: SummaryJob, asker: SummaryClient, settings: CompactionSettings
+) -> HistorySummary | ModelFailure:
     window = asker.models[0].context_window
     room = max(2_000, int((window * CHUNK - min(OVERHEAD, window // 8)) * CHARS))
     record = job.before
@@ -78,11 +82,11 @@ async def _summarize(job: Job, asker: Asker, settings: CompactionSettings) -> Su
         if isinstance(made, ModelFailure):
             return made
         turn = made
-    return Summary(record, turn)
+    return HistorySummary(record, turn)
 
 
 async def _asked(
-    chunk: str, before: str, job: Job, asker: Asker, settings: CompactionSettings, *, prefix: bool
+    chunk: str, before: str, job: SummaryJob, asker: SummaryClient, settings: CompactionSettings, *, prefix: bool
 ) -> str | ModelFailure:
     """One record, however many tries it takes. The last one is another model's, where there is one."""
     why, wrong, at = "", 0, 0
@@ -94,7 +98,7 @@ async def _asked(
         if attempt == TRIES - 1 or failure.kind in FINAL:
             at = min(at + 1, len(asker.models) - 1)
         words = summary.write_summary_prompt(chunk, before=before, prefix=prefix, more=job.wishes, why=why)
-        said = await answered(
+        said = await ask_model_once(
             _request(asker.models[at], words, job.tokens, asker.owner), asker.model, asker.abort, asker.spent
         )
         if isinstance(said, ModelFailure):
@@ -114,7 +118,7 @@ async def _asked(
     return failure
 
 
-async def answered(
+async def ask_model_once(
     request: ModelRequest, model: Model, abort: Abort, spent: list[AssistantMessage]
 ) -> AssistantMessage | ModelFailure:
     """One answer nobody sees, or the failure. What it cost is noted."""

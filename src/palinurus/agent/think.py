@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 
 from palinurus.agent import hooked
-from palinurus.agent.plan import Choice, RunPlan
-from palinurus.agent.ports import Ports
-from palinurus.agent.recover import Recovery, fallback_text
+from palinurus.agent.plan import ModelCandidate, RunPlan
+from palinurus.agent.ports import RunPorts
+from palinurus.agent.recover import Recovery, format_fallback
 from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate, RunEvent
 from palinurus.core.types.messages import AssistantMessage, Message
 from palinurus.core.types.model import (
@@ -36,7 +36,7 @@ class Thinker:
     compacted for the answer.
     """
 
-    def __init__(self, plan: RunPlan, ports: Ports) -> None:
+    def __init__(self, plan: RunPlan, ports: RunPorts) -> None:
         self._plan = plan
         self._ports = ports
         self._shown = 0
@@ -50,7 +50,7 @@ class Thinker:
         self.messages: Sequence[Message] | None = None
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> ModelCandidate:
         """The model that answered last, as it was chosen."""
         return self._plan.choices[self._at]
 
@@ -96,7 +96,7 @@ class Thinker:
     async def _try(self, recovery: Recovery) -> AsyncIterator[RunEvent]:
         choice, ports = recovery.choice, self._ports
         request = self._request(recovery)
-        hooked.asked(ports.hooks, self._plan, request)
+        hooked.report_request(ports.hooks, self._plan, request)
         async for event in ports.model.stream(request, ports.abort):
             kind = type(event)
             if kind is TextDelta:
@@ -108,7 +108,7 @@ class Thinker:
                 self.notices.append(event.text)
             elif isinstance(event, StreamDone | StreamFailed):
                 self._end(event)
-        hooked.heard(ports.hooks, self._plan, request, self.reply, self.failure)
+        hooked.report_answer(ports.hooks, self._plan, request, self.reply, self.failure)
         if self.failure is not None:  # calls that worked are in the ledger
             ports.record.step("model failed", f"{choice.model.ref}: {self.failure.kind}: {self.failure.message}")
 
@@ -156,7 +156,7 @@ class Thinker:
         if self._at and self.active != self._told:
             selected = str(self._plan.model.ref)
             why = next((f.kind for ref, f in failures if ref == selected), "failed before")
-            self.notices.append(fallback_text(selected, self.active, why))
+            self.notices.append(format_fallback(selected, self.active, why))
         self._told = self.active if self._at else ""
 
     def _given_up(self, failures: list[tuple[str, ModelFailure]]) -> None:
@@ -170,5 +170,5 @@ class Thinker:
         self.reply = msgspec.structs.replace(self.reply, errorMessage=text)
 
 
-def _until(choice: Choice, started: int) -> int | None:
+def _until(choice: ModelCandidate, started: int) -> int | None:
     return started + round(choice.fast.cutoff * 1000) if choice.fast.mode == "auto" else None

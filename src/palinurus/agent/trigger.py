@@ -10,15 +10,15 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.agent.offer import Offer
-from palinurus.agent.plan import Limits
+from palinurus.agent.offer import ToolOffer
+from palinurus.agent.plan import RunLimits
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import TextBlock, ToolResult, UserMessage
 
 TRIGGER = "trigger"
 
 
-class Told(Protocol):
+class MessagePreface(Protocol):
     """What a session is told before the message itself. `source`: whose words they are (taint)."""
 
     @property
@@ -30,21 +30,21 @@ class Told(Protocol):
 
 Opening: TypeAlias = tuple[UserMessage | ToolResult, ...]
 # (session key, inbox id) -> what is to be told with that message.
-Tell: TypeAlias = Callable[[str, str], Awaitable[Told]]
+Tell: TypeAlias = Callable[[str, str], Awaitable[MessagePreface]]
 
 
-def triggered(inbound: Inbound) -> bool:
+def is_triggered(inbound: Inbound) -> bool:
     """Did the program begin this turn? Then it leaves no trace of where the person was last."""
     return inbound.system and TRIGGER in inbound.options
 
 
-def directives(inbound: Inbound) -> dict[str, str]:
+def get_directives(inbound: Inbound) -> dict[str, str]:
     """Those of a configured prompt; they were parsed where it was read."""
-    given = inbound.options.get("inline") if triggered(inbound) else None
+    given = inbound.options.get("inline") if is_triggered(inbound) else None
     return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
 
 
-def limited(limits: Limits, options: Mapping[str, Any]) -> Limits:
+def limit_timeout(limits: RunLimits, options: Mapping[str, Any]) -> RunLimits:
     """With a time limit of its own, if that is shorter."""
     wanted = options.get("timeoutSeconds") if TRIGGER in options else None
     if not isinstance(wanted, int | float) or not 0 < wanted < limits.timeout:
@@ -52,7 +52,7 @@ def limited(limits: Limits, options: Mapping[str, Any]) -> Limits:
     return msgspec.structs.replace(limits, timeout=float(wanted))
 
 
-def only(offer: Offer, options: Mapping[str, Any]) -> Offer:
+def restrict_tools(offer: ToolOffer, options: Mapping[str, Any]) -> ToolOffer:
     """With the tools a job names and no others; it gets none that it would not have had."""
     wanted = options.get("toolsAllow") if TRIGGER in options else None
     if not wanted:
@@ -61,7 +61,7 @@ def only(offer: Offer, options: Mapping[str, Any]) -> Offer:
     return offer._replace(tools=tools, specs=tuple(tool.spec for tool in tools.values()))
 
 
-def prefaced(opening: Opening, told: Told) -> Opening:
+def prepend_preface(opening: Opening, told: MessagePreface) -> Opening:
     """The opening message with what is told before it."""
     last = opening[-1] if opening else None
     if not told.text or not isinstance(last, UserMessage):

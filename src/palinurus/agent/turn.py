@@ -15,17 +15,17 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.agent import hooked
-from palinurus.agent.compaction import Compactions, Compactor, Scene
-from palinurus.agent.ending import settled
-from palinurus.agent.forget import forgotten
+from palinurus.agent.compaction import CompactionCoordinator, CompactionRun, Compactor
+from palinurus.agent.ending import settle_until_stored
+from palinurus.agent.forget import forget_quiet_heartbeat
 from palinurus.agent.loop import loop
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
-from palinurus.agent.prepare import Prepared, Preparer, Unprepared
-from palinurus.agent.record import Record
+from palinurus.agent.ports import RunPorts
+from palinurus.agent.prepare import PreparedRun, RunPreparer, RunRefusal
+from palinurus.agent.record import RunRecorder
 from palinurus.agent.runtimes.choose import Runtimes
-from palinurus.agent.settle import outgoing, settlement
-from palinurus.agent.show import show
+from palinurus.agent.settle import build_settlement, to_outgoing
+from palinurus.agent.show import resolve_show
 from palinurus.agent.steer import Mailbox
 from palinurus.clock import Clock
 from palinurus.core.types.approval import Approver
@@ -57,10 +57,10 @@ class Audience(Protocol):
         ...
 
 
-class Services(NamedTuple):
+class TurnServices(NamedTuple):
     """What turns share."""
 
-    preparer: Preparer
+    preparer: RunPreparer
     store: Store
     model: Model
     hooks: Hooks
@@ -71,12 +71,12 @@ class Services(NamedTuple):
     replied: Callable[[tuple[Reply, ...]], None]  # replies are in the outbox: wake the deliverer
     switched: dict[str, SessionRecord]  # records that commands changed while a run of that session is going
     approver: Approver | None = None  # who puts questions to people
-    compactions: Compactions | None = None  # who makes room in long conversations
+    compactions: CompactionCoordinator | None = None  # who makes room in long conversations
     runtimes: Runtimes | None = None  # programs that do runs in the loop's place
 
 
-class Turns:
-    def __init__(self, services: Services) -> None:
+class TurnRunner:
+    def __init__(self, services: TurnServices) -> None:
         self._s = services
 
     async def turn(self, claim: Claim, inbound: Inbound, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
@@ -92,26 +92,28 @@ class Turns:
             return
         key = parse_session_key(claim.session)
         assert key is not None, claim.session  # it was parsed when the message was accepted
-        taken = await hooked.claimed(self._s.hooks, inbound, key)
+        taken = await hooked.claim_inbound(self._s.hooks, inbound, key)
         if taken is not None:
             await self._said(claim, inbound, audience, taken)
             return
         prepared = await self._s.preparer.prepare(claim, inbound, Route(key.agent, key, claim.lane))
         point("prepare.after")
-        if not isinstance(prepared, Unprepared) and prepared.finished is None:  # else its answer is on disk already
-            refused = await hooked.gate(self._s.hooks, prepared.plan)
-            prepared = prepared if refused is None else Unprepared(refused)
-        if isinstance(prepared, Unprepared):
+        if not isinstance(prepared, RunRefusal) and prepared.finished is None:  # else its answer is on disk already
+            refused = await hooked.gate_run(self._s.hooks, prepared.plan)
+            prepared = prepared if refused is None else RunRefusal(refused)
+        if isinstance(prepared, RunRefusal):
             await self._explain(claim, inbound, audience, prepared.failure, "failed")
         else:
             await self._run(claim, prepared, abort, mailbox, audience)
 
-    async def _run(self, claim: Claim, prepared: Prepared, abort: Abort, mailbox: Mailbox, audience: Audience) -> None:
+    async def _run(
+        self, claim: Claim, prepared: PreparedRun, abort: Abort, mailbox: Mailbox, audience: Audience
+    ) -> None:
         s, plan = self._s, prepared.plan
         if not prepared.stored:  # a resumed turn must find the same session
             await s.store.save_session(_row(prepared))
-        record = Record(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
-        scene = Scene(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
+        record = RunRecorder(s.store, claim, prepared.transcript, s.clock, audience.absorbed)
+        scene = CompactionRun(plan, prepared.session, prepared.transcript, record, abort, prepared.view)
         compactor = Compactor(s.compactions, scene) if s.compactions is not None else None
         speaker = s.speaker(plan.inbound, claim.id, lambda: self._shown(plan))
         timer = asyncio.get_running_loop().call_later(plan.limits.timeout, abort.set, "timeout")
@@ -124,10 +126,10 @@ class Turns:
                 speaker.feed(end)
             else:
                 marks = s.preparer.marks
-                ports = Ports(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
-                given = await hooked.replied(s.hooks, plan)
+                ports = RunPorts(s.model, s.hooks, abort, s.clock, record, mailbox, s.approver, compactor, marks)
+                given = await hooked.ask_plugin_reply(s.hooks, plan)
                 run = (s.runtimes.of(plan) if s.runtimes is not None else None) or loop
-                async for event in run(plan, ports) if given is None else hooked.spoken(plan, ports, given):
+                async for event in run(plan, ports) if given is None else hooked.speak_plugin_reply(plan, ports, given):
                     if now := speaker.feed(event):
                         await self._say(claim, now)
                     if isinstance(event, AgentEnd):
@@ -148,28 +150,28 @@ class Turns:
             await s.store.yield_back(claim)
             return
         replies = speaker.close()
-        made = settlement(plan, end, prepared.session, replies, record.unwritten_lines())
+        made = build_settlement(plan, end, prepared.session, replies, record.unwritten_lines())
         made = compactor.extend_settlement(made) if compactor is not None else made
-        made = forgotten(made, plan, end, prepared.session, prepared.transcript)
+        made = forget_quiet_heartbeat(made, plan, end, prepared.session, prepared.transcript)
         if not await self._settle(claim, made, abort, record):
             return
         s.replied(replies)
-        hooked.ended(s.hooks, plan, end, s.clock.now() - plan.started)
+        hooked.report_end(s.hooks, plan, end, s.clock.now() - plan.started)
         audience.show(end)
 
     def _shown(self, plan: RunPlan) -> RunVisibility:
         """How much people see right now: they may switch while the run is going."""
         record = self._s.switched.get(str(plan.route.key))
-        return plan.show if record is None else show(plan.inline, record, plan.quiet)
+        return plan.show if record is None else resolve_show(plan.inline, record, plan.quiet)
 
     async def _say(self, claim: Claim, replies: tuple[Reply, ...]) -> None:
         now = self._s.clock.now()
         await self._s.store.queue_replies(
-            claim, [outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)]
+            claim, [to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies)]
         )
         self._s.replied(replies)
 
-    async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: Record | None = None) -> bool:
+    async def _settle(self, claim: Claim, end: Settlement, abort: Abort, record: RunRecorder | None = None) -> bool:
         """See `ending.settled`; a turn that drains gives up after one try."""
 
         async def write() -> None:
@@ -179,7 +181,7 @@ class Turns:
                 end = msgspec.structs.replace(end, lines=record.unwritten_lines())
             await self._s.store.settle(claim, end)
 
-        return await settled(claim, write, self._s.clock, lambda: abort.reason == "drain")
+        return await settle_until_stored(claim, write, self._s.clock, lambda: abort.reason == "drain")
 
     async def _said(self, claim: Claim, inbound: Inbound, audience: Audience, text: str) -> None:
         """End a message that a plugin has answered. Nothing goes into the transcript."""
@@ -189,7 +191,7 @@ class Turns:
         speaker = self._s.speaker(inbound, claim.id, RunVisibility)
         speaker.feed(end)
         replies = speaker.close()
-        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
         made = Settlement("answered" if text else "silent", text, (), rows)
         if await self._settle(claim, made, Abort()):
             self._s.replied(replies)
@@ -204,7 +206,7 @@ class Turns:
         speaker = self._s.speaker(inbound, claim.id, RunVisibility)
         speaker.feed(end)
         replies = speaker.close()
-        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
         if await self._settle(claim, Settlement(outcome, failure.message, (), rows), Abort()):
             self._s.replied(replies)
             audience.show(end)
@@ -217,6 +219,6 @@ def _before(plan: RunPlan, finished: AssistantMessage | None) -> list[Message]:
     return [*(m for m in after if isinstance(m, ToolResult)), *(m for m in plan.earlier if m != finished)]
 
 
-def _row(prepared: Prepared) -> SessionRow:
+def _row(prepared: PreparedRun) -> SessionRow:
     plan, session = prepared.plan, prepared.session
     return SessionRow(str(plan.route.key), plan.route.agent, session.sessionId, plan.started, session.encode())

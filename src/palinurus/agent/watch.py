@@ -15,7 +15,16 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.fingerprint import CHARS, Break, Key, Known, Piece, broken, kept, sections
+from palinurus.agent.fingerprint import (
+    CHARS,
+    CacheBreak,
+    PieceKey,
+    RequestPiece,
+    RequestSnapshot,
+    count_kept_bytes,
+    find_cache_break,
+    split_sections,
+)
 from palinurus.clock import Clock
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelRequest
@@ -28,14 +37,14 @@ FILES = 400  # sessions remembered on disk
 _PROMPT = ("stable", "volatile")
 
 
-class Found(msgspec.Struct, frozen=True):
+class CacheBreakRecord(msgspec.Struct, frozen=True):
     """A break, and when it came."""
 
     at: int
-    what: Break
+    what: CacheBreak
 
 
-class Look(msgspec.Struct, frozen=True):
+class CacheSnapshot(msgspec.Struct, frozen=True):
     """One session as the file has it: its last request, in bytes; `idle` is how long before it the other one was."""
 
     model: str
@@ -44,14 +53,14 @@ class Look(msgspec.Struct, frozen=True):
     total: int
     idle: int = 0
     requests: int = 1
-    pieces: tuple[Piece, ...] = ()
-    breaks: tuple[Found, ...] = ()
+    pieces: tuple[RequestPiece, ...] = ()
+    breaks: tuple[CacheBreakRecord, ...] = ()
 
 
-class Watched:
+class WatchedModel:
     """A Model that is watched: what it is asked is looked at first."""
 
-    def __init__(self, model: Model, watch: Watch, clock: Clock) -> None:
+    def __init__(self, model: Model, watch: CacheWatch, clock: Clock) -> None:
         self._model = model
         self._watch = watch
         self._clock = clock
@@ -63,7 +72,7 @@ class Watched:
         return self._model.stream(request, stop)
 
 
-class Watch:
+class CacheWatch:
     """One per program. `look` at each request before it is sent.
 
     `defer` takes the writing of files and has it done a moment later, elsewhere; without it files are written at once.
@@ -73,25 +82,25 @@ class Watch:
         self._folder = os.path.join(home, FOLDER)
         self._most = most
         self._defer = defer
-        self._latest: Known | None = None
-        self._dirty: dict[str, tuple[Look, bytes | None]] = {}
-        self._sessions: OrderedDict[str, tuple[Known, Look | None]] = OrderedDict()
+        self._latest: RequestSnapshot | None = None
+        self._dirty: dict[str, tuple[CacheSnapshot, bytes | None]] = {}
+        self._sessions: OrderedDict[str, tuple[RequestSnapshot, CacheSnapshot | None]] = OrderedDict()
 
-    def look(self, request: ModelRequest, now: int) -> Break | None:
+    def look(self, request: ModelRequest, now: int) -> CacheBreak | None:
         """Remember the request as its session's last. Returns what it broke of the one before."""
         old, last = self._seen(request.session)
         new = self._latest = old.after(request, self._latest)
-        found = broken(old, new) if last is not None else None
+        found = find_cache_break(old, new) if last is not None else None
         breaks = last.breaks if last else ()
-        look = Look(
+        look = CacheSnapshot(
             model=new.print.model,
             at=now,
-            kept=found.kept if found else kept(old.print, new.print),
+            kept=found.kept if found else count_kept_bytes(old.print, new.print),
             total=new.print.size,
             idle=now - last.at if last else 0,
             requests=last.requests + 1 if last else 1,
             pieces=new.print.pieces,
-            breaks=breaks if found is None else (*breaks, Found(now, found))[-BREAKS:],
+            breaks=breaks if found is None else (*breaks, CacheBreakRecord(now, found))[-BREAKS:],
         )
         self._sessions[request.session] = (new, look)
         # Between the tool calls of a turn nothing is written unless something broke.
@@ -100,22 +109,26 @@ class Watch:
             self._save(request.session, look, _text(request) if changed else None)
         return found
 
-    def last(self, session: str) -> Look | None:
+    def last(self, session: str) -> CacheSnapshot | None:
         """What is known of a session's last request (by its id)."""
         return self._seen(session)[1]
 
-    def _seen(self, session: str) -> tuple[Known, Look | None]:
+    def _seen(self, session: str) -> tuple[RequestSnapshot, CacheSnapshot | None]:
         seen = self._sessions.get(session)
         if seen is None:
-            look = self._dirty[session][0] if session in self._dirty else load(self._folder, session)
-            known = Known(look.model, look.pieces, _stored(self._folder, session, look.pieces)) if look else Known()
+            look = self._dirty[session][0] if session in self._dirty else load_cache_snapshot(self._folder, session)
+            known = (
+                RequestSnapshot(look.model, look.pieces, _stored(self._folder, session, look.pieces))
+                if look
+                else RequestSnapshot()
+            )
             seen = self._sessions[session] = (known, look)
         self._sessions.move_to_end(session)
         while len(self._sessions) > self._most:
             self._sessions.popitem(last=False)
         return seen
 
-    def _save(self, session: str, look: Look, prompt: bytes | None) -> None:
+    def _save(self, session: str, look: CacheSnapshot, prompt: bytes | None) -> None:
         idle = not self._dirty
         waiting = self._dirty.get(session)
         if prompt is None and waiting is not None:
@@ -140,26 +153,26 @@ class Watch:
             log.warning("the cache diagnosis of %d sessions was not written: %s", len(dirty), exc.strerror)
 
 
-def load(folder: str, session: str) -> Look | None:
+def load_cache_snapshot(folder: str, session: str) -> CacheSnapshot | None:
     """What is on file about a session (by its id), None if nothing readable is."""
     try:
         with open(_path(folder, session, "json"), "rb") as handle:
-            return msgspec.json.decode(handle.read(), type=Look)
+            return msgspec.json.decode(handle.read(), type=CacheSnapshot)
     except (OSError, ValueError):
         return None
 
 
-def share(part: int, whole: int) -> str:
+def format_share(part: int, whole: int) -> str:
     """`97 % of 12345 tokens`"""
     return f"{100 * part // max(1, whole)} % of {whole // CHARS} tokens"
 
 
-def told(found: Break) -> str:
+def describe_break(found: CacheBreak) -> str:
     """A break in one line."""
-    return f"{place(found)}: {found.note}; {share(found.kept, found.total)} kept"
+    return f"{locate_break(found)}: {found.note}; {format_share(found.kept, found.total)} kept"
 
 
-def place(found: Break) -> str:
+def locate_break(found: CacheBreak) -> str:
     """Where, for people."""
     if found.cause == "model":
         return "the model was switched"
@@ -173,10 +186,10 @@ def place(found: Break) -> str:
 
 
 def _text(request: ModelRequest) -> bytes:
-    return b"".join(text for _, _, text in sections(request.prompt))
+    return b"".join(text for _, _, text in split_sections(request.prompt))
 
 
-def _stored(folder: str, session: str, pieces: tuple[Piece, ...]) -> dict[Key, bytes]:
+def _stored(folder: str, session: str, pieces: tuple[RequestPiece, ...]) -> dict[PieceKey, bytes]:
     """The prompt on file, cut into its sections by their sizes; {} if it is not the one the pieces describe."""
     try:
         with open(_path(folder, session, "txt"), "rb") as handle:
@@ -186,7 +199,7 @@ def _stored(folder: str, session: str, pieces: tuple[Piece, ...]) -> dict[Key, b
     parts = [piece for piece in pieces if piece.group in _PROMPT]
     if sum(piece.size for piece in parts) != len(data):
         return {}
-    found: dict[Key, bytes] = {}
+    found: dict[PieceKey, bytes] = {}
     at = 0
     for piece in parts:
         found[piece.group, piece.name] = data[at : at + piece.size]

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Mapping
 from typing import Protocol
 
-from palinurus.agent.cell import Cells
-from palinurus.agent.offer import Offers
+from palinurus.agent.cell import ToolSandboxes
+from palinurus.agent.offer import ToolOffers
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey
-from palinurus.inbox.children.birth import Parts
-from palinurus.inbox.children.life import Doors
-from palinurus.inbox.children.nest import Nest
-from palinurus.inbox.commands.facts import chosen
+from palinurus.inbox.children.birth import SubagentParts
+from palinurus.inbox.children.life import SubagentInboxPort
+from palinurus.inbox.children.nest import SubagentControl
+from palinurus.inbox.commands.facts import find_session_model
 from palinurus.inbox.dispatch import Dispatcher
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
@@ -37,17 +37,17 @@ class Program(Protocol):
     hooks: Hooks
     dispatcher: Dispatcher
     processes: Processes
-    offers: Offers
+    offers: ToolOffers
 
     async def wait(self, item: str) -> ItemRow: ...
 
 
-def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> Nest:
+def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> SubagentControl:
     """One for the program."""
-    cells = Cells(app.settings, env)
+    cells = ToolSandboxes(app.settings, env)
 
     def offered(key: SessionKey, inbound: Inbound, record: Record) -> tuple[str, ...]:
-        model = chosen(app.catalog, app.settings.agents[key.agent], record)
+        model = find_session_model(app.catalog, app.settings.agents[key.agent], record)
         # What the model cannot do is no rule: the child may have another model.
         question = app.offers.question(key, inbound, model, record)._replace(callable=True, narrow=None)
         return tuple(app.offers.offer(question).tools)
@@ -55,8 +55,8 @@ def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> Nest
     def workspace(key: SessionKey) -> str:
         return cells.of(app.settings.agents[key.agent], key).workspace
 
-    parts = Parts(app.settings, app.catalog, app.store, transcripts, app.clock, offered, workspace)
-    doors = Doors(
+    parts = SubagentParts(app.settings, app.catalog, app.store, transcripts, app.clock, offered, workspace)
+    doors = SubagentInboxPort(
         submit=lambda inbound: app.dispatcher.submit(inbound),
         wait=app.wait,
         running=lambda session: app.dispatcher.running(session),
@@ -64,7 +64,7 @@ def nest(app: Program, transcripts: Transcripts, env: Mapping[str, str]) -> Nest
         abort=lambda item, reason: app.dispatcher.abort_item(item, reason),
         processes=lambda session: silence(app.processes, session),
     )
-    return Nest(parts, doors, app.hooks)
+    return SubagentControl(parts, doors, app.hooks)
 
 
 async def silence(processes: Processes, session: str) -> int:

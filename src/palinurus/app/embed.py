@@ -17,11 +17,11 @@ from typing import Any, Self
 
 import msgspec
 
-from palinurus.agent.settle import final_text
+from palinurus.agent.settle import get_final_text
 from palinurus.app.program import App
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths, relaxed
-from palinurus.config.load import judge
+from palinurus.config.load import judge_config
 from palinurus.core.policy.groups import BUILTIN_TOOLS as OURS
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
@@ -88,9 +88,9 @@ class Agent:
         if not self._home:
             self._home = self._temporary = tempfile.mkdtemp(prefix="palinurus-")
         environ = dict(os.environ)
-        file = paths.config_file(self._home)
+        file = paths.locate_config_file(self._home)
         raw = _laid(_laid(_written(file), self._config), self._own())
-        reading = judge(msgspec.json.encode(raw).decode(), file, self._home, environ)
+        reading = judge_config(msgspec.json.encode(raw).decode(), file, self._home, environ)
         if reading.settings is None:
             raise ConfigError(reading.problems)
         os.makedirs(self._home, mode=0o700, exist_ok=True)
@@ -141,7 +141,7 @@ class Agent:
                 app.dispatcher.abort_item(accepted.id)
                 waiter.cancel()
         failed = row.outcome not in ("answered", "silent")
-        said = final_text(end) if end is not None else "" if failed else row.note
+        said = get_final_text(end) if end is not None else "" if failed else row.note
         usage = end.usage if end is not None else TokenUsage()
         yield Answer(
             said, str(row.outcome), row.session, row.id, usage, (row.note or str(row.outcome)) if failed else ""
@@ -231,7 +231,7 @@ def _written(file: str) -> dict[str, Any]:
     """The config of the home as it stands; {} if there is none. Raises ConfigError."""
     try:
         with open(file, encoding="utf-8") as handle:
-            raw = relaxed.decode(handle.read())
+            raw = relaxed.decode_json5(handle.read())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as exc:

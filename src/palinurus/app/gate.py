@@ -15,9 +15,9 @@ from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
 from palinurus.core.untrusted import clean_label
-from palinurus.inbox.access import Access, Admitted, Turned
-from palinurus.inbox.pairing import Pairing, Person, key
-from palinurus.outbox.post import Post
+from palinurus.inbox.access import AdmittedMessage, ChannelAccess, RejectedMessage
+from palinurus.inbox.pairing import ChatPairing, PairingPerson, make_person_key
+from palinurus.outbox.post import OutboxPost
 from palinurus.store.port import Accepted, Store
 
 log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class Ports(NamedTuple):
 
     submit: Callable[[Inbound], Awaitable[Accepted]]
     abort: Callable[[str], bool]  # stop a message's run, or its waiting
-    post: Post
+    post: OutboxPost
 
 
 class Guests:
@@ -39,7 +39,7 @@ class Guests:
         self._of: dict[str, str] = {}  # by message: the person's key
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
-        self._of[item] = key(inbound.target.channel, inbound.target.account, inbound.sender.id)
+        self._of[item] = make_person_key(inbound.target.channel, inbound.target.account, inbound.sender.id)
 
     on_started = on_accepted
 
@@ -52,7 +52,7 @@ class Guests:
     def on_ended(self, item: str) -> None:
         self._of.pop(item, None)
 
-    def stop_person(self, person: Person) -> None:
+    def stop_person(self, person: PairingPerson) -> None:
         for item in [item for item, who in self._of.items() if who == person.key]:
             self._abort(item)
 
@@ -64,16 +64,16 @@ class Gate:
         self._settings = settings
         self._ports = ports
         self.guests = Guests(ports.abort)
-        self.pairing = Pairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.stop_person)
+        self.pairing = ChatPairing(store, clock, owned=bool(settings.people.owners), gone=self.guests.stop_person)
         own = frozenset(name for name, entry in CHANNELS.items() if entry.own)
-        self._access = Access(settings, store, clock, self.pairing, own)
+        self._access = ChannelAccess(settings, store, clock, self.pairing, own)
 
     async def take(self, inbound: Inbound) -> str:
         """The id of the message on disk; "" if none came of it. Raises what `submit` raises."""
         outcome = await self._access.admit(inbound)
-        if isinstance(outcome, Admitted):
+        if isinstance(outcome, AdmittedMessage):
             return await self._submit(outcome.inbound)
-        if isinstance(outcome, Turned):
+        if isinstance(outcome, RejectedMessage):
             level = logging.DEBUG if outcome.reply is None else logging.INFO  # a flood does not fill the log
             log.log(level, "%s: %s of %s turned away: %s", *_place(inbound), outcome.why)
             if outcome.reply is not None:

@@ -18,8 +18,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import BadRequest, NotFound
-from palinurus.inbox.lines import Delivery, Line
-from palinurus.outbox.post import Post
+from palinurus.inbox.lines import ChannelAccountState, DeliveryStatus
+from palinurus.outbox.post import OutboxPost
 from palinurus.tools import message
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class Lines:
         clock: Clock,
         channels: Mapping[str, Channel],
         submit: SubmitInbound,
-        post: Post,
+        post: OutboxPost,
         kit: Callable[[str, str], Kit],
     ) -> None:
         self._settings = settings
@@ -56,15 +56,15 @@ class Lines:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def all(self) -> tuple[Line, ...]:
+    def all(self) -> tuple[ChannelAccountState, ...]:
         """Every account, by channel."""
-        made: list[Line] = []
+        made: list[ChannelAccountState] = []
         for name, channel in sorted(self._channels.items()):
             configured = self._settings.accounts.get(name, {})
             several = channel.all if isinstance(channel, Accounts) else {next(iter(configured), "default"): channel}
             for account, one in several.items():
                 own = configured.get(account)
-                made.append(Line(name, account, one.status(), self._runs(name), own.dm if own else ""))
+                made.append(ChannelAccountState(name, account, one.status(), self._runs(name), own.dm if own else ""))
         return tuple(made)
 
     async def start(self, channel: str) -> bool:
@@ -93,11 +93,11 @@ class Lines:
             return f"{channel} has no sign-in of its own: take its token out of the config, and revoke it there"
         return await leave(self._kit(channel, account))
 
-    async def send(self, target: Target, text: str, ident: str, wait: float) -> Delivery:
+    async def send(self, target: Target, text: str, ident: str, wait: float) -> DeliveryStatus:
         """Raises NotFound, DiskFull."""
         self._known(target.channel)
         done = await self._post.send(Reply(target, text, ident), wait)
-        return Delivery(ident, done.state, done.receipt, done.error)
+        return DeliveryStatus(ident, done.state, done.receipt, done.error)
 
     async def act(self, target: Target, action: str, args: dict[str, Any]) -> SendReceipt | SendFailure:
         """Raises NotFound, BadRequest."""

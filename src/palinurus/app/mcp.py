@@ -17,10 +17,10 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from palinurus import late
-from palinurus.agent.cell import Cells
-from palinurus.agent.offer import Offers
+from palinurus.agent.cell import ToolSandboxes
+from palinurus.agent.offer import ToolOffers
 from palinurus.clock import Clock
-from palinurus.config.mcp import ServerSettings
+from palinurus.config.mcp import McpServerSettings
 from palinurus.config.settings import Settings
 from palinurus.core.policy.address import OpenHosts, UrlParts, parse_url
 from palinurus.core.types.cell import SandboxSpec
@@ -58,7 +58,7 @@ def connect() -> Connect:
     return found
 
 
-def plug(made: Servers, tools: dict[str, Tool], offers: Offers) -> None:
+def plug(made: Servers, tools: dict[str, Tool], offers: ToolOffers) -> None:
     """Their tools come into `tools` as they are known; answers about tools that were kept are forgotten."""
     made.attach(tools, offers.forget)
 
@@ -86,14 +86,14 @@ class Launcher:
     def __init__(self, settings: Settings, environ: Mapping[str, str], life: str) -> None:
         self._settings = settings
         self._env = child_env(environ, {})
-        self._cells = Cells(settings, self._env)
+        self._cells = ToolSandboxes(settings, self._env)
         self._ident = _ident(settings, life)
 
     def mark(self, name: str) -> str:
         """Tells its processes from all others."""
         return f"{VARIABLE}={self._ident}:{name}"
 
-    def __call__(self, server: ServerSettings) -> Launch:
+    def __call__(self, server: McpServerSettings) -> Launch:
         """Raises OSError where the command is not there or the cell cannot be made."""
         program = shutil.which(server.command, path=self._env["PATH"])
         if program is None:
@@ -108,13 +108,13 @@ class Launcher:
         env = child_env({**self._env, **own}, declared)
         return wrapped(line, cwd, {**env, mark: value}, cell)
 
-    def _room(self, server: ServerSettings) -> str:
+    def _room(self, server: McpServerSettings) -> str:
         name = hashlib.sha256(server.name.encode()).hexdigest()[:10]
         room = os.path.join(self._settings.home, "cells", f"mcp-{name}", "home")
         os.makedirs(room, mode=0o700, exist_ok=True)
         return room
 
-    def _cell(self, server: ServerSettings, program: str, cwd: str) -> tuple[SandboxSpec, dict[str, str]]:
+    def _cell(self, server: McpServerSettings, program: str, cwd: str) -> tuple[SandboxSpec, dict[str, str]]:
         """As an agent's commands have it, with a home of its own instead of the workspace, and with what the owner
         named: the program, and the files and folders among its arguments (to read)."""
         agent = self._settings.agents[self._settings.default_agent]

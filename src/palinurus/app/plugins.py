@@ -13,9 +13,9 @@ from palinurus.channels import CHANNELS
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import BUILTIN_TOOLS as TOOLS
 from palinurus.core.types.inbound import Inbound, Route
-from palinurus.inbox.commands.desk import Answer, Call, Command, Scope
+from palinurus.inbox.commands.desk import ChatCommand, CommandAnswer, CommandCall, Scope
 from palinurus.inbox.commands.table import NAMES as COMMANDS
-from palinurus.inbox.route import route
+from palinurus.inbox.route import route_inbound
 from palinurus.plugins import load, scripts
 from palinurus.plugins.api import Asked, Brought, Spoken
 from palinurus.plugins.hooks import Hooks
@@ -44,25 +44,25 @@ def brought(settings: Settings) -> Brought:
 
 def session(inbound: Inbound, settings: Settings) -> str:
     """The key of the session that a message goes to, for hooks."""
-    where = route(inbound, settings)
+    where = route_inbound(inbound, settings)
     return str(where.key) if isinstance(where, Route) else ""
 
 
-def commands(given: Brought) -> dict[str, Command]:
+def commands(given: Brought) -> dict[str, ChatCommand]:
     """Plugins' chat commands as rows of the table."""
     return {name: _command(spoken) for name, spoken in given.commands.items()}
 
 
-def _command(spoken: Spoken) -> Command:
-    async def run(call: Call) -> Answer:
+def _command(spoken: Spoken) -> ChatCommand:
+    async def run(call: CommandCall) -> CommandAnswer:
         sender, target = call.inbound.sender, call.inbound.target
         asked = Asked(
             call.name, call.args.strip(), str(call.key), call.key.agent, sender.id, target.channel, sender.owner
         )
         if inspect.iscoroutinefunction(spoken.run):
-            return Answer(str(await spoken.run(asked)))
+            return CommandAnswer(str(await spoken.run(asked)))
         said = await asyncio.to_thread(spoken.run, asked)
-        return Answer(str(await said if inspect.isawaitable(said) else said))
+        return CommandAnswer(str(await said if inspect.isawaitable(said) else said))
 
     scope: Scope = "owner" if spoken.owner else "any"
-    return Command(spoken.name, spoken.help, run, spoken.usage, (), scope, "plugins")
+    return ChatCommand(spoken.name, spoken.help, run, spoken.usage, (), scope, "plugins")

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.direct import Direct
-from palinurus.agent.facts import Gatherer, Supply
-from palinurus.agent.gauge import Gauge
-from palinurus.agent.offer import Offers
-from palinurus.agent.prepare import Parts, Preparer
+from palinurus.agent.direct import DirectToolCaller
+from palinurus.agent.facts import PromptBuilder, PromptSupply
+from palinurus.agent.gauge import TokenCalibration
+from palinurus.agent.offer import ToolOffers
+from palinurus.agent.prepare import PreparerParts, RunPreparer
 from palinurus.agent.runtimes.choose import Runtimes
-from palinurus.agent.turn import Services, Turns
+from palinurus.agent.turn import TurnRunner, TurnServices
 from palinurus.app import mcp, models, plugins
 from palinurus.app.channels import opened, signing
 from palinurus.app.children import nest
@@ -34,7 +34,7 @@ from palinurus.app.triggers import clockwork
 from palinurus.app.uploads import uploads
 from palinurus.app.webhooks import webhooks
 from palinurus.clock import Clock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, ChannelHttpRequest, ChannelHttpResponse
 from palinurus.core.types.events import RunEvent
@@ -43,23 +43,23 @@ from palinurus.core.types.model import Model
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
 from palinurus.errors import NotFound
-from palinurus.inbox.attached import Attached, sweep
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.control import Controller
+from palinurus.inbox.attached import FileAttacher, sweep_inbound_files
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.control import CommandController
 from palinurus.inbox.dispatch import Dispatcher
-from palinurus.inbox.feed import Follower
-from palinurus.inbox.lines import Chats
-from palinurus.inbox.promises import resumed
-from palinurus.inbox.reach import Doors, Reaching
+from palinurus.inbox.feed import RunFollower
+from palinurus.inbox.lines import ChatChannels
+from palinurus.inbox.promises import resume_accepted
+from palinurus.inbox.reach import SessionDirectory, SessionInboxPort
 from palinurus.outbox.deliver import Deliverer
-from palinurus.outbox.post import Post
+from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.api import Brought
 from palinurus.plugins.hooks import Hooks
 from palinurus.plugins.load import Plugins
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.providers.stream import Models
-from palinurus.providers.transcribe import Ears
+from palinurus.providers.stream import ProviderModels
+from palinurus.providers.transcribe import SpeechTranscriber
 from palinurus.sessions.maintain import maintain
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcripts
@@ -85,10 +85,10 @@ class App:
 
     store: Store
     dispatcher: Dispatcher
-    desk: Desk  # what commands, and faces that do the same, may use
-    offers: Offers
+    desk: CommandContext  # what commands, and faces that do the same, may use
+    offers: ToolOffers
     processes: Processes
-    invoke: Direct  # one tool, outside any run
+    invoke: DirectToolCaller  # one tool, outside any run
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class App:
         self._raw = raw
         self._own = given  # tools and hooks of the program we are embedded in
         self.plugins = Plugins()
-        self._models: Models | None = None
+        self._models: ProviderModels | None = None
         self._upkeep: asyncio.Task[None] | None = None
         self._failing: list[str] = ["starting"]
         self.restart: Callable[[float], None] | None = (
@@ -144,7 +144,7 @@ class App:
         self.dispatcher.feeds.follow(self.gate.guests)
         await self.nest.load()
         await self.clockwork.load()
-        await resumed(self.store, self.clockwork, self.clock.now())
+        await resume_accepted(self.store, self.clockwork, self.clock.now())
         await self.dispatcher.resume()
         self.nest.resume()
         await self.processes.recover()
@@ -166,11 +166,11 @@ class App:
     def _channels(self) -> None:
         self.web = Web(self.settings.web, self.clock)
         self.mcp = mcp.servers(self.settings, self._environ, self.clock, self.web.door)
-        self.ears = Ears(self.settings.audio, self.catalog, child_env(self._environ, {}))
+        self.ears = SpeechTranscriber(self.settings.audio, self.catalog, child_env(self._environ, {}))
         brought = self.plugins.brought
         made = opened(self.settings, self.store, self.clock, self.web.door, brought, lambda one: self.gate.expects(one))
         self.channels = {**made, **self.channels}
-        self.post = Post(self.settings, self.store, self.channels, self.clock, self._replied)
+        self.post = OutboxPost(self.settings, self.store, self.channels, self.clock, self._replied)
         ports = Ports(self.submit, lambda item: self.dispatcher.abort_item(item), self.post)
         self.gate = Gate(self.settings, self.store, self.clock, ports)
         kit = partial(signing, self.settings, clock=self.clock, door=self.web.door)
@@ -178,7 +178,7 @@ class App:
         self.signins = SignIns(self.lines, kit)
 
     def _tools(self, model: Model, transcripts: Transcripts) -> dict[str, Tool]:
-        doors = Doors(lambda letter: self.dispatcher.submit(letter), self.wait)
+        doors = SessionInboxPort(lambda letter: self.dispatcher.submit(letter), self.wait)
         self._memory = Memories(self.settings.home, self.settings.agents, self.clock)
         self._memory.attach(self.hooks)
         self.processes = commands(self.settings, self.store, self.clock, lambda told: self.dispatcher.submit(told))
@@ -197,7 +197,7 @@ class App:
                 self.processes,
                 self.web,
                 model,
-                Reaching(self.settings, self.store, transcripts, self.clock, doors),
+                SessionDirectory(self.settings, self.store, transcripts, self.clock, doors),
                 self.nest,
                 self.clockwork,
                 self.post,
@@ -215,19 +215,19 @@ class App:
         transcripts, switched = Transcripts(self.settings.home), dict[str, Record]()
         tools = {**self.plugins.brought.tools, **self._tools(model, transcripts), **self.signins.tools()}
         shelf = Shelf(self.settings, self._environ, self._raw, self.hooks, search_path(), self.clock.monotonic)
-        self.gatherer = Gatherer(self.settings, self.catalog, lambda a, k: Supply(*shelf(a, k)))
-        env, gauge = child_env(self._environ, {}), Gauge(self.store)
-        parts = Parts(
+        self.gatherer = PromptBuilder(self.settings, self.catalog, lambda a, k: PromptSupply(*shelf(a, k)))
+        env, gauge = child_env(self._environ, {}), TokenCalibration(self.store)
+        parts = PreparerParts(
             self.settings, self.catalog, tools, self.store, transcripts, self.clock, env, self.hooks, self.gatherer,
-            shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None, Attached(self.ears),
+            shelf, gauge, self.clockwork.events.take, self.mcp.ready if self.mcp.all else None, FileAttacher(self.ears),
         )  # fmt: skip
         self.board = board(self.settings, self.store, self.clock, lambda: self.dispatcher.draining)
-        preparer, speak = Preparer(parts), self.speech.speaker
+        preparer, speak = RunPreparer(parts), self.speech.speaker
         mcp.plug(self.mcp, tools, preparer.offers)
-        self.invoke = Direct(preparer, self.hooks, self.clock)
+        self.invoke = DirectToolCaller(preparer, self.hooks, self.clock)
         self.offers, family = preparer.offers, Family(self.nest.describe_open, preparer.marks.add)
         rooms = compactions(self.settings, model, self._models, self.catalog, self.hooks, self.clock, family)
-        services = Services(
+        services = TurnServices(
             preparer, self.store, model, self.hooks, self.clock, speak, self._replied, switched, self.board, rooms,
             Runtimes(self.settings, self._environ, self.store, lambda a, k: shelf(self.settings.agents[a], k).files),
         )  # fmt: skip
@@ -237,7 +237,7 @@ class App:
                 switched[key] = record
 
         shared = (self.settings, self._environ, self.catalog, self.store, self.hooks, self.clock, transcripts)
-        self.desk = Desk(
+        self.desk = CommandContext(
             *shared,
             abort=lambda key, reason: self.dispatcher.abort(key, reason),
             running=lambda key: self.dispatcher.running(key),
@@ -261,9 +261,9 @@ class App:
             look=self._watch.last,
             schedules=self.clockwork,
             keep=uploads(self.settings, self.web.door, self.clock),
-            chats=Chats(self.gate.pairing, self.gate.say, self.lines, self.signins),
+            chats=ChatChannels(self.gate.pairing, self.gate.say, self.lines, self.signins),
         )
-        turns, controller = Turns(services), Controller(self.desk, self._replied)
+        turns, controller = TurnRunner(services), CommandController(self.desk, self._replied)
         self.dispatcher = Dispatcher(self.settings, self.store, turns, self.clock, controller, self._replied)
 
     def _later(self, write: Callable[[], None]) -> None:
@@ -289,7 +289,7 @@ class App:
                 )
                 log.info("sessions cleaned up: %s", report)
                 old = self.clock.now() / 1000 - self.settings.audio.keep * 86_400
-                await asyncio.to_thread(sweep, self.settings.home, old)
+                await asyncio.to_thread(sweep_inbound_files, self.settings.home, old)
             except Exception:  # task boundary: tomorrow again
                 log.exception("sessions could not be cleaned up")
 
@@ -317,7 +317,7 @@ class App:
         """See a message's run events from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.watch(item, sink)
 
-    def follow(self, follower: Follower) -> Callable[[], None]:
+    def follow(self, follower: RunFollower) -> Callable[[], None]:
         """See every message of every session from now on. Returns the function that ends it."""
         return self.dispatcher.feeds.follow(follower)
 
@@ -368,6 +368,6 @@ class App:
             await self.store.close()
 
 
-def build(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> App:
+def build(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """The App for a loaded configuration; nothing is opened before `start`."""
     return App(loaded.settings, environ, clock, raw=loaded.raw)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from palinurus.core.commitments import share_topic
-from palinurus.inbox.children.nest import Nest
-from palinurus.inbox.promises import Promises
+from palinurus.inbox.children.nest import SubagentControl
+from palinurus.inbox.promises import PromiseFollower
 from palinurus.store.port import Store
 from palinurus.tools.process.table import Processes
 from palinurus.triggers.clockwork import Clockwork
@@ -16,12 +16,12 @@ class Program(Protocol):
     """The App, as far as promises need it."""
 
     store: Store
-    nest: Nest
+    nest: SubagentControl
     processes: Processes
     clockwork: Clockwork
 
 
-def promises(app: Program) -> Promises:
+def promises(app: Program) -> PromiseFollower:
     """One for the program."""
 
     def pending(session: str, text: str) -> bool:
@@ -30,4 +30,4 @@ def promises(app: Program) -> Promises:
             return True
         return any(share_topic(text, f"{job['name']} {job['payload']}") for job in app.clockwork.jobs())
 
-    return Promises(app.store, pending)
+    return PromiseFollower(app.store, pending)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palinurus.agent.compaction import Compactions
-from palinurus.agent.shorten import Mark, Services, Standing
+from palinurus.agent.compaction import CompactionCoordinator
+from palinurus.agent.shorten import CompactionServices, Mark, Standing
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.stream import Models
+from palinurus.providers.stream import ProviderModels
 
 
 class Family(NamedTuple):
@@ -24,12 +24,12 @@ class Family(NamedTuple):
 def compactions(
     settings: Settings,
     model: Model,
-    providers: Models | None,
+    providers: ProviderModels | None,
     catalog: Catalog,
     hooks: Hooks,
     clock: Clock,
     family: Family,
-) -> Compactions:
+) -> CompactionCoordinator:
     """One for the program."""
 
     def forget(session: str) -> None:
@@ -37,4 +37,4 @@ def compactions(
             providers.forget(session)
 
     shared = (settings.compaction, settings.agents, model, catalog, hooks, clock)
-    return Compactions(Services(*shared, family.standing, forget, family.mark))
+    return CompactionCoordinator(CompactionServices(*shared, family.standing, forget, family.mark))

@@ -17,7 +17,7 @@ from palinurus.channels import CHANNELS, LOGINS, deed
 from palinurus.channels.kit import Kit
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest
-from palinurus.inbox.lines import Lines
+from palinurus.inbox.lines import ReceiversPort
 from palinurus.tools import signin
 from palinurus.tools.signin import Sign
 
@@ -46,7 +46,7 @@ class _Going:
 class SignIns:
     """Implements `tools.signin.SignIns`. `kit` is what an account may use, `enter` the table of sign-ins."""
 
-    def __init__(self, lines: Lines, kit: Callable[[str, str], Kit], enter: Enter | None = None) -> None:
+    def __init__(self, lines: ReceiversPort, kit: Callable[[str, str], Kit], enter: Enter | None = None) -> None:
         self._lines = lines
         self._enter = enter or partial(deed, LOGINS)
         self._kit = kit

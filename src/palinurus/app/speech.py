@@ -18,19 +18,19 @@ from palinurus.core.stream.heartbeat import ACK_TOKEN
 from palinurus.core.types.channel import Channel
 from palinurus.core.types.inbound import Inbound, Route, Target
 from palinurus.core.types.outbound import Reply, ReplyBuilder, RunVisibility
-from palinurus.inbox.approvals import Board
-from palinurus.inbox.approvals import Row as Question
-from palinurus.inbox.route import route
-from palinurus.outbox.beat import Quiet
-from palinurus.outbox.blocks import Blocks
-from palinurus.outbox.cards import Cards
-from palinurus.outbox.deliver import Aids
-from palinurus.outbox.drafts import Drafts
-from palinurus.outbox.pace import Pacer, Rules, sweep
-from palinurus.outbox.parts import Fit, Parted, cut
-from palinurus.outbox.presence import Helpers, Presence
-from palinurus.outbox.preview import Preview
-from palinurus.outbox.stage import Staged
+from palinurus.inbox.approvals import ApprovalBoard
+from palinurus.inbox.approvals import ApprovalRow as Question
+from palinurus.inbox.route import route_inbound
+from palinurus.outbox.beat import HeartbeatSpeaker
+from palinurus.outbox.blocks import BlockSpeaker
+from palinurus.outbox.cards import ApprovalCards
+from palinurus.outbox.deliver import DeliveryAids
+from palinurus.outbox.drafts import LiveDrafts
+from palinurus.outbox.pace import BlockPacer, PaceRules, sweep_joined_records
+from palinurus.outbox.parts import ChannelFit, FittingSpeaker, cut_text
+from palinurus.outbox.presence import BackgroundTasks, RunPresence
+from palinurus.outbox.preview import DraftPreview
+from palinurus.outbox.stage import LiveSpeaker
 from palinurus.plugins.hooks import Hooks
 from palinurus.store.port import Store
 
@@ -46,23 +46,23 @@ class Speech:
         self._store = store
         self._channels = channels
         self._clock = clock
-        self._helpers = Helpers()
-        self.drafts = Drafts(store, channels, clock)
-        self.pace = Pacer(clock, random.random)
-        self.cards = Cards(store, channels, self._helpers.spawn)
-        self.aids = Aids(self.drafts, self.pace, self.cards.on_shown)
+        self._helpers = BackgroundTasks()
+        self.drafts = LiveDrafts(store, channels, clock)
+        self.pace = BlockPacer(clock, random.random)
+        self.cards = ApprovalCards(store, channels, self._helpers.spawn)
+        self.aids = DeliveryAids(self.drafts, self.pace, self.cards.on_shown)
 
     def speaker(self, inbound: Inbound, item: str, show: Callable[[], RunVisibility]) -> ReplyBuilder:
         """The run's own; (message, inbox id, how much to show)."""
         settings, target = self._settings, inbound.target
-        where = route(inbound, settings)
+        where = route_inbound(inbound, settings)
         name = where.agent if isinstance(where, Route) else settings.default_agent
         agent, session = settings.agents.get(name), str(where.key) if isinstance(where, Route) else ""
         beat = inbound.options.get(HEARTBEAT_OPTION) if inbound.system else None
         channel, account = self._channels.get(target.channel), self._account(target)
         blocks = self._blocks(account) and beat is None
         fit = self._fit(target)
-        said: ReplyBuilder = Blocks(
+        said: ReplyBuilder = BlockSpeaker(
             inbound,
             item,
             show,
@@ -71,21 +71,21 @@ class Speech:
             trace=lambda: self._hooks.list_trace(session),
         )
         if beat is not None:
-            said = Quiet(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
+            said = HeartbeatSpeaker(said, beat, Reply(target, ACK_TOKEN, f"{item}.ok"))
         if channel is None or fit is None or not inbound.push:
             return said
-        parted = Parted(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
+        parted = FittingSpeaker(said, fit, "" if inbound.system or inbound.pressed else inbound.event)
         if blocks:
             self.pace.begin(target, self._rules(account, name, fit.most))
-        staged = Staged(parted, inbound, item, self.drafts, self.pace)
+        staged = LiveSpeaker(parted, inbound, item, self.drafts, self.pace)
         if beat is None and "edit" in channel.abilities.acts:
             mode: Streaming = "off" if blocks else self._streaming(account)
-            staged.preview = Preview(mode, show)
+            staged.preview = DraftPreview(mode, show)
             room = fit._replace(newline=False)
-            staged.fit = lambda text: cut(text, room)[0] if text else ""
+            staged.fit = lambda text: cut_text(text, room)[0] if text else ""
         if not inbound.system:
             signs = self._signs(account, name)
-            staged.presence = Presence(channel, inbound, signs, self._clock, self._helpers)
+            staged.presence = RunPresence(channel, inbound, signs, self._clock, self._helpers)
         return staged
 
     def fit_replies(self, inbound: Inbound, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
@@ -97,12 +97,14 @@ class Speech:
             msgspec.structs.replace(reply, reply_to="") if reply.reply_to == inbound.reply_to else reply
             for reply in replies
         )
-        return Parted(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fit_replies(own)
+        return FittingSpeaker(_Silent(), fit, "" if inbound.system or inbound.pressed else inbound.event).fit_replies(
+            own
+        )
 
-    async def load(self, board: Board) -> None:
+    async def load(self, board: ApprovalBoard) -> None:
         """Take up what a crash left on people's screens; hear of decisions from now on."""
         board.watch(self._resolved)
-        await sweep(self._store, self._clock.now())
+        await sweep_joined_records(self._store, self._clock.now())
         await self.drafts.load()
         await self.cards.load({row.id for row in await board.pending()})
 
@@ -119,11 +121,11 @@ class Speech:
     def _account(self, target: Target) -> AccountSettings:
         return self._settings.account(target.channel, target.account)
 
-    def _fit(self, target: Target) -> Fit | None:
+    def _fit(self, target: Target) -> ChannelFit | None:
         channel, account = self._channels.get(target.channel), self._account(target)
         if channel is None:
             return None
-        return Fit.of(channel.abilities, account)
+        return ChannelFit.of(channel.abilities, account)
 
     def _blocks(self, account: AccountSettings) -> bool:
         if account.blocks is not None:
@@ -140,9 +142,9 @@ class Speech:
         ack = account.ack if "ackReaction" in account.own else signs.ack
         return msgspec.structs.replace(signs, typing=delivery.typing.get(agent, signs.typing), ack=ack)
 
-    def _rules(self, account: AccountSettings, agent: str, limit: int) -> Rules:
+    def _rules(self, account: AccountSettings, agent: str, limit: int) -> PaceRules:
         delivery = self._settings.delivery
-        return Rules(delivery.coalesce_sizes(account, limit), delivery.humans.get(agent, delivery.human))
+        return PaceRules(delivery.coalesce_sizes(account, limit), delivery.humans.get(agent, delivery.human))
 
 
 class _Silent:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.clock import Clock
-from palinurus.config.approvals import NAME
+from palinurus.config.approvals import APPROVALS_FILE
 from palinurus.config.settings import Settings
 from palinurus.core.types.model import Model
 from palinurus.core.types.tool import Tool
-from palinurus.inbox.approvals import Board
-from palinurus.inbox.children.nest import Nest
-from palinurus.inbox.standing import Standing
-from palinurus.inbox.wake import Submit, Waker
+from palinurus.inbox.approvals import ApprovalBoard
+from palinurus.inbox.children.nest import SubagentControl
+from palinurus.inbox.standing import SessionStatusReader
+from palinurus.inbox.wake import SessionWaker, Submit
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.vision import Eyes
+from palinurus.providers.vision import VisionModel
 from palinurus.store.port import Store
 from palinurus.tools import gateway, message
 from palinurus.tools.collect import Others, every
@@ -43,7 +43,7 @@ class Views(NamedTuple):
     web: Web  # the one network door and what goes through it
     model: Model  # for the image tool
     others: Others  # the sessions and agents besides the one that asks
-    nest: Nest  # who keeps sub-agents
+    nest: SubagentControl  # who keeps sub-agents
     schedules: Schedules  # who keeps jobs
     post: Post | None = None  # who writes to chats
     restart: Callable[[float], None] | None = None  # begin again in so many seconds, where there is a gateway
@@ -51,23 +51,25 @@ class Views(NamedTuple):
 
 def commands(settings: Settings, store: Store, clock: Clock, submit: Submit) -> Processes:
     """The table of running commands; what ends there wakes its session."""
-    return Processes(settings.tools.exec.process, clock, Records(store), Waker(submit, clock))
+    return Processes(settings.tools.exec.process, clock, Records(store), SessionWaker(submit, clock))
 
 
-def board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> Board:
+def board(settings: Settings, store: Store, clock: Clock, stopping: Callable[[], bool]) -> ApprovalBoard:
     """Where questions to people are kept."""
-    return Board(store, clock, os.path.join(settings.home, NAME), stopping)
+    return ApprovalBoard(store, clock, os.path.join(settings.home, APPROVALS_FILE), stopping)
 
 
 def outside(settings: Settings, catalog: Catalog, web: Web, model: Model) -> dict[str, Tool]:
     """The tools that look outside; the one for images only if a model sees."""
-    eyes = Eyes(settings, catalog, model)
+    eyes = VisionModel(settings, catalog, model)
     return web.tools(eyes if eyes.available() else None, shrunk)
 
 
 def toolbox(views: Views) -> dict[str, Tool]:
     """Every tool there is, by name; who is offered which is the policy's business."""
-    standing = Standing(views.settings, views.store, views.catalog, views.clock, views.environ, views.running)
+    standing = SessionStatusReader(
+        views.settings, views.store, views.catalog, views.clock, views.environ, views.running
+    )
     web = outside(views.settings, views.catalog, views.web, views.model)
     made = every(views.memory, standing, views.others, views.nest, views.processes, web, views.schedules)
     wrote = message.make(views.post, views.settings.messaging) if views.post is not None else {}

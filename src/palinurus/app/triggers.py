@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
-from palinurus.agent.direct import Direct
+from palinurus.agent.direct import DirectToolCaller
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel
@@ -35,7 +35,7 @@ class Program(Protocol):
     channels: dict[str, Channel]
     dispatcher: Dispatcher
     web: Web
-    invoke: Direct
+    invoke: DirectToolCaller
     hooks: Hooks
 
     async def wait(self, item: str) -> ItemRow: ...

@@ -17,7 +17,7 @@ from palinurus.cli.args import settings as load_settings
 from palinurus.cli.client import Client, Message, Outcome, connect, key
 from palinurus.cli.render import View, plain
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentStart, RunEvent, ToolEnd, ToolStart, ToolUpdate
 from palinurus.errors import BadRequest
 
@@ -64,7 +64,7 @@ class _Seen:
             self.tools.append({"name": event.name, "ok": not event.is_error, "durationMs": event.took_ms})
 
 
-async def _talk(loaded: Loaded, environ: Mapping[str, str], message: Message, args: argparse.Namespace) -> int:
+async def _talk(loaded: LoadedConfig, environ: Mapping[str, str], message: Message, args: argparse.Namespace) -> int:
     clock: Clock = SystemClock()
     client = await connect(loaded, environ, clock, local=args.local)
     seen = _Seen()

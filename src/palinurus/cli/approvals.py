@@ -25,8 +25,8 @@ from palinurus.config.settings import Settings
 from palinurus.core.policy.command import RUNNERS, list_program_names
 from palinurus.core.types.approval import CommandRule
 from palinurus.errors import BadRequest, NotFound, StateLocked
-from palinurus.inbox.approvals import KIND, Board, Row
-from palinurus.inbox.commands.approve import WORDS, listed, said
+from palinurus.inbox.approvals import KIND, ApprovalBoard, ApprovalRow
+from palinurus.inbox.commands.approve import DECISION_WORDS, describe_answer, list_questions
 from palinurus.store.sqlite import open_store
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools.environ import search_path
@@ -40,7 +40,7 @@ class Asked(NamedTuple):
 
     @property
     def file(self) -> str:
-        return os.path.join(self.settings.home, approvals.NAME)
+        return os.path.join(self.settings.home, approvals.APPROVALS_FILE)
 
 
 def run(argv: list[str]) -> int:
@@ -62,7 +62,7 @@ def _parser() -> Parser:
     every.add_argument("--json", action="store_true", help="print JSON")
     answer = commands.add_parser("answer", help="decide: allow-once, allow-always or deny")
     answer.add_argument("id", help="the id, or the beginning of it")
-    answer.add_argument("decision", choices=sorted(set(WORDS.values())))
+    answer.add_argument("decision", choices=sorted(set(DECISION_WORDS.values())))
     allowed = commands.add_parser("allowlist", help="rules: what runs outside the sandbox without a question")
     allowed.add_argument("action", nargs="?", choices=("list", "add", "remove"), default="list")
     allowed.add_argument(
@@ -77,11 +77,11 @@ def _list(asked: Asked) -> tuple[str, int]:
     with open_reader(asked.settings.home) as reader:
         kept = reader.list_records(KIND)
     now = SystemClock().now()
-    rows = [msgspec.json.decode(one.data, type=Row) for one in kept]
+    rows = [msgspec.json.decode(one.data, type=ApprovalRow) for one in kept]
     rows = sorted((r for r in rows if r.state == "pending" and r.expires > now), key=lambda r: r.created)
     if asked.options.json:
         return msgspec.json.encode([row.requested_payload() for row in rows]).decode(), 0
-    return listed(rows, now), 0
+    return list_questions(rows, now), 0
 
 
 def _answer(asked: Asked) -> tuple[str, int]:
@@ -102,8 +102,10 @@ async def _answered(settings: Settings, ident: str, decision: str) -> tuple[str,
     except StateLocked as exc:
         raise StateLocked(exc.message, fix="type /approve there, or stop it first") from None
     try:
-        found = await Board(store, clock, os.path.join(settings.home, approvals.NAME)).answer(ident, decision, BY)
-        return said(found), 1 if found.problem else 0
+        found = await ApprovalBoard(store, clock, os.path.join(settings.home, approvals.APPROVALS_FILE)).answer(
+            ident, decision, BY
+        )
+        return describe_answer(found), 1 if found.problem else 0
     finally:
         await store.close()
 
@@ -116,10 +118,10 @@ def _allowlist(asked: Asked) -> tuple[str, int]:
     if not options.rule:
         raise BadRequest(f"allowlist {options.action}: which?", fix="`pal approvals allowlist --help`")
     if options.action == "remove":
-        gone = approvals.remove(asked.file, agent, options.rule[0])
+        gone = approvals.remove_rules(asked.file, agent, options.rule[0])
         return (f"Removed {gone}." if gone else "There is no such rule."), 0 if gone else 1
     rule = _rule(options.rule)
-    new = approvals.add(asked.file, agent, (rule,), "cli", SystemClock().now())
+    new = approvals.add_rules(asked.file, agent, (rule,), "cli", SystemClock().now())
     return (f"Added: {_shown(rule)}" if new else "It was there already."), 0
 
 
@@ -138,7 +140,7 @@ def _rule(words: list[str]) -> CommandRule:
 
 
 def _rules(asked: Asked, agent: str) -> str:
-    host = approvals.read(asked.file)
+    host = approvals.read_approvals(asked.file)
     if host.problem:
         return f"{host.problem}\nUntil it is repaired every command is refused."
     entries = host.entries(agent)
@@ -153,7 +155,7 @@ def _shown(rule: CommandRule) -> str:
     return f"{rule.pattern} (any arguments)" if rule.argv is None else " ".join((rule.pattern, *map(repr, rule.argv)))
 
 
-def _used(entry: approvals.Entry) -> str:
+def _used(entry: approvals.AllowlistEntry) -> str:
     if entry.problem:
         return f"[never used: {entry.problem}]"
     return f"[last used {datetime.fromtimestamp(entry.used / 1000):%Y-%m-%d %H:%M}]" if entry.used else ""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NoReturn
 
 from palinurus.config import paths
-from palinurus.config.load import Loaded, load
+from palinurus.config.load import LoadedConfig, load_config
 from palinurus.errors import BadRequest
 
 
@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
         raise BadRequest(message, fix=f"`{self.prog} --help`")
 
 
-def settings(environ: Mapping[str, str]) -> Loaded:
+def settings(environ: Mapping[str, str]) -> LoadedConfig:
     """The config in force. From here on, files we make are ours alone. Raises ConfigError."""
     os.umask(0o077)
-    return load(paths.home(environ), environ)
+    return load_config(paths.find_home(environ), environ)

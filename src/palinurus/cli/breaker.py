@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import msgspec
 
 from palinurus.config import files, paths
-from palinurus.config.load import Loaded, read
+from palinurus.config.load import LoadedConfig, read_config
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ PROVEN_SECONDS = 60.0  # so long must a gateway run for its config to be called 
 
 def proven_file(home: str) -> str:
     """The copy of the config that ran well."""
-    return paths.config_file(home) + ".proven"
+    return paths.locate_config_file(home) + ".proven"
 
 
 def begun(home: str, now: int) -> int:
@@ -47,29 +47,29 @@ def settled(home: str) -> None:
 def prove(home: str, source: str) -> None:
     """This config file ran well: keep a copy. A missing file is a config too: then there is nothing to keep."""
     try:
-        with open(source or paths.config_file(home), "rb") as handle:
+        with open(source or paths.locate_config_file(home), "rb") as handle:
             data = handle.read()
-        if files.read(proven_file(home)) != data:
+        if files.read_file(proven_file(home)) != data:
             _write(proven_file(home), data)
     except OSError as exc:
         log.warning("the config that runs could not be kept: %s", exc)
 
 
-def chosen(loaded: Loaded, count: int, environ: Mapping[str, str]) -> Loaded:
+def chosen(loaded: LoadedConfig, count: int, environ: Mapping[str, str]) -> LoadedConfig:
     """What to start with: what was loaded, or after too many bad starts the proven copy, if that is another."""
     if count <= STARTS:
         return loaded
     home, file = loaded.settings.home, proven_file(loaded.settings.home)
-    now, then = files.read(loaded.source or loaded.file), files.read(file)
+    now, then = files.read_file(loaded.source or loaded.file), files.read_file(file)
     if then == now:
         log.error("start %d in five minutes, with a config that ran well before: the cause is elsewhere", count)
     if not isinstance(then, bytes) or then == now:
         return loaded
-    good = read(file, home, environ)
+    good = read_config(file, home, environ)
     if good.settings is None:
         return loaded
     why = f"{count - 1} starts in five minutes did not last; running on the config that did, {file}"
-    return Loaded(good.settings, good.raw, loaded.problems, loaded.file, why, file)
+    return LoadedConfig(good.settings, good.raw, loaded.problems, loaded.file, why, file)
 
 
 def _starts(home: str) -> list[int]:

@@ -27,9 +27,9 @@ from palinurus.cli.client import where
 from palinurus.cli.devices import link_to
 from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
-from palinurus.config.load import Loaded
-from palinurus.config.patch import Patched, set_key, unset_key
-from palinurus.config.secrets import secret
+from palinurus.config.load import LoadedConfig
+from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.secrets import is_secret
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, NotFound
 from palinurus.gateway.rpc import RpcError
@@ -120,7 +120,7 @@ def _asked(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv[1:], argparse.Namespace(what=what))
 
 
-def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     accounts = [one for by in loaded.settings.accounts.values() for one in by.values()]
     rows = [{"channel": a.channel, "account": a.account, "dmPolicy": a.dm, "groupPolicy": a.group} for a in accounts]
     if asked.json:
@@ -137,7 +137,7 @@ def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-def _status(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _status(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     try:
         found = asyncio.run(_called(loaded.settings, "channels.status", {}))
     except GatewayUnreachable:
@@ -158,7 +158,7 @@ def _status(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 1 if bad else 0
 
 
-def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     name = asked.channel.lower()
     if name not in CHANNELS:
         raise NotFound(f"there is no channel {asked.channel!r}", fix=f"there is: {', '.join(sorted(CHANNELS))}")
@@ -173,7 +173,7 @@ def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
         known = section.get("accounts") or ({"default": {}} if section else {})
         accounts = {**known, asked.account: {**known.get(asked.account, {}), **given}}
         value = {**section, "enabled": True, "accounts": accounts}
-    _told(set_key(loaded.settings.home, os.environ, key, value), f"{name}{_of(asked)} is set up")
+    _told(set_config_key(loaded.settings.home, os.environ, key, value), f"{name}{_of(asked)} is set up")
     if name in LOGINS:
         print(f"now sign in: pal channels login {name}")
     entry = CHANNELS[name]
@@ -191,7 +191,7 @@ def _answer(need: Need, channel: str, *, use_env: bool) -> str:
     if not sys.stdin.isatty():
         more = f", or --use-env with {need.env}" if need.env else ""
         raise BadRequest(f"{channel} needs {need.key}: {need.about}", fix=f"--set {need.key}=…{more}")
-    ask: Callable[[str], str] = getpass.getpass if secret(("channels", channel, need.key)) else input
+    ask: Callable[[str], str] = getpass.getpass if is_secret(("channels", channel, need.key)) else input
     told = ask(f"{need.key} ({need.about}): ").strip()
     if not told:
         raise BadRequest(f"{channel} cannot do without {need.key}")
@@ -205,25 +205,25 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
-def _remove(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     key = f"channels.{asked.channel}" + (f".accounts.{asked.account}" if asked.account else "")
     if asked.channel not in (loaded.raw.get("channels") or {}):
         raise NotFound(f"{asked.channel} is not set up", fix="`pal channels list`")
     if asked.delete:
-        _told(unset_key(loaded.settings.home, os.environ, key), f"{asked.channel}{_of(asked)} is gone")
+        _told(unset_config_key(loaded.settings.home, os.environ, key), f"{asked.channel}{_of(asked)} is gone")
     else:
-        done = set_key(loaded.settings.home, os.environ, f"{key}.enabled", False)
+        done = set_config_key(loaded.settings.home, os.environ, f"{key}.enabled", False)
         _told(done, f"{asked.channel}{_of(asked)} is switched off")
     return 0
 
 
-def _told(done: Patched, text: str) -> None:
+def _told(done: KeyChange, text: str) -> None:
     print(f"{text} ({done.file})" if done.changed else f"{text} already")
     if done.changed and done.restart:
         print("it counts when the gateway starts again")
 
 
-def _login(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _login(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     enter = deed(LOGINS, asked.channel)
     if enter is None:
         raise BadRequest(f"{asked.channel} has no sign-in of its own", fix=f"`pal channels add {asked.channel}`")
@@ -246,14 +246,14 @@ async def _signed(asked: argparse.Namespace, settings: Settings, enter: Callable
     return 1 if problem else 0
 
 
-def _logout(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _logout(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     params = {"channel": asked.channel, "accountId": asked.account or "default"}
     done = asyncio.run(_called(loaded.settings, "channels.logout", params))
     print(plain(done["detail"]) or f"{asked.channel} is signed out")
     return 0 if done["loggedOut"] else 1
 
 
-def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     params = {
         "channel": asked.channel,
         "to": asked.target,
@@ -287,7 +287,7 @@ def _of(asked: argparse.Namespace) -> str:
     return f", account {asked.account}," if asked.account else ""
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
     "list": _list,
     "status": _status,
     "add": _add,

@@ -15,7 +15,7 @@ import msgspec
 from palinurus.cli import http
 from palinurus.cli.main import PARTS, load
 from palinurus.clock import Clock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.keys import SessionKey, parse_session_key
@@ -63,10 +63,10 @@ class Client(Protocol):
     async def close(self) -> None: ...
 
 
-Start: TypeAlias = Callable[[Loaded, Mapping[str, str], Clock], Awaitable[Client]]
+Start: TypeAlias = Callable[[LoadedConfig, Mapping[str, str], Clock], Awaitable[Client]]
 
 
-async def connect(loaded: Loaded, environ: Mapping[str, str], clock: Clock, *, local: bool = False) -> Client:
+async def connect(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, *, local: bool = False) -> Client:
     """A running gateway if there is one (and `local` is not asked for), else the program in this process.
 
     Raises StateLocked when a gateway holds the state but cannot be used, ConfigError, StateError.

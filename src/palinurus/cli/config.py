@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths, relaxed
-from palinurus.config.check import accepts, describe
-from palinurus.config.explain import effective, explain, resolve_key
-from palinurus.config.keypath import Path, get, has, parse, show
-from palinurus.config.load import doubles, load, read
-from palinurus.config.patch import Patched, set_key, unset_key
-from palinurus.config.secrets import mask, secret
+from palinurus.config.check import accepts_value, describe_key
+from palinurus.config.explain import explain_key, find_effective, resolve_key
+from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
+from palinurus.config.load import find_doubles, load_config, read_config
+from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.secrets import is_secret, mask_secrets
 from palinurus.errors import BadRequest, NotFound
 
 
@@ -25,7 +25,7 @@ def run(argv: list[str]) -> int:
     asked = _parser().parse_args(argv)
     environ = os.environ
     command: Callable[[argparse.Namespace, str, Mapping[str, str]], int] = asked.command
-    return command(asked, paths.home(environ), environ)
+    return command(asked, paths.find_home(environ), environ)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,41 +55,41 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _get(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    loaded = load(home, environ)
+    loaded = load_config(home, environ)
     _warn(loaded.fallback)
     path = resolve_key(loaded, asked.key)
-    if has(loaded.raw, path):
-        value = get(loaded.raw, path)
-        value = value if asked.reveal else mask(value, path)
+    if has_at(loaded.raw, path):
+        value = get_at(loaded.raw, path)
+        value = value if asked.reveal else mask_secrets(value, path)
     else:
-        value = effective(loaded, path)
+        value = find_effective(loaded, path)
         if value is None:
-            raise NotFound(f"{show(path)} is not set", fix=f"`pal config set {show(path)} VALUE` sets it")
+            raise NotFound(f"{show_path(path)} is not set", fix=f"`pal config set {show_path(path)} VALUE` sets it")
     print(value if isinstance(value, str) and not asked.json else _json(value))
     return 0
 
 
 def _set(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
     try:
-        path = parse(asked.key)
+        path = parse_path(asked.key)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     value = _value(asked.value, path, asked.json_value)
-    done = set_key(home, environ, asked.key, value)
-    _report(done, f"{done.key} = {_json(mask(value, path))}")
+    done = set_config_key(home, environ, asked.key, value)
+    _report(done, f"{done.key} = {_json(mask_secrets(value, path))}")
     return 0
 
 
 def _unset(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    done = unset_key(home, environ, asked.key)
+    done = unset_config_key(home, environ, asked.key)
     _report(done, f"{done.key} removed")
     return 0
 
 
 def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    loaded = load(home, environ)
+    loaded = load_config(home, environ)
     _warn(loaded.fallback)
-    found = explain(loaded, asked.key)
+    found = explain_key(loaded, asked.key)
     rows = [
         ("value", "(none)" if found.value is None else _json(found.value)),
         ("from", found.source),
@@ -108,9 +108,9 @@ def _explain(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -
 
 
 def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    file = paths.config_file(home)
-    reading = read(file, home, environ)
-    problems = reading.problems + doubles(reading, file)
+    file = paths.locate_config_file(home)
+    reading = read_config(file, home, environ)
+    problems = reading.problems + find_doubles(reading, file)
     for problem in problems:
         print(f"{'error' if problem.fatal else 'warning'}: {problem}")
     fatal = sum(problem.fatal for problem in problems)
@@ -122,32 +122,34 @@ def _validate(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) 
 
 
 def _path(asked: argparse.Namespace, home: str, environ: Mapping[str, str]) -> int:
-    print(paths.config_file(home))
+    print(paths.locate_config_file(home))
     return 0
 
 
 def _value(text: str, path: Path, strict: bool) -> Any:
     """JSON5 if it is, else the text itself; also the text where the schema wants one and JSON5 gave something else."""
     try:
-        value = relaxed.decode(text)
+        value = relaxed.decode_json5(text)
     except ValueError:
         if strict:
-            shown = "VALUE" if secret(path) else repr(text[:60])
+            shown = "VALUE" if is_secret(path) else repr(text[:60])
             raise BadRequest(f"{shown} is not JSON5", fix="texts need quotes, inside those of the shell") from None
         return text
-    kind = describe(path)
-    if not strict and kind is not None and not accepts(kind, value) and accepts(kind, text):
+    kind = describe_key(path)
+    if not strict and kind is not None and not accepts_value(kind, value) and accepts_value(kind, text):
         return text
     return value
 
 
-def _report(done: Patched, what: str) -> None:
+def _report(done: KeyChange, what: str) -> None:
     where = f"{done.file}:{done.line}" if done.line else done.file
     print(f"{what} ({where})" if done.changed else f"{what}: unchanged ({where})")
     if done.changed:
         print("needs a restart of the gateway" if done.restart else "applies at once")
     if done.comments_lost:
-        _warn("the file was written anew and its comments are gone; the old text is in " + paths.backup(done.file))
+        _warn(
+            "the file was written anew and its comments are gone; the old text is in " + paths.locate_backup(done.file)
+        )
     for problem in done.problems:
         _warn(f"still wrong: {problem}")
 

@@ -185,7 +185,7 @@ def body(options: argparse.Namespace, now: int) -> dict[str, Any]:
 
 def _schedule(options: argparse.Namespace, now: int) -> dict[str, Any]:
     if options.at:
-        ahead = durations.seconds(options.at.removeprefix("in ").removeprefix("+"), "m")
+        ahead = durations.parse_duration(options.at.removeprefix("in ").removeprefix("+"), "m")
         plain_number = options.at.isdecimal()
         return {"kind": "at", "at": options.at if ahead is None or plain_number else now + int(ahead * 1000)}
     if options.every:
@@ -197,7 +197,7 @@ def _schedule(options: argparse.Namespace, now: int) -> dict[str, Any]:
 
 
 def _seconds(text: str) -> float:
-    found = durations.seconds(text, "m")
+    found = durations.parse_duration(text, "m")
     if found is None:
         raise BadRequest(f"{text!r} is not a duration", fix="write it as 30s, 15m, 2h or 7d")
     return found

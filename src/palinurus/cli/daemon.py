@@ -43,7 +43,7 @@ class Site(NamedTuple):
 
     @property
     def home(self) -> str:
-        return paths.home(self.environ)
+        return paths.find_home(self.environ)
 
     @property
     def log(self) -> str:
@@ -55,12 +55,12 @@ class Site(NamedTuple):
 
     @property
     def unit(self) -> str:
-        base = self.environ.get("XDG_CONFIG_HOME") or os.path.join(paths.user_home(self.environ), ".config")
+        base = self.environ.get("XDG_CONFIG_HOME") or os.path.join(paths.find_user_home(self.environ), ".config")
         return os.path.join(base, "systemd", "user", UNIT)
 
     @property
     def plist(self) -> str:
-        return os.path.join(paths.user_home(self.environ), "Library", "LaunchAgents", f"{LABEL}.plist")
+        return os.path.join(paths.find_user_home(self.environ), "Library", "LaunchAgents", f"{LABEL}.plist")
 
 
 def run(argv: list[str]) -> int:

@@ -25,7 +25,7 @@ from palinurus.cli.main import load as load_part
 from palinurus.cli.sandbox import standing
 from palinurus.clock import Clock, SystemClock
 from palinurus.config import paths
-from palinurus.config.load import Loaded, load
+from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway import token
@@ -70,10 +70,10 @@ def _contained(settings: Settings) -> None:
             log.warning("commands of %s: %s; fix: %s", agent.id, gap.what, gap.fix)
 
 
-async def serve(loaded: Loaded, environ: Mapping[str, str], secret: str) -> int:
+async def serve(loaded: LoadedConfig, environ: Mapping[str, str], secret: str) -> int:
     """Serve until a signal; a config that needs it, or SIGUSR1, makes it begin again in the same process."""
     clock, stop = SystemClock(), _signals()
-    before: Loaded | None = None
+    before: LoadedConfig | None = None
     while True:
         try:
             after = await _life(loaded, environ, secret, clock, stop)
@@ -91,8 +91,8 @@ async def serve(loaded: Loaded, environ: Mapping[str, str], secret: str) -> int:
 
 
 async def _life(
-    loaded: Loaded, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int]
-) -> Loaded | None:
+    loaded: LoadedConfig, environ: Mapping[str, str], secret: str, clock: Clock, stop: asyncio.Queue[int]
+) -> LoadedConfig | None:
     """Start everything, wait for a reason, stop everything. The config to begin again with, or None."""
     settings = loaded.settings
     app = build(loaded, environ, clock)
@@ -141,15 +141,15 @@ def _traced(app: App, settings: Settings) -> Callable[[], None] | None:
     return close
 
 
-async def _proved(loaded: Loaded, clock: Clock) -> None:
+async def _proved(loaded: LoadedConfig, clock: Clock) -> None:
     await clock.sleep(breaker.PROVEN_SECONDS)
     breaker.settled(loaded.settings.home)
     breaker.prove(loaded.settings.home, loaded.source)
 
 
 async def _reason(
-    app: App, loaded: Loaded, environ: Mapping[str, str], clock: Clock, stop: asyncio.Queue[int]
-) -> Loaded | None:
+    app: App, loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, stop: asyncio.Queue[int]
+) -> LoadedConfig | None:
     """Wait for a signal or a new config. What to begin again with; None: this is the end."""
     told = asyncio.ensure_future(stop.get())
     try:
@@ -183,10 +183,10 @@ async def _reason(
         told.cancel()
 
 
-def _again(loaded: Loaded, environ: Mapping[str, str]) -> Loaded:
+def _again(loaded: LoadedConfig, environ: Mapping[str, str]) -> LoadedConfig:
     """The config as it is now, where this gateway listens."""
     gateway = loaded.settings.gateway
-    return _with(load(loaded.settings.home, environ), gateway.bind, gateway.port)
+    return _with(load_config(loaded.settings.home, environ), gateway.bind, gateway.port)
 
 
 def _later(stop: asyncio.Queue[int], seconds: float) -> None:
@@ -219,7 +219,7 @@ async def _down(app: App, gateway: Gateway, settings: Settings, stop: asyncio.Qu
         raise error
 
 
-def _with(loaded: Loaded, bind: str | None, port: int | None) -> Loaded:
+def _with(loaded: LoadedConfig, bind: str | None, port: int | None) -> LoadedConfig:
     """What was loaded, with what the command line says instead."""
     gateway = loaded.settings.gateway
     gateway = replace(gateway, bind=bind or gateway.bind, port=gateway.port if port is None else port)
@@ -228,11 +228,11 @@ def _with(loaded: Loaded, bind: str | None, port: int | None) -> Loaded:
 
 def _log(level: int, secret: str, settings: Settings) -> None:
     known = [secret, *logs.secrets(settings)]
-    file = str(settings.logging.get("file") or paths.log_file(settings.home))
+    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
     logs.start(level, known, structured=settings.gateway.json_logs, file=file)
 
 
-def _report(loaded: Loaded) -> None:
+def _report(loaded: LoadedConfig) -> None:
     if loaded.fallback:
         log.warning("%s", loaded.fallback)
     for problem in loaded.problems:
@@ -244,7 +244,7 @@ def _welcome(app: App, settings: Settings, port: int) -> None:
     host = token.reach(settings.gateway.bind)
     shown = f"[{host}]" if ":" in host else host
     model = app.catalog.default(settings.agents[settings.default_agent]).ref
-    key = "gateway.auth in the config" if settings.gateway.token else paths.token_file(settings.home)
+    key = "gateway.auth in the config" if settings.gateway.token else paths.locate_token_file(settings.home)
     how = {"token": f"token in {key}", "password": "password in the config", "none": "NO AUTHENTICATION"}
     print(
         f"Palinurus {__version__} is running\n"

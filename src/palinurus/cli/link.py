@@ -16,7 +16,7 @@ from palinurus.cli.devices import link_to
 from palinurus.cli.main import PARTS, load
 from palinurus.cli.tui.port import House
 from palinurus.clock import Clock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, GatewayUnreachable, StateLocked
 from palinurus.gateway.client import Link
@@ -62,7 +62,7 @@ class Remote:
         """The gateway goes on."""
 
 
-async def enter(loaded: Loaded, environ: Mapping[str, str], clock: Clock, local: bool) -> House:
+async def enter(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock, local: bool) -> House:
     """The gateway that runs (unless `local`), else our own. Raises StateLocked, ConfigError, StateError kinds."""
     found = await http.alive(where(loaded.settings))
     if found and not local:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping
 from palinurus.app import App, build
 from palinurus.cli.client import Message, Outcome
 from palinurus.clock import Clock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.usage import TokenUsage
@@ -18,12 +18,12 @@ from palinurus.tools.conceal import conceal
 from palinurus.workspace import files
 
 
-async def start(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Local:
+async def start(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Local:
     """A client of a started App. Raises StateError kinds, ConfigError."""
     return Local(await begun(loaded, environ, clock), clock)
 
 
-async def begun(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> App:
+async def begun(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> App:
     """A started App. Raises StateError kinds, ConfigError."""
     conceal()
     for agent in loaded.settings.agents.values():

@@ -21,9 +21,9 @@ from palinurus.cli.client import key, where
 from palinurus.cli.main import PARTS, load
 from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
-from palinurus.config.load import Loaded
-from palinurus.config.mcp import McpSettings, ServerSettings
-from palinurus.config.patch import set_key, unset_key
+from palinurus.config.load import LoadedConfig
+from palinurus.config.mcp import McpServerSettings, McpSettings
+from palinurus.config.patch import set_config_key, unset_config_key
 from palinurus.core.types.tool import Tool
 from palinurus.errors import BadRequest, NotFound, PalinurusError, Unauthorized
 from palinurus.gateway.client import Options, kept_identity
@@ -86,7 +86,7 @@ def _asked(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(given, argparse.Namespace(what=what, command=command))
 
 
-def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     servers = loaded.settings.mcp.servers.values()
     if asked.json:
         print(msgspec.json.encode([_plain(one) for one in servers]).decode())
@@ -99,7 +99,7 @@ def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-def _plain(one: ServerSettings) -> dict[str, Any]:
+def _plain(one: McpServerSettings) -> dict[str, Any]:
     return {
         "name": one.name,
         "enabled": one.enabled,
@@ -109,7 +109,7 @@ def _plain(one: ServerSettings) -> dict[str, Any]:
     }
 
 
-def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     one = here.mcp.servers.get(asked.name)
     if one is None:
@@ -173,7 +173,7 @@ def _lines(told: dict[str, Any]) -> list[str]:
     return [*lines, f"{len(told['tools'])} tools"]
 
 
-def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _add(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if bool(asked.command) == bool(asked.url):
         raise BadRequest("say either what to start (-- COMMAND …) or where it is (--url)", fix="`pal mcp add --help`")
     if asked.name in loaded.settings.mcp.servers:
@@ -184,7 +184,7 @@ def _add(asked: argparse.Namespace, loaded: Loaded) -> int:
         body |= {word: pairs} if pairs else {}
     body |= {"transport": asked.transport} if asked.transport else {}
     body |= {"cwd": os.path.abspath(asked.cwd)} if asked.cwd else {}
-    done = set_key(loaded.settings.home, os.environ, _key(asked.name), body)
+    done = set_config_key(loaded.settings.home, os.environ, _key(asked.name), body)
     print(plain(f"{asked.name} is added ({done.file}:{done.line}); `pal mcp test {asked.name}` tries it"))
     print("a gateway that runs now must be started again")
     return 0
@@ -203,15 +203,15 @@ def _key(name: str) -> str:
     return f'mcp.servers["{name}"]'
 
 
-def _remove(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _remove(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     if asked.name not in loaded.settings.mcp.servers:
         raise NotFound(f"there is no MCP server {asked.name!r}", fix="`pal mcp list`")
-    unset_key(loaded.settings.home, os.environ, _key(asked.name))
+    unset_config_key(loaded.settings.home, os.environ, _key(asked.name))
     print(plain(f"{asked.name} is removed; a gateway that runs now must be started again"))
     return 0
 
 
-def _serve(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _serve(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     try:
         serve = load(PARTS["server"])
@@ -238,7 +238,7 @@ def _serve(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
     "list": _list,
     "test": _test,
     "add": _add,

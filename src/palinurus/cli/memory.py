@@ -24,8 +24,8 @@ from palinurus.core.memory.rank import cite_hit
 from palinurus.core.memory.values import MemoryRefusal
 from palinurus.core.types.inbound import Inbound
 from palinurus.errors import BadRequest, NotFound, StateError
-from palinurus.providers.local.fetch import fetch
-from palinurus.providers.local.weights import VECTORS
+from palinurus.providers.local.fetch import fetch_weights
+from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
 from palinurus.store.port import ItemRow
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.workspace.memory.embedder import Embedder
@@ -132,7 +132,9 @@ def _way(chunks: int, have: int, why: str) -> str:
 def pull(asked: Asked) -> str:
     """Fetch the model that finds by meaning, and give every piece its vector."""
     os.umask(0o077)
-    path = fetch(asked.home, VECTORS, (sys.executable,), shown(sys.stderr, VECTORS, SystemClock().monotonic))
+    path = fetch_weights(
+        asked.home, EMBEDDING_WEIGHTS, (sys.executable,), shown(sys.stderr, EMBEDDING_WEIGHTS, SystemClock().monotonic)
+    )
     asked.memory.refresh()
     made = 0
     while count := asked.memory.fill():
@@ -140,7 +142,7 @@ def pull(asked: Asked) -> str:
     have, why = asked.memory.vectors()
     if asked.options.json:
         return _json({"path": path, "made": made, "withVectors": have, "why": why})
-    told = f"{VECTORS.title} ({VECTORS.licence}) is at {path}, size and SHA-256 are right"
+    told = f"{EMBEDDING_WEIGHTS.title} ({EMBEDDING_WEIGHTS.licence}) is at {path}, size and SHA-256 are right"
     return f"{told}\nnot used: {why}" if why else f"{told}\n{made} pieces got their vectors; {have} have one"
 
 

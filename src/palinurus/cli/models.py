@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
 
 def found(environ: Mapping[str, str]) -> Catalog:
     """The catalog of this home, an Ollama that is running included. Raises PalinurusError."""
-    loaded = load.load(paths.home(environ), environ)
+    loaded = load.load_config(paths.find_home(environ), environ)
     catalog = Catalog(loaded.settings, environ, ollama=asyncio.run(probe_ollama()))
     catalog.vendors = brought(loaded.settings).vendors
     return catalog
@@ -76,11 +76,11 @@ def status(catalog: Catalog) -> dict[str, Any]:
     providers = []
     for name in dict.fromkeys((*catalog.settings.providers, *VENDORS)):
         vendor, configured = catalog.vendor(name), catalog.provider(name)
-        key = catalog.key_source(name) or auth.source(configured, vendor, catalog.environ)
+        key = catalog.key_source(name) or auth.find_key_source(configured, vendor, catalog.environ)
         if configured is None and not key and not (name == "ollama" and catalog.ollama):
             continue
         base = (configured.base_url if configured else "") or (vendor.base_url if vendor else "")
-        base = auth.base_url(base, vendor, catalog.environ)
+        base = auth.resolve_base_url(base, vendor, catalog.environ)
         keyless = vendor is not None and vendor.keyless
         providers.append({"id": name, "baseUrl": base, "key": key or ("not needed" if keyless else "missing")})
     return {

@@ -16,7 +16,7 @@ from palinurus.cli.link import Line
 from palinurus.cli.local import begun
 from palinurus.clock import Clock
 from palinurus.config import paths
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.gateway.client import Options, connect, kept_identity
 from palinurus.gateway.server import Gateway
 
@@ -45,10 +45,10 @@ class Own:
         await self._gateway.stop()
 
 
-async def own(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Own:
+async def own(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Own:
     """Start it. Raises StateError kinds, ConfigError."""
     settings = loaded.settings
-    file = str(settings.logging.get("file") or paths.log_file(settings.home))
+    file = str(settings.logging.get("file") or paths.locate_log_file(settings.home))
     logs.start(logging.WARNING, logs.secrets(settings), file=file)
     door = replace(settings.gateway, bind=LOOPBACK, auth_mode="token")
     app = await begun(replace(loaded, settings=replace(settings, gateway=door)), environ, clock)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.settle import outgoing
+from palinurus.agent.settle import to_outgoing
 from palinurus.cli import http
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
@@ -22,8 +22,8 @@ from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
 from palinurus.errors import StateLocked
 from palinurus.gateway.rpc import RpcError
-from palinurus.inbox.commands.pairing import approved, listed, revoked
-from palinurus.inbox.pairing import Asking, Paired, Pairing
+from palinurus.inbox.commands.pairing import describe_approval, describe_revocation, list_people
+from palinurus.inbox.pairing import ChatPairing, PairedPerson, PairingStranger
 from palinurus.store.sqlite import open_store
 
 BY = "pal pairing"
@@ -81,19 +81,21 @@ def _shown(what: str, found: dict[str, Any], now: int, json: bool) -> str:
     if json:
         return str(msgspec.json.format(msgspec.json.encode(found), indent=2), "utf-8")
     if what == "list":
-        return listed([_asking(row) for row in found["requests"]], [_paired(row) for row in found["paired"]], now)
+        return list_people([_asking(row) for row in found["requests"]], [_paired(row) for row in found["paired"]], now)
     if what == "approve":
-        return approved(_paired(found))
-    return revoked(_paired(found)) if what == "revoke" else f"Forgotten: {_asking(found).who}."
+        return describe_approval(_paired(found))
+    return describe_revocation(_paired(found)) if what == "revoke" else f"Forgotten: {_asking(found).who}."
 
 
-def _asking(row: dict[str, Any]) -> Asking:
-    return Asking(row["channel"], row["accountId"], row["id"], row["createdAtMs"], row["name"], code=row["code"])
+def _asking(row: dict[str, Any]) -> PairingStranger:
+    return PairingStranger(
+        row["channel"], row["accountId"], row["id"], row["createdAtMs"], row["name"], code=row["code"]
+    )
 
 
-def _paired(row: dict[str, Any]) -> Paired:
+def _paired(row: dict[str, Any]) -> PairedPerson:
     at, by = row["approvedAtMs"], row["by"]
-    return Paired(row["channel"], row["accountId"], row["id"], at, row["name"], by=by, owner=row["owner"])
+    return PairedPerson(row["channel"], row["accountId"], row["id"], at, row["name"], by=by, owner=row["owner"])
 
 
 async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, Any], json: bool) -> tuple[str, bool]:
@@ -102,7 +104,7 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
         store = await open_store(settings.home, clock)
     except StateLocked as exc:
         raise StateLocked(exc.message, fix="type /pairing there, or stop it first") from None
-    pairing = Pairing(store, clock, owned=bool(settings.people.owners))
+    pairing = ChatPairing(store, clock, owned=bool(settings.people.owners))
     try:
         if what == "list":
             channel = params.get("channel")
@@ -111,15 +113,15 @@ async def _alone(settings: Settings, clock: Clock, what: str, params: dict[str, 
             if json:
                 both = {"requests": asking, "paired": paired}
                 return str(msgspec.json.format(msgspec.json.encode(both), indent=2), "utf-8"), True
-            return listed(asking, paired, clock.now()), True
+            return list_people(asking, paired, clock.now()), True
         if what == "approve":
             done = await pairing.approve(params["code"], BY)
-            if isinstance(done, Paired) and params["notify"] and (reply := done.reply()) is not None:
-                await store.post_replies([outgoing(reply, reply.client_id, 0, clock.now())])
-            return approved(done), isinstance(done, Paired)
+            if isinstance(done, PairedPerson) and params["notify"] and (reply := done.reply()) is not None:
+                await store.post_replies([to_outgoing(reply, reply.client_id, 0, clock.now())])
+            return describe_approval(done), isinstance(done, PairedPerson)
         if what == "revoke":
             gone = await pairing.revoke(params["who"])
-            return revoked(gone), isinstance(gone, Paired)
+            return describe_revocation(gone), isinstance(gone, PairedPerson)
         out = await pairing.reject(params["code"])
         return (f"Nothing changed: {out}.", False) if isinstance(out, str) else (f"Forgotten: {out.who}.", True)
     finally:

@@ -20,8 +20,8 @@ import msgspec
 from palinurus.cli.args import Parser, settings
 from palinurus.cli.main import COMMANDS
 from palinurus.cli.render import plain
-from palinurus.config.load import Loaded
-from palinurus.config.patch import set_key
+from palinurus.config.load import LoadedConfig
+from palinurus.config.patch import set_config_key
 from palinurus.config.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.errors import BadRequest, ConfigError, NotFound
@@ -95,7 +95,7 @@ def _asked(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv[1:], argparse.Namespace(what=what))
 
 
-def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _list(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     rows = [(one, refused(here.plugins, one)) for one in found(here)]
     others = scripts.found(here)
@@ -117,7 +117,7 @@ def _list(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-def _info(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _info(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     one = _one(loaded.settings, asked.name)
     why = refused(loaded.settings.plugins, one)
     if asked.json:
@@ -137,18 +137,18 @@ def _info(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-def _switch(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _switch(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     here = loaded.settings
     one = _one(here, asked.name)
     on = asked.what == "enable"
     if on and isinstance(one, Broken):
         raise BadRequest(f"{one.id} cannot be used: {one.reason}")
     key = f'plugins.entries["{one.id}"]'
-    done = set_key(here.home, os.environ, f"{key}.enabled", on)
+    done = set_config_key(here.home, os.environ, f"{key}.enabled", on)
     if on and asked.conversation:
-        set_key(here.home, os.environ, f"{key}.hooks.allowConversationAccess", True)
+        set_config_key(here.home, os.environ, f"{key}.hooks.allowConversationAccess", True)
     if on and here.plugins.allow and one.id not in here.plugins.allow:
-        set_key(here.home, os.environ, "plugins.allow", [*here.plugins.allow, one.id])
+        set_config_key(here.home, os.environ, "plugins.allow", [*here.plugins.allow, one.id])
     print(plain(f"{one.id} is {'enabled' if on else 'disabled'} ({done.file}:{done.line})"))
     if on and isinstance(one, Manifest):
         print(plain(f"it runs inside the program and may bring: {', '.join(one.capabilities) or 'nothing'}"))
@@ -156,7 +156,7 @@ def _switch(asked: argparse.Namespace, loaded: Loaded) -> int:
     return 0
 
 
-def _doctor(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _doctor(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     good, told = examined(loaded.settings)
     if asked.json:
         rows = [{"id": ident, "problem": problem} for ident, problem in told]
@@ -203,7 +203,7 @@ def _brings(brought: Brought, one: Manifest) -> str:
     return "; ".join(f"{kind}: {', '.join(names)}" for kind, names in parts if names) or "brings nothing"
 
 
-def _new(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _new(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     name = asked.name
     if not _NAME.fullmatch(name) or name in COMMANDS:
         raise BadRequest(f"{name!r} cannot be a plugin's name", fix="a-z, 0-9 and -, beginning with a letter")
@@ -228,7 +228,7 @@ def _copied(source: str, target: str, name: str) -> None:
         handle.write(text.replace("NAME", name).replace("TOOL", f"{name.replace('-', '_')}_greet"))
 
 
-def _test(asked: argparse.Namespace, loaded: Loaded) -> int:
+def _test(asked: argparse.Namespace, loaded: LoadedConfig) -> int:
     folder = os.path.abspath(asked.name) if os.path.isdir(asked.name) else _one(loaded.settings, asked.name).folder
     if not any(name.startswith("test") and name.endswith(".py") for name in os.listdir(folder)):
         raise NotFound(f"{folder} has no tests", fix="write a test_….py; `pal plugins new` shows one")
@@ -252,7 +252,7 @@ def _plain(one: Manifest | Broken) -> dict[str, Any]:
     return dict(msgspec.to_builtins(one)) if isinstance(one, Manifest) else one._asdict()
 
 
-_ACTS: dict[str, Callable[[argparse.Namespace, Loaded], int]] = {
+_ACTS: dict[str, Callable[[argparse.Namespace, LoadedConfig], int]] = {
     "list": _list,
     "info": _info,
     "enable": _switch,

@@ -15,7 +15,7 @@ import msgspec
 
 from palinurus.cli.args import Parser, settings
 from palinurus.cli.prompt import Look, look
-from palinurus.config.policy import source
+from palinurus.config.policy import find_key_source
 from palinurus.core.policy.words import KeyLocator, describe_tool_verdict, explain_tool_verdict
 from palinurus.core.types.inbound import Inbound, Sender, Target
 
@@ -25,7 +25,7 @@ def run(argv: list[str]) -> int:
     asked = _parser().parse_args(argv)
     loaded = settings(os.environ)
     seen = asyncio.run(look(loaded.settings, os.environ, message(asked), loaded.raw))
-    where = partial(source, loaded.settings)
+    where = partial(find_key_source, loaded.settings)
     if asked.what == "list":
         print(_json(_facts(seen)) if asked.json else "\n".join(listed(seen)))
         return 0

@@ -11,9 +11,9 @@ from palinurus.clock import SystemClock
 from palinurus.core.types.model import ModelFailure
 from palinurus.errors import NotFound
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.local.ability import Capabilities, remember
-from palinurus.providers.local.ask import probe
-from palinurus.providers.stream import Models
+from palinurus.providers.local.ability import ModelCapabilities, save_capabilities
+from palinurus.providers.local.ask import probe_tool_calls
+from palinurus.providers.stream import ProviderModels
 
 
 def run(argv: list[str]) -> int:
@@ -27,17 +27,17 @@ def run(argv: list[str]) -> int:
     return 0 if found.calls in ("structured", "text") else 1
 
 
-async def _probe(ref: str, environ: dict[str, str]) -> Capabilities:
+async def _probe(ref: str, environ: dict[str, str]) -> ModelCapabilities:
     settings = load_settings(environ).settings
     catalog = Catalog(settings, environ)
     info = catalog.find(ref, settings.agents[settings.default_agent])
     if isinstance(info, ModelFailure):
         raise NotFound(info.message, fix="`pal models` lists what can be used")
     clock = SystemClock()
-    models = Models(catalog, clock)
+    models = ProviderModels(catalog, clock)
     try:
-        found = await probe(models, info, now=clock.now())
+        found = await probe_tool_calls(models, info, now=clock.now())
     finally:
         await models.close()
-    remember(settings.home, info, found)
+    save_capabilities(settings.home, info, found)
     return found

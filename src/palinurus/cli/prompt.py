@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from palinurus.agent.facts import Gatherer, Supply
+from palinurus.agent.facts import PromptBuilder, PromptSupply
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.prepare import Parts, Preparer, Unprepared
+from palinurus.agent.prepare import PreparerParts, RunPreparer, RunRefusal
 from palinurus.app.channels import opened
 from palinurus.app.plugins import brought
 from palinurus.app.tools import outside
@@ -28,8 +28,8 @@ from palinurus.core.types.inbound import Inbound, Route, Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Model, Prompt
 from palinurus.errors import BadRequest, NotFound
-from palinurus.inbox.route import route
-from palinurus.outbox.post import Post
+from palinurus.inbox.route import route_inbound
+from palinurus.outbox.post import OutboxPost
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
@@ -121,7 +121,7 @@ async def look(
     catalog.vendors = others.vendors
     if any(catalog.wants_probe(agent) for agent in settings.agents.values()):
         catalog.ollama = await probe_ollama()
-    where = route(inbound, settings)
+    where = route_inbound(inbound, settings)
     if not isinstance(where, Route):
         raise BadRequest(str(where), fix="`pal prompt show --help`")
     store = cast(Store, _Shelf(settings.home))  # all a plan asks of the store is one session
@@ -130,8 +130,8 @@ async def look(
     family = Web(settings.web, clock)
     web = outside(settings, catalog, family, cast(Model, None))
     lines = opened(settings, store, clock, family.door, others, _unwanted)
-    chats = Post(settings, store, lines, clock, lambda _: None)
-    parts = Parts(
+    chats = OutboxPost(settings, store, lines, clock, lambda _: None)
+    parts = PreparerParts(
         settings,
         catalog,
         {  # a preview runs none of them
@@ -152,13 +152,13 @@ async def look(
         clock,
         child_env(environ, {}),
         Hooks(),
-        Gatherer(settings, catalog, lambda a, k: Supply(*shelf(a, k))),
+        PromptBuilder(settings, catalog, lambda a, k: PromptSupply(*shelf(a, k))),
         shelf,
     )
     claim = Claim("preview", str(where.key), where.lane, b"", clock.now(), 1)
-    preparer = Preparer(parts)
+    preparer = RunPreparer(parts)
     prepared = await preparer.prepare(claim, inbound, where)
-    if isinstance(prepared, Unprepared):
+    if isinstance(prepared, RunRefusal):
         raise BadRequest(prepared.failure.message, fix="`pal models` lists what can be used")
     plan = prepared.plan
     question = preparer.offers.question(where.key, plan.inbound, plan.model, prepared.session)

@@ -13,8 +13,8 @@ from typing import TextIO
 from palinurus.cli.args import Parser
 from palinurus.config import paths
 from palinurus.errors import BadRequest
-from palinurus.providers.local.fetch import Progress, fetch
-from palinurus.providers.local.weights import DEFAULT, WEIGHTS, Weights
+from palinurus.providers.local.fetch import FetchProgress, fetch_weights
+from palinurus.providers.local.weights import DEFAULT_WEIGHTS, WEIGHTS, ModelWeights
 
 _BAR = 24
 _PACE = 0.1  # seconds between two pictures of the bar
@@ -24,14 +24,14 @@ def run(argv: list[str]) -> int:
     """Exit code 0 once the file is there and checked. Raises PalinurusError kinds."""
     names = "; ".join(f"{w.name} ({w.title}, {_size(w.size)})" for w in WEIGHTS.values())
     parser = Parser("models pull", f"Fetch a model that runs on this machine: {names}.")
-    parser.add_argument("name", nargs="?", default=DEFAULT, help=f"which one (default: {DEFAULT})")
+    parser.add_argument("name", nargs="?", default=DEFAULT_WEIGHTS, help=f"which one (default: {DEFAULT_WEIGHTS})")
     options = parser.parse_args(argv)
     weights = find(options.name)
     os.umask(0o077)
-    home = paths.home(os.environ)
+    home = paths.find_home(os.environ)
     began = time.monotonic()
     show = shown(sys.stderr, weights, time.monotonic)
-    path = fetch(home, weights, (sys.executable,), show)
+    path = fetch_weights(home, weights, (sys.executable,), show)
     took = time.monotonic() - began
     print(f"{weights.title} ({weights.licence}) is at {path}, size and SHA-256 are right; {took:.0f} s")
     print(f'use it: pal agent --model local/{weights.name} -m "Say hello in five words"')
@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def find(name: str) -> Weights:
+def find(name: str) -> ModelWeights:
     """The model of that name, `local/` in front or not. Raises BadRequest."""
     asked = name.strip().lower().removeprefix("local/")
     if asked in WEIGHTS:
@@ -50,12 +50,12 @@ def find(name: str) -> Weights:
     raise BadRequest(f"no model {name!r} can be pulled", fix=hint)
 
 
-def shown(out: TextIO, weights: Weights, clock: Callable[[], float]) -> Callable[[Progress], None]:
+def shown(out: TextIO, weights: ModelWeights, clock: Callable[[], float]) -> Callable[[FetchProgress], None]:
     """Draws progress: a bar that is redrawn in a terminal, a line a part elsewhere."""
     live = out.isatty()
     began, first, last, told = clock(), -1, 0.0, (0, "")
 
-    def show(at: Progress) -> None:
+    def show(at: FetchProgress) -> None:
         nonlocal first, last, told, began
         if at.stage == "fetching" and first < 0:
             first, began = at.done, clock()
@@ -73,7 +73,7 @@ def shown(out: TextIO, weights: Weights, clock: Callable[[], float]) -> Callable
     return show
 
 
-def line(at: Progress, seconds: float, fresh: int) -> str:
+def line(at: FetchProgress, seconds: float, fresh: int) -> str:
     """One picture of the bar."""
     full = int(_BAR * at.done / at.size) if at.size else 0
     speed = f"  {_size(int(fresh / seconds))}/s" if at.stage == "fetching" and seconds > 1 and fresh > 0 else ""

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.clock import Clock
-from palinurus.config.load import Loaded, load
+from palinurus.config.load import LoadedConfig, load_config
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError
 
@@ -30,7 +30,7 @@ LIVE = frozenset({"gateway.chat_completions", "gateway.responses", "gateway.drai
 class Change(NamedTuple):
     """A new config. `restart`: the settings that act only after one; empty: all of it acts live."""
 
-    loaded: Loaded
+    loaded: LoadedConfig
     live: tuple[str, ...]
     restart: tuple[str, ...]
 
@@ -48,7 +48,7 @@ def differences(old: object, new: object, path: str = "", depth: int = 2) -> lis
     return [path]
 
 
-def judged(running: Settings, loaded: Loaded) -> Change:
+def judged(running: Settings, loaded: LoadedConfig) -> Change:
     """What is new in `loaded`. Port and address stay those the command line or the start decided."""
     kept = replace(loaded.settings.gateway, bind=running.gateway.bind, port=running.gateway.port)
     fields = differences(running, replace(loaded.settings, gateway=kept))
@@ -62,7 +62,7 @@ def applied(running: Settings, new: Settings) -> Settings:
     return replace(running, gateway=replace(running.gateway, **gateway))
 
 
-async def watch(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Change:
+async def watch(loaded: LoadedConfig, environ: Mapping[str, str], clock: Clock) -> Change:
     """Wait for a config that can be used and differs from the one that runs."""
     home = loaded.settings.home
     seen: object = ()  # nothing: the file may have been changed between being loaded and now
@@ -76,7 +76,7 @@ async def watch(loaded: Loaded, environ: Mapping[str, str], clock: Clock) -> Cha
             continue
         seen = stamp
         try:
-            fresh = load(home, environ)
+            fresh = load_config(home, environ)
         except ConfigError as exc:
             log.error("the new config is not used: %s", exc)
             continue

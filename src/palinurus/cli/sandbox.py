@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.agent.cell import Cells, Confined
+from palinurus.agent.cell import ToolSandbox, ToolSandboxes
 from palinurus.cli.args import Parser
 from palinurus.cli.args import settings as load_settings
 from palinurus.cli.render import View, plain
@@ -64,7 +64,7 @@ def run(argv: list[str]) -> int:
     agent, key = _asked(settings, options)
     env = child_env(environ, settings.tools.exec.env)
     try:
-        where = Cells(settings, env).of(agent, key)
+        where = ToolSandboxes(settings, env).of(agent, key)
     except OSError as exc:
         raise StateError(f"the cell's folders cannot be made: {exc}", fix="`pal doctor`") from None
     view = View(sys.stdout, environ)
@@ -94,13 +94,13 @@ def _asked(settings: Settings, options: argparse.Namespace) -> tuple[AgentSettin
     return agent, key
 
 
-def _json(where: Confined) -> str:
+def _json(where: ToolSandbox) -> str:
     body: dict[str, Any] = {"workspace": where.workspace, **msgspec.to_builtins(where.cell)}
     body["gaps"] = [gap._asdict() for gap in gaps(have(), where.cell.kind)]
     return msgspec.json.format(msgspec.json.encode(body), indent=2).decode()
 
 
-def _explained(agent: AgentSettings, key: SessionKey, where: Confined, view: View) -> list[str]:
+def _explained(agent: AgentSettings, key: SessionKey, where: ToolSandbox, view: View) -> list[str]:
     cell = where.cell
     rows = [("session", str(key)), ("held by", _WORDS[cell.kind]), ("workspace", where.workspace)]
     if cell.box is not None:
@@ -137,10 +137,10 @@ def _ports(ports: PortRanges | None) -> str:
     return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ports) or "none"
 
 
-def _tested(settings: Settings, where: Confined, env: Mapping[str, str], as_json: bool, view: View) -> int:
+def _tested(settings: Settings, where: ToolSandbox, env: Mapping[str, str], as_json: bool, view: View) -> int:
     if where.cell.kind == "docker":
         raise BadRequest("containers are not tested: what holds there is Docker's", fix="`pal sandbox explain`")
-    scene = Scene(settings.home, paths.user_home(os.environ), where.workspace, settings.gateway.port)
+    scene = Scene(settings.home, paths.find_user_home(os.environ), where.workspace, settings.gateway.port)
     try:
         results = proof(where.cell, scene, env)
     except OSError as exc:

@@ -15,7 +15,7 @@ import msgspec
 from palinurus.cli.args import Parser, settings
 from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import AgentSettings
 from palinurus.core.skills.danger import is_grave
 from palinurus.core.skills.offer import make_skill_commands, shorten_home
@@ -80,7 +80,7 @@ def _asked(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv[1:], argparse.Namespace(what=what))
 
 
-def _agent(loaded: Loaded, name: str) -> AgentSettings:
+def _agent(loaded: LoadedConfig, name: str) -> AgentSettings:
     found = loaded.settings.agents.get(name or loaded.settings.default_agent)
     if found is None:
         raise NotFound(f"there is no agent {name!r}", fix=f"there are: {', '.join(loaded.settings.agents)}")
@@ -172,7 +172,7 @@ def _info(asked: argparse.Namespace, stock: Stock, place: Place) -> int:
 # install, remove
 
 
-def _install(asked: argparse.Namespace, loaded: Loaded, place: Place) -> int:
+def _install(asked: argparse.Namespace, loaded: LoadedConfig, place: Place) -> int:
     got = fetched(asked.source, os.environ)
     new = parcel(got.parts, got.origin, asked.skill, loaded.settings.skills.file_bytes)
     old = place.read_package(new.skill.name)

@@ -19,7 +19,7 @@ from palinurus.cli.args import settings as load_settings
 from palinurus.cli.client import where
 from palinurus.cli.render import View, plain
 from palinurus.cli.sandbox import standing
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.config.settings import Settings
 from palinurus.core.schedule.beat import HeartbeatState
 from palinurus.errors import GatewayUnreachable, NotFound, StateError
@@ -74,7 +74,7 @@ def run(argv: list[str]) -> int:
     return 0 if status.gateway and status.ready else 3
 
 
-async def collect(loaded: Loaded, environ: Mapping[str, str]) -> Status:
+async def collect(loaded: LoadedConfig, environ: Mapping[str, str]) -> Status:
     """Ask the gateway, read the store, look at the disk."""
     settings = loaded.settings
     address = where(settings)

@@ -18,7 +18,7 @@ from palinurus.cli.render import plain
 from palinurus.clock import Clock, SystemClock
 from palinurus.config.settings import Settings
 from palinurus.errors import GatewayUnreachable
-from palinurus.inbox.tasks import lines
+from palinurus.inbox.tasks import format_tasks
 
 
 def run(argv: list[str]) -> int:
@@ -49,4 +49,4 @@ async def asked(settings: Settings, clock: Clock, status: str) -> list[dict[str,
 
 def shown(found: list[dict[str, Any]], now: int) -> str:
     """For people."""
-    return "\n".join(lines(found, now)) or "Nothing goes on."
+    return "\n".join(format_tasks(found, now)) or "Nothing goes on."

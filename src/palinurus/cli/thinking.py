@@ -21,11 +21,11 @@ from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, Pr
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers import MODELS, RULES, WIRES, load
+from palinurus.providers import FALLBACK_VENDORS, NATIVE_MODELS, WIRES, load_row
 from palinurus.providers.catalog import Catalog
 from palinurus.providers.probe import probe_ollama
-from palinurus.providers.wire import Wire
-from palinurus.providers.wire.body import composed
+from palinurus.providers.wire import ModelWire
+from palinurus.providers.wire.body import compose_body
 
 # A call as an agent makes it: with a prompt, a message and a tool. None of the three is shown.
 _TOOL = ToolSpec("read", "Read a file.", {"type": "object", "properties": {"path": {"type": "string"}}})
@@ -54,7 +54,7 @@ def facts(catalog: Catalog, ref: str) -> dict[str, Any]:
     found = catalog.find(ref, agent) if ref else catalog.default(agent)
     if isinstance(found, ModelFailure):
         raise NotFound(found.message, fix="`pal models` lists what there is")
-    vendor = catalog.vendor(found.ref.provider) or load(RULES, "custom")
+    vendor = catalog.vendor(found.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
     offered = thinking.find_thinking_profile(found, vendor)
     decision = _decided(found, vendor, agent)
     return {
@@ -84,8 +84,8 @@ def _decided(model: ModelSpec, vendor: Vendor, agent: AgentSettings) -> Thinking
 
 def levels(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[dict[str, Any]]:
     """Each level with its label and the fields it adds to a request. Raises BadRequest for an api nobody speaks."""
-    wire: Wire | None = load(WIRES, model.api)
-    if wire is None and model.api not in MODELS:
+    wire: ModelWire | None = load_row(WIRES, model.api)
+    if wire is None and model.api not in NATIVE_MODELS:
         raise BadRequest(f"{model.ref} has the unknown api {model.api!r}", fix=f"use one of {', '.join(WIRES)}")
     default = thinking.choose_default_level(model, offered)
     sent = {level.id: _sent(model, level.id, wire, vendor) if wire else ({}, {}) for level in offered.levels}
@@ -113,10 +113,10 @@ def levels(model: ModelSpec, vendor: Vendor, offered: ThinkingProfile) -> list[d
     return out
 
 
-def _sent(model: ModelSpec, level: str, wire: Wire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
+def _sent(model: ModelSpec, level: str, wire: ModelWire, vendor: Vendor) -> tuple[dict[str, Any], dict[str, str]]:
     """What the vendor makes of a body because of this level, and the vendor's headers."""
     request = ModelRequest(model, Prompt("prompt"), (UserMessage("hello"),), (_TOOL,), level)
-    before, after = wire.encode(request), composed(request, wire, vendor)
+    before, after = wire.encode(request), compose_body(request, wire, vendor)
     headers = vendor.headers(request) if vendor.headers is not None else {}
     return {k: v for k, v in difference(before, after).items() if k not in _UNSHOWN}, headers
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.paths import home
+from palinurus.config.paths import find_home
 from palinurus.errors import NotFound
 from palinurus.store.port import ItemRow, Step
 from palinurus.store.sqlite.reader import Reader, open_reader
@@ -24,7 +24,7 @@ def run(argv: list[str]) -> int:
     parser.add_argument("id", help="the message's id, or the beginning of it")
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args(argv)
-    with open_reader(home(os.environ)) as reader:
+    with open_reader(find_home(os.environ)) as reader:
         row = reader.item(args.id)
         if row is None:
             raise NotFound(f"no message, or more than one, has an id that begins with {args.id!r}", fix=_recent(reader))

@@ -15,7 +15,7 @@ from palinurus.cli.render import plain
 from palinurus.clock import SystemClock
 from palinurus.config import durations, paths
 from palinurus.errors import BadRequest, NotFound
-from palinurus.providers.prices import table
+from palinurus.providers.prices import load_prices
 from palinurus.store.port import Spent
 from palinurus.store.sqlite.reader import open_reader
 
@@ -61,7 +61,7 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     start = since(options.since, SystemClock().now())
     try:
-        with open_reader(paths.home(os.environ)) as reader:
+        with open_reader(paths.find_home(os.environ)) as reader:
             entries = reader.list_usage(start)
     except NotFound:
         entries = []
@@ -76,7 +76,7 @@ def since(text: str, now: int) -> int:
     try:
         return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        back = durations.seconds(text, "d")
+        back = durations.parse_duration(text, "d")
     if back is None:
         raise BadRequest(f"--since {text!r} is neither a duration nor a date", fix="write 7d, 24h or 2026-11-01")
     return max(0, now - int(back * 1000))
@@ -95,7 +95,7 @@ def report(entries: Iterable[Spent], by: str, start: int) -> dict[str, Any]:
         ordered.sort(key=lambda line: line.name)
     else:
         ordered.sort(key=lambda line: (-(line.cost or 0.0), -(line.input + line.output), line.name))
-    return {"since": start, "by": by, "lines": ordered, "total": total, "pricesAsOf": table().as_of}
+    return {"since": start, "by": by, "lines": ordered, "total": total, "pricesAsOf": load_prices().as_of}
 
 
 def shown(told: dict[str, Any]) -> str:

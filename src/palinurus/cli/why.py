@@ -8,10 +8,17 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.watch import FOLDER, Found, Look, load, place, share
-from palinurus.agent.why import FIXES, cause, verdict
+from palinurus.agent.watch import (
+    FOLDER,
+    CacheBreakRecord,
+    CacheSnapshot,
+    format_share,
+    load_cache_snapshot,
+    locate_break,
+)
+from palinurus.agent.why import FIXES, explain_last_request, find_breaking_message
 from palinurus.cli.args import Parser
-from palinurus.config.paths import home
+from palinurus.config.paths import find_home
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import BadRequest, NotFound
 from palinurus.store.port import ItemRow, SessionRow, Spent
@@ -27,12 +34,12 @@ def run(argv: list[str]) -> int:
     parser.add_argument("session", nargs="?", default="", help="session key (default: the one used last)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     asked = parser.parse_args(argv)
-    where = home(os.environ)
+    where = find_home(os.environ)
     with open_reader(where) as reader:
         row = _session(reader, asked.session)
         calls = reader.list_usage(0, row.key)[-CALLS:]
         items = reader.items(limit=200, session=row.key)
-    look = load(os.path.join(where, FOLDER), row.session_id)
+    look = load_cache_snapshot(os.path.join(where, FOLDER), row.session_id)
     print(msgspec.json.encode(facts(row, look, calls, items)).decode() if asked.json else told(row, look, calls, items))
     return 0
 
@@ -52,7 +59,7 @@ def _session(reader: Reader, text: str) -> SessionRow:
     return row
 
 
-def facts(row: SessionRow, look: Look | None, calls: list[Spent], items: list[ItemRow]) -> dict[str, Any]:
+def facts(row: SessionRow, look: CacheSnapshot | None, calls: list[Spent], items: list[ItemRow]) -> dict[str, Any]:
     """The whole as plain data."""
     seen: dict[str, Any] | None = None
     if look is not None:
@@ -60,7 +67,12 @@ def facts(row: SessionRow, look: Look | None, calls: list[Spent], items: list[It
         seen = {name: getattr(look, name) for name in names}
         seen["sections"] = [{"group": p.group, "name": p.name, "bytes": p.size} for p in look.pieces]
         seen["breaks"] = [
-            {"at": f.at, "item": cause(f, items), "why": FIXES[f.what.cause], **msgspec.to_builtins(f.what)}
+            {
+                "at": f.at,
+                "item": find_breaking_message(f, items),
+                "why": FIXES[f.what.cause],
+                **msgspec.to_builtins(f.what),
+            }
             for f in look.breaks
         ]
     return {
@@ -68,32 +80,34 @@ def facts(row: SessionRow, look: Look | None, calls: list[Spent], items: list[It
         "sessionId": row.session_id,
         "request": seen,
         "calls": [msgspec.to_builtins(call) for call in calls],
-        "verdict": verdict(look, calls),
+        "verdict": explain_last_request(look, calls),
     }
 
 
-def told(row: SessionRow, look: Look | None, calls: list[Spent], items: list[ItemRow]) -> str:
+def told(row: SessionRow, look: CacheSnapshot | None, calls: list[Spent], items: list[ItemRow]) -> str:
     """For people."""
     lines = [f"session   {row.key}"]
     if look is not None:
         lines.append(f"model     {look.model}")
-        lines.append(f"requests  {look.requests}, the last {_when(look.at)}: {share(look.kept, look.total)} as before")
-    lines += ["", verdict(look, calls)]
+        lines.append(
+            f"requests  {look.requests}, the last {_when(look.at)}: {format_share(look.kept, look.total)} as before"
+        )
+    lines += ["", explain_last_request(look, calls)]
     if look is not None and look.breaks:
         lines += ["", "breaks, newest first:"]
         for found in reversed(look.breaks):
-            lines += _break(found, cause(found, items))
+            lines += _break(found, find_breaking_message(found, items))
     if calls:
         lines += ["", "what the provider counted, newest last:"]
         lines += [_call(call) for call in calls]
     return "\n".join(lines)
 
 
-def _break(found: Found, item: str) -> list[str]:
+def _break(found: CacheBreakRecord, item: str) -> list[str]:
     what = found.what
     lines = [
-        f"  {_when(found.at)}  {_clean(place(what))}",
-        f"      {_clean(what.note)}; {share(what.kept, what.total)} kept",
+        f"  {_when(found.at)}  {_clean(locate_break(what))}",
+        f"      {_clean(what.note)}; {format_share(what.kept, what.total)} kept",
     ]
     if what.before or what.after:
         lines += [f"      was: {_clean(what.before)}", f"      now: {_clean(what.after)}"]

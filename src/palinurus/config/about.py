@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-ABOUT: dict[str, str] = {
+KEY_MEANINGS: dict[str, str] = {
     "agents": "The agents: what they share, and one entry for each.",
     "agents.defaults": "What applies to every agent unless its own entry says otherwise.",
     "agents.defaults.workspace": "The directory the agent works in; tools and context files start here.",

@@ -19,16 +19,16 @@ import msgspec
 from palinurus.config import files
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
-from palinurus.config.schema.tools import AgentTools, Elevated, Exec, Tools
+from palinurus.config.schema.tools import AgentToolsSection, ElevatedSection, ExecSection, ToolsSection
 from palinurus.core.policy.exec import EXEC_MODES
 from palinurus.core.types.approval import CommandRule, ExecRules
 from palinurus.errors import StateError
 
-NAME = "exec-approvals.json"
+APPROVALS_FILE = "exec-approvals.json"
 VERSION = 1
 
 
-class AgentRules(msgspec.Struct, frozen=True):
+class AgentExecRules(msgspec.Struct, frozen=True):
     """How one agent's commands are judged, and who may lift its containment."""
 
     exec: ExecRules = ExecRules()
@@ -36,20 +36,20 @@ class AgentRules(msgspec.Struct, frozen=True):
     allow_from: tuple[dict[str, tuple[str, ...]], ...] = ()  # the config's, then the agent's: each must admit
 
 
-def approvals(
+def resolve_approvals(
     config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any], home: str
-) -> dict[str, AgentRules]:
+) -> dict[str, AgentExecRules]:
     """The rules of every agent in `agents`; `written` are their entries in the file."""
-    shared = config.tools or Tools()
+    shared = config.tools or ToolsSection()
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    file = os.path.join(home, NAME)
-    found: dict[str, AgentRules] = {}
+    file = os.path.join(home, APPROVALS_FILE)
+    found: dict[str, AgentExecRules] = {}
     for ident in agents:
         entry = next((body for key, body in written.items() if key.strip().lower() == ident), None)
-        own = (entry.tools if entry else None) or AgentTools()
-        base = _exec(own.exec or Exec(), _exec(shared.exec or Exec(), ExecRules(file=file)))
+        own = (entry.tools if entry else None) or AgentToolsSection()
+        base = _exec(own.exec or ExecSection(), _exec(shared.exec or ExecSection(), ExecRules(file=file)))
         gates = [section for section in (shared.elevated, own.elevated) if section is not None]
-        found[ident] = AgentRules(
+        found[ident] = AgentExecRules(
             msgspec.structs.replace(base, elevated=defaults.elevated_default),
             all(section.enabled is not False for section in gates),
             tuple(_from(section) for section in gates if section.allow_from is not None),
@@ -57,7 +57,7 @@ def approvals(
     return found
 
 
-def _exec(section: Exec, base: ExecRules) -> ExecRules:
+def _exec(section: ExecSection, base: ExecRules) -> ExecRules:
     """The section over what holds without it. `mode` says both at once; the single words go before it."""
     security, ask = EXEC_MODES[section.mode] if section.mode else (None, None)
     return msgspec.structs.replace(
@@ -70,14 +70,14 @@ def _exec(section: Exec, base: ExecRules) -> ExecRules:
     )
 
 
-def _from(section: Elevated) -> dict[str, tuple[str, ...]]:
+def _from(section: ElevatedSection) -> dict[str, tuple[str, ...]]:
     return {channel: tuple(str(ident) for ident in ids) for channel, ids in (section.allow_from or {}).items()}
 
 
 # the host's file
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AllowlistEntry(msgspec.Struct, frozen=True):
     """One line of an allowlist. `problem`: why it is never used."""
 
     id: str
@@ -87,7 +87,7 @@ class Entry(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Host(msgspec.Struct, frozen=True):
+class HostApprovals(msgspec.Struct, frozen=True):
     """The file as it stands. One that cannot be read denies everything: it was written to restrict."""
 
     raw: dict[str, Any] = {}
@@ -100,7 +100,7 @@ class Host(msgspec.Struct, frozen=True):
         merged = {**_section(self.raw, "defaults"), **_agent(self.raw, "*"), **_agent(self.raw, agent)}
         return {name: str(merged[name]) for name in ("security", "ask", "askFallback") if merged.get(name)}
 
-    def entries(self, agent: str) -> tuple[Entry, ...]:
+    def entries(self, agent: str) -> tuple[AllowlistEntry, ...]:
         """The allowlist of an agent, that of all agents (`*`) first."""
         lists = (_agent(self.raw, name).get("allowlist") for name in dict.fromkeys(("*", agent)))
         return tuple(
@@ -121,7 +121,7 @@ def _agent(raw: Mapping[str, Any], ident: str) -> dict[str, Any]:
     return _section(_section(raw, "agents"), ident)
 
 
-def _entry(one: Mapping[str, Any]) -> Entry:
+def _entry(one: Mapping[str, Any]) -> AllowlistEntry:
     pattern, argv = str(one.get("pattern") or ""), one.get("argv")
     problem = ""
     if not pattern or ".." in pattern.split("/") or "**" in pattern or ("/" in pattern and not pattern.startswith("/")):
@@ -131,7 +131,7 @@ def _entry(one: Mapping[str, Any]) -> Entry:
     elif argv is not None and not (isinstance(argv, list) and all(isinstance(word, str) for word in argv)):
         problem = "argv is no list of words"
     used = one.get("lastUsedAt")
-    return Entry(
+    return AllowlistEntry(
         str(one.get("id") or ""),
         CommandRule(pattern, None if argv is None or problem else tuple(argv)),
         used if isinstance(used, int) else 0,
@@ -140,30 +140,30 @@ def _entry(one: Mapping[str, Any]) -> Entry:
     )
 
 
-def read(path: str) -> Host:
+def read_approvals(path: str) -> HostApprovals:
     """The file, or an empty one if there is none. Never raises."""
     if not path:
-        return Host()
+        return HostApprovals()
     try:
         stat = os.stat(path)
     except FileNotFoundError:
-        return Host()
+        return HostApprovals()
     except OSError as exc:
-        return Host(problem=f"{path} cannot be read: {exc.strerror}")
+        return HostApprovals(problem=f"{path} cannot be read: {exc.strerror}")
     return _load(path, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
 
 
 @lru_cache(maxsize=8)
-def _load(path: str, state: tuple[int, int, int]) -> Host:
+def _load(path: str, state: tuple[int, int, int]) -> HostApprovals:
     """`state` is what tells one version of the file from the next."""
     try:
         with open(path, "rb") as file:
             raw = msgspec.json.decode(file.read())
     except (OSError, ValueError, RecursionError) as exc:
-        return Host(problem=f"{path} cannot be read: {exc}")
+        return HostApprovals(problem=f"{path} cannot be read: {exc}")
     if not isinstance(raw, dict) or raw.get("version", VERSION) != VERSION:
-        return Host(problem=f"{path} is not an exec-approvals file of version {VERSION}")
-    return Host(raw)
+        return HostApprovals(problem=f"{path} is not an exec-approvals file of version {VERSION}")
+    return HostApprovals(raw)
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def _locked(path: str) -> Iterator[None]:
         os.close(guard)
 
 
-def change(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
+def change_approvals(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
     """Have `edit` change the file's content; False from it, or a file that cannot be read, leaves it as it is.
 
     Raises StateError if the file is broken or cannot be written.
@@ -191,14 +191,14 @@ def change(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
 def _change(path: str, edit: Callable[[dict[str, Any]], bool]) -> bool:
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     with _locked(path):
-        host = read(path)
+        host = read_approvals(path)
         if host.problem:
             raise StateError(host.problem, fix="repair or remove the file")
         raw: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(host.raw))
         if not edit(raw):
             return False
         raw.setdefault("version", VERSION)
-        files.replace(path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
+        files.replace_file(path, msgspec.json.format(msgspec.json.encode(raw), indent=2) + b"\n")
         return True
 
 
@@ -210,7 +210,7 @@ def _list(raw: dict[str, Any], agent: str) -> list[Any]:
     return found
 
 
-def add(path: str, agent: str, rules: tuple[CommandRule, ...], source: str, now: int, command: str = "") -> int:
+def add_rules(path: str, agent: str, rules: tuple[CommandRule, ...], source: str, now: int, command: str = "") -> int:
     """Put rules on an agent's allowlist. Returns how many are new. Raises StateError."""
     fresh: list[CommandRule] = []
 
@@ -226,11 +226,11 @@ def add(path: str, agent: str, rules: tuple[CommandRule, ...], source: str, now:
             found.append({**made, "source": source, "addedAt": now, **used})
         return bool(fresh)
 
-    change(path, edit)
+    change_approvals(path, edit)
     return len(fresh)
 
 
-def remove(path: str, agent: str, ident: str) -> int:
+def remove_rules(path: str, agent: str, ident: str) -> int:
     """Take the entries whose id begins with `ident`, or whose pattern is `ident`, off the list. Returns how many."""
     gone: list[Any] = []
 
@@ -240,7 +240,7 @@ def remove(path: str, agent: str, ident: str) -> int:
         found[:] = [e for e in found if e not in gone]
         return bool(gone)
 
-    change(path, edit)
+    change_approvals(path, edit)
     return len(gone)
 
 
@@ -248,7 +248,7 @@ def _named(entry: Mapping[str, Any], ident: str) -> bool:
     return bool(ident) and (str(entry.get("id") or "").startswith(ident) or entry.get("pattern") == ident)
 
 
-def touch(path: str, agent: str, rule: CommandRule, command: str, now: int) -> None:
+def touch_rule(path: str, agent: str, rule: CommandRule, command: str, now: int) -> None:
     """Note that a rule was used. Raises StateError."""
 
     def edit(raw: dict[str, Any]) -> bool:
@@ -259,4 +259,4 @@ def touch(path: str, agent: str, rule: CommandRule, command: str, now: int) -> N
                     return True
         return False
 
-    change(path, edit)
+    change_approvals(path, edit)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import Finding
+from palinurus.config.check import ConfigFinding
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 
@@ -19,7 +19,7 @@ MODELS = {"openai": "gpt-4o-mini-transcribe", "groq": "whisper-large-v3-turbo", 
 _PATH: Path = ("tools", "media", "audio")
 
 
-class Way(msgspec.Struct, frozen=True):
+class TranscriptionMethod(msgspec.Struct, frozen=True):
     """One way to get the words: a provider's model, or a command of the owner's (`argv`). Seconds."""
 
     provider: str = ""
@@ -31,7 +31,7 @@ class Way(msgspec.Struct, frozen=True):
 class AudioSettings(msgspec.Struct, frozen=True):
     """`ways` are tried in order; none: what is spoken stays a file. `keep`: days until files that came in go."""
 
-    ways: tuple[Way, ...] = ()
+    ways: tuple[TranscriptionMethod, ...] = ()
     size: int = 20 * 1024 * 1024  # maxBytes: a larger file is not sent
     chars: int = 20_000  # maxChars of a transcript
     language: str = ""
@@ -39,7 +39,7 @@ class AudioSettings(msgspec.Struct, frozen=True):
     keep: float = 14.0
 
 
-def audio(config: Config, findings: list[Finding]) -> AudioSettings:
+def resolve_audio(config: Config, findings: list[ConfigFinding]) -> AudioSettings:
     """The settings; what cannot be used is added to `findings`."""
     section = _table((config.tools.media if config.tools else None) or {}, "audio")
     usual = AudioSettings()
@@ -55,31 +55,31 @@ def audio(config: Config, findings: list[Finding]) -> AudioSettings:
     )
 
 
-def _ways(section: dict[str, Any], findings: list[Finding]) -> tuple[Way, ...]:
+def _ways(section: dict[str, Any], findings: list[ConfigFinding]) -> tuple[TranscriptionMethod, ...]:
     written = section.get("models")
-    found: list[Way] = []
+    found: list[TranscriptionMethod] = []
     for number, row in enumerate(written if isinstance(written, list) else ()):
         way = _way(row, _seconds(section)) if isinstance(row, dict) else None
         if way is None:
             text, hint = "names neither a provider nor a command", "write {provider, model} or {type: 'cli', command}"
-            findings.append(Finding((*_PATH, "models", number), text, hint, False))
+            findings.append(ConfigFinding((*_PATH, "models", number), text, hint, False))
         else:
             found.append(way)
     return tuple(found)
 
 
-def _way(row: dict[str, Any], usual: float) -> Way | None:
+def _way(row: dict[str, Any], usual: float) -> TranscriptionMethod | None:
     wait = _seconds(row) if "timeoutSeconds" in row else usual
     if command := _text(row, "command"):
         args = row.get("args")
         given = tuple(str(one) for one in args) if isinstance(args, list) else ("{{MediaPath}}",)
-        return Way(argv=(command, *given), timeout=wait)
+        return TranscriptionMethod(argv=(command, *given), timeout=wait)
     provider = _text(row, "provider").lower()
     model = _text(row, "model") or MODELS.get(provider, "")
-    return Way(provider, model, timeout=wait) if provider and model else None
+    return TranscriptionMethod(provider, model, timeout=wait) if provider and model else None
 
 
-def _older(config: Config, section: dict[str, Any]) -> tuple[Way, ...]:
+def _older(config: Config, section: dict[str, Any]) -> tuple[TranscriptionMethod, ...]:
     """audio.transcription.command, where tools.media.audio says nothing."""
     written = _table(config.audio or {}, "transcription")
     argv = written.get("command")
@@ -87,7 +87,7 @@ def _older(config: Config, section: dict[str, Any]) -> tuple[Way, ...]:
         return ()
     named = tuple(str(one) for one in argv)
     path = () if any("{{MediaPath}}" in one for one in named) else ("{{MediaPath}}",)
-    return (Way(argv=(*named, *path), timeout=_seconds(written)),)
+    return (TranscriptionMethod(argv=(*named, *path), timeout=_seconds(written)),)
 
 
 def _table(section: dict[str, Any], key: str) -> dict[str, Any]:
@@ -103,14 +103,14 @@ def _text(section: dict[str, Any], key: str) -> str:
 def _seconds(section: dict[str, Any]) -> float:
     found = section.get("timeoutSeconds")
     usable = isinstance(found, int | float) and not isinstance(found, bool) and 0 < found <= 3600
-    return float(found) if usable else Way().timeout  # type: ignore[arg-type]
+    return float(found) if usable else TranscriptionMethod().timeout  # type: ignore[arg-type]
 
 
-def _count(section: dict[str, Any], key: str, usual: int, findings: list[Finding]) -> int:
+def _count(section: dict[str, Any], key: str, usual: int, findings: list[ConfigFinding]) -> int:
     found = section.get(key)
     if found is None:
         return usual
     if isinstance(found, bool) or not isinstance(found, int) or found <= 0:
-        findings.append(Finding((*_PATH, key), f"must be a number above 0; {usual} is used", "", False))
+        findings.append(ConfigFinding((*_PATH, key), f"must be a number above 0; {usual} is used", "", False))
         return usual
     return found

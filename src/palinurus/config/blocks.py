@@ -13,7 +13,7 @@ import msgspec
 
 from palinurus.config.channels import AccountSettings
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Shared
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection
 from palinurus.core.stream.chunk import BlockSettings
 from palinurus.core.stream.coalesce import CoalesceSettings, HumanDelay
 
@@ -72,7 +72,7 @@ class DeliverySettings(msgspec.Struct, frozen=True):
 _PREFER = ("paragraph", "newline", "sentence")
 
 
-def delivery(config: Config, entries: Mapping[str, AgentEntry]) -> DeliverySettings:
+def resolve_delivery(config: Config, entries: Mapping[str, AgentEntry]) -> DeliverySettings:
     """What the config says; `entries` are the agents as written, by id."""
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     return DeliverySettings(
@@ -96,7 +96,7 @@ def _blocks(defaults: AgentDefaults) -> BlockSettings:
     return BlockSettings(least, most, chosen, defaults.block_streaming_break or usual.at)
 
 
-def _human(said: Shared) -> HumanDelay:
+def _human(said: SharedAgentSection) -> HumanDelay:
     own: dict[str, Any] = dict(said.human_delay or {})
     mode = own.get("mode")
     usual = HumanDelay()

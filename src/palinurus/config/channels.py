@@ -12,8 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 import msgspec
 
 from palinurus.config import groups
-from palinurus.config.check import Finding, nearest
-from palinurus.config.groups import NAMES, Teams
+from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.groups import NAMES, AccessGroups
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.core.policy.gate import EVERYBODY
@@ -45,7 +45,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
     policy: GroupPolicy | None = None  # None: the account's groupPolicy
 
 
-class LoopSettings(msgspec.Struct, frozen=True):
+class BotLoopSettings(msgspec.Struct, frozen=True):
     """botLoopProtection: at most so many messages of one bot in a chat, then a rest. Times in seconds."""
 
     enabled: bool = True
@@ -73,34 +73,34 @@ class AccountSettings(msgspec.Struct, frozen=True):
     reply_to: ReplyTo = "first"
     ack: str = ""  # ackReaction: an emoji on messages that were taken
     bots: Bots = "off"  # allowBots
-    loop: LoopSettings = LoopSettings()
+    loop: BotLoopSettings = BotLoopSettings()
     visibility: Visibility = "all"  # contextVisibility: whose words are context in groups
     rate: int = 20  # messages a minute of somebody whom only "*" lets in
     own: dict[str, Any] = {}
 
 
-def accounts(
-    config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[Finding]
+def resolve_accounts(
+    config: Config, channels: Mapping[str, dict[str, Any]], defaults: Mapping[str, Any], findings: list[ConfigFinding]
 ) -> dict[str, dict[str, AccountSettings]]:
     """By channel and account. A channel without `accounts` is one account, "default"."""
     chat = config.messages.group_chat if config.messages else None
     usual = {"historyLimit": chat.history_limit, **defaults} if chat and chat.history_limit else defaults
-    teams = Teams(config.accessGroups or {}, findings)
+    teams = AccessGroups(config.accessGroups or {}, findings)
     return {
         name: {
-            account: _account(name, account, {**usual, **body}, Scene(path, findings, teams))
+            account: _account(name, account, {**usual, **body}, AccountContext(path, findings, teams))
             for account, body, path in _sections(name, section)
         }
         for name, section in channels.items()
     }
 
 
-class Scene(NamedTuple):
+class AccountContext(NamedTuple):
     """Where a section stands, and what its reading needs."""
 
     path: Path
-    findings: list[Finding]
-    teams: Teams
+    findings: list[ConfigFinding]
+    teams: AccessGroups
 
 
 def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, Any], Path]]:
@@ -115,7 +115,7 @@ def _sections(name: str, section: dict[str, Any]) -> list[tuple[str, dict[str, A
     return found
 
 
-def _account(name: str, account: str, body: dict[str, Any], scene: Scene) -> AccountSettings:
+def _account(name: str, account: str, body: dict[str, Any], scene: AccountContext) -> AccountSettings:
     usual, path, findings = AccountSettings(name, account), scene.path, scene.findings
     bots = body.get("allowBots")
     streaming = body.get("streaming")
@@ -149,24 +149,26 @@ def _account(name: str, account: str, body: dict[str, Any], scene: Scene) -> Acc
     )
 
 
-def _open(dm: DmPolicy, allow: tuple[str, ...], scene: Scene) -> None:
+def _open(dm: DmPolicy, allow: tuple[str, ...], scene: AccountContext) -> None:
     """Letting everybody in takes both words: one alone is a slip, and nobody is let in by it."""
     if dm == "open" and EVERYBODY not in allow:
         text = "'open' lets in only whom allowFrom lists, and it does not list everybody"
-        scene.findings.append(Finding((*scene.path, "dmPolicy"), text, 'add "*" to allowFrom, or use allowlist', False))
+        scene.findings.append(
+            ConfigFinding((*scene.path, "dmPolicy"), text, 'add "*" to allowFrom, or use allowlist', False)
+        )
     if dm in ("pairing", "allowlist") and EVERYBODY in allow:
         text, hint = f'"*" does nothing while dmPolicy is {dm!r}', "dmPolicy 'open' lets everybody in"
-        scene.findings.append(Finding((*scene.path, "allowFrom"), text, hint, False))
+        scene.findings.append(ConfigFinding((*scene.path, "allowFrom"), text, hint, False))
 
 
-def _groups(name: str, body: dict[str, Any], scene: Scene) -> dict[str, GroupSettings]:
+def _groups(name: str, body: dict[str, Any], scene: AccountContext) -> dict[str, GroupSettings]:
     shared = body.get("requireMention") is not False
     made: dict[str, GroupSettings] = {}
-    for row in groups.rows(body):
+    for row in groups.list_group_rows(body):
         where: Path = (*scene.path, *row.path)
         if _named(name, row.path[-1]):
             text = "is a name, and names change hands; it fits no chat"
-            scene.findings.append(Finding(where, text, "write the chat's id", fatal=False))
+            scene.findings.append(ConfigFinding(where, text, "write the chat's id", fatal=False))
         own = row.body
         people = own.get("allowFrom", own.get("users"))
         mention = own.get("requireMention")
@@ -181,7 +183,7 @@ def _groups(name: str, body: dict[str, Any], scene: Scene) -> dict[str, GroupSet
     return made
 
 
-def _unlisted(row: groups.Row, own: dict[str, Any]) -> tuple[str, ...] | None:
+def _unlisted(row: groups.GroupRow, own: dict[str, Any]) -> tuple[str, ...] | None:
     """Who may speak in a chat that lists no people: those with a role, everybody there, or whom the account lists."""
     if isinstance(own.get("roles"), list):
         return ()
@@ -192,9 +194,9 @@ def _named(channel: str, key: str | int) -> bool:
     return str(key)[:1] in NAMES.get(channel, "\0")
 
 
-def _loop(written: Any) -> LoopSettings:
-    own, usual = (written if isinstance(written, dict) else {}), LoopSettings()
-    return LoopSettings(
+def _loop(written: Any) -> BotLoopSettings:
+    own, usual = (written if isinstance(written, dict) else {}), BotLoopSettings()
+    return BotLoopSettings(
         own.get("enabled") is not False,
         _count(own.get("maxEventsPerWindow"), usual.most) or usual.most,
         float(_count(own.get("windowSeconds"), int(usual.window))),
@@ -203,13 +205,15 @@ def _loop(written: Any) -> LoopSettings:
 
 
 def _word(
-    body: Mapping[str, Any], key: str, words: tuple[T, ...], usual: U, path: Path, findings: list[Finding]
+    body: Mapping[str, Any], key: str, words: tuple[T, ...], usual: U, path: Path, findings: list[ConfigFinding]
 ) -> T | U:
     value = body.get(key)
     if value is None or value in words:
         return cast("T", value) if value is not None else usual
     shown = ", ".join(words)
-    findings.append(Finding((*path, key), f"{str(value)[:40]!r} is none of {shown}", nearest(str(value), words)))
+    findings.append(
+        ConfigFinding((*path, key), f"{str(value)[:40]!r} is none of {shown}", suggest_nearest(str(value), words))
+    )
     return usual
 
 

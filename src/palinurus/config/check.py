@@ -16,10 +16,10 @@ from msgspec import inspect as types
 
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.secrets import secret
+from palinurus.config.secrets import is_secret
 
 
-class Finding(NamedTuple):
+class ConfigFinding(NamedTuple):
     """A problem before it has a file and a line."""
 
     path: Path
@@ -28,29 +28,29 @@ class Finding(NamedTuple):
     fatal: bool = True
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def suggest_nearest(word: str, known: Iterable[str]) -> str:
     """`did you mean 'x'?` or nothing."""
     folded = {k.lower(): k for k in known}
     found = difflib.get_close_matches(word.lower()[:200], folded, 1, 0.6)
     return f"did you mean {folded[found[0]]!r}?" if found else ""
 
 
-def check(raw: Any) -> list[Finding]:
+def check_config(raw: Any) -> list[ConfigFinding]:
     """Everything wrong with a whole config. Unknown keys are not fatal, all else is."""
     if not isinstance(raw, dict):
-        return [Finding((), f"the config must be an object, not {_got(raw)}", "write { … } around it")]
-    return list(_check(raw, schema(), ()))
+        return [ConfigFinding((), f"the config must be an object, not {_got(raw)}", "write { … } around it")]
+    return list(_check(raw, inspect_schema(), ()))
 
 
 @cache
-def schema() -> types.Type:
+def inspect_schema() -> types.Type:
     """The whole schema as data."""
     return msgspec.inspect.type_info(Config)
 
 
-def describe(path: Path) -> types.Type | None:
+def describe_key(path: Path) -> types.Type | None:
     """The type that `path` has in the schema; AnyType inside free-form sections, None if there is no such key."""
-    kinds: list[types.Type] = [schema()]
+    kinds: list[types.Type] = [inspect_schema()]
     for part in path:
         below: list[types.Type] = []
         for kind in kinds:
@@ -62,9 +62,9 @@ def describe(path: Path) -> types.Type | None:
     return kinds[0] if len(kinds) == 1 else types.UnionType(tuple(kinds))
 
 
-def known(path: Path) -> list[str]:
+def list_keys_below(path: Path) -> list[str]:
     """The keys that can stand directly below `path`."""
-    kind = describe(path)
+    kind = describe_key(path)
     names: list[str] = []
     for option in _options(kind) if kind is not None else ():
         if isinstance(option, types.StructType):
@@ -90,7 +90,7 @@ def _options(kind: types.Type) -> tuple[types.Type, ...]:
     return (kind,)
 
 
-def accepts(kind: types.Type, value: Any) -> bool:
+def accepts_value(kind: types.Type, value: Any) -> bool:
     """Is `value` of the right JSON kind for `kind`? What it holds is not looked at."""
     return any(_KINDS.get(type(option), _never)(option, value) for option in _options(kind))
 
@@ -150,23 +150,23 @@ def _wanted(options: Iterable[types.Type]) -> str:
     return " or ".join(words)
 
 
-def _check(value: Any, kind: types.Type, path: Path) -> Iterator[Finding]:
+def _check(value: Any, kind: types.Type, path: Path) -> Iterator[ConfigFinding]:
     options = _options(kind)
-    fitting = [option for option in options if accepts(option, value)]
+    fitting = [option for option in options if accepts_value(option, value)]
     if not fitting:
         got = (
             "a fraction"
             if isinstance(value, float) and any(isinstance(o, types.IntType) for o in options)
             else _got(value)
         )
-        yield Finding(path, f"expected {_wanted(options)}, got {got}", _advice(value, options))
+        yield ConfigFinding(path, f"expected {_wanted(options)}, got {got}", _advice(value, options))
         return
     first = fitting[0]
     walk = _WALKS.get(type(first))
     if walk is not None and not any(isinstance(option, types.StrType) for option in fitting):
         yield from walk(value, first, path)
     elif isinstance(first, types.StrType) and (first.min_length or 0) > len(value):
-        yield Finding(path, "must not be empty")
+        yield ConfigFinding(path, "must not be empty")
 
 
 def _advice(value: Any, options: tuple[types.Type, ...]) -> str:
@@ -181,44 +181,44 @@ def _advice(value: Any, options: tuple[types.Type, ...]) -> str:
     return ""
 
 
-def _struct(value: dict[str, Any], kind: types.StructType, path: Path) -> Iterator[Finding]:
+def _struct(value: dict[str, Any], kind: types.StructType, path: Path) -> Iterator[ConfigFinding]:
     fields = {field.encode_name: field for field in kind.fields}
     for key, below in value.items():
         if key in fields:
             yield from _check(below, fields[key].type, (*path, key))
         else:
-            yield Finding((*path, key), "unknown key", nearest(key, fields), fatal=False)
+            yield ConfigFinding((*path, key), "unknown key", suggest_nearest(key, fields), fatal=False)
     for name, field in fields.items():
         if field.required and name not in value:
-            yield Finding(path, f"the key {name!r} is missing")
+            yield ConfigFinding(path, f"the key {name!r} is missing")
 
 
-def _dict(value: dict[str, Any], kind: types.DictType, path: Path) -> Iterator[Finding]:
+def _dict(value: dict[str, Any], kind: types.DictType, path: Path) -> Iterator[ConfigFinding]:
     for key, below in value.items():
         yield from _check(below, kind.value_type, (*path, key))
 
 
-def _list(value: list[Any], kind: types.ListType, path: Path) -> Iterator[Finding]:
+def _list(value: list[Any], kind: types.ListType, path: Path) -> Iterator[ConfigFinding]:
     for index, below in enumerate(value):
         yield from _check(below, kind.item_type, (*path, index))
 
 
-def _literal(value: str, kind: types.LiteralType, path: Path) -> Iterator[Finding]:
+def _literal(value: str, kind: types.LiteralType, path: Path) -> Iterator[ConfigFinding]:
     if value not in kind.values:
         words = ", ".join(str(word) for word in kind.values)
-        shown = "this" if secret(path) else repr(value[:40])
-        yield Finding(path, f"{shown} is not one of {words}", nearest(value, map(str, kind.values)))
+        shown = "this" if is_secret(path) else repr(value[:40])
+        yield ConfigFinding(path, f"{shown} is not one of {words}", suggest_nearest(value, map(str, kind.values)))
 
 
-def _range(value: float, kind: types.IntType | types.FloatType, path: Path) -> Iterator[Finding]:
+def _range(value: float, kind: types.IntType | types.FloatType, path: Path) -> Iterator[ConfigFinding]:
     low, high = kind.ge, kind.le
     if low is not None and high is not None and not low <= value <= high:
-        yield Finding(path, f"must be between {low:g} and {high:g}")
+        yield ConfigFinding(path, f"must be between {low:g} and {high:g}")
     elif low is not None and not value >= low:
-        yield Finding(path, f"must be {low:g} or more")
+        yield ConfigFinding(path, f"must be {low:g} or more")
 
 
-_WALKS: dict[type, Callable[[Any, Any, Path], Iterator[Finding]]] = {
+_WALKS: dict[type, Callable[[Any, Any, Path], Iterator[ConfigFinding]]] = {
     types.StructType: _struct,
     types.DictType: _dict,
     types.ListType: _list,

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import msgspec
 
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import Compaction
+from palinurus.config.schema.agents import CompactionSection
 
 PROMPT_ROOM = 8_000  # tokens that stay for the prompt, whatever is reserved: these, or half of a small window
 
 
-class FlushSettings(msgspec.Struct, frozen=True):
+class MemoryFlushSettings(msgspec.Struct, frozen=True):
     """compaction.memoryFlush. `soft`: so many tokens before a compaction is due."""
 
     enabled: bool = True
@@ -42,7 +42,7 @@ class CompactionSettings(msgspec.Struct, frozen=True):
     notify: bool = False
     max_bytes: int = 0  # of the messages the model sees; 0 = no limit
     mid_turn: bool = True  # look between the tool calls of a turn too
-    flush: FlushSettings = FlushSettings()
+    flush: MemoryFlushSettings = MemoryFlushSettings()
 
     def reserve_for(self, window: int) -> int:
         """Tokens of the window that the history does not get; a small window still leaves room for the prompt."""
@@ -53,10 +53,10 @@ class CompactionSettings(msgspec.Struct, frozen=True):
         return window - self.reserve_for(window)
 
 
-def compaction(config: Config) -> CompactionSettings:
+def resolve_compaction(config: Config) -> CompactionSettings:
     """The section; what is not of the right kind in its free parts counts as not written."""
     defaults = config.agents.defaults if config.agents else None
-    section = (defaults.compaction if defaults else None) or Compaction()
+    section = (defaults.compaction if defaults else None) or CompactionSection()
     base = CompactionSettings()
     return CompactionSettings(
         reserve=_or(section.reserve_tokens, base.reserve),
@@ -78,9 +78,9 @@ def compaction(config: Config) -> CompactionSettings:
     )
 
 
-def _flush(section: Mapping[str, Any]) -> FlushSettings:
-    base = FlushSettings()
-    return FlushSettings(
+def _flush(section: Mapping[str, Any]) -> MemoryFlushSettings:
+    base = MemoryFlushSettings()
+    return MemoryFlushSettings(
         enabled=section.get("enabled") is not False,
         soft=_number(section.get("softThresholdTokens"), base.soft),
         force_bytes=_number(section.get("forceFlushTranscriptBytes"), base.force_bytes),

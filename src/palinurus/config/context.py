@@ -12,9 +12,9 @@ import msgspec
 
 from palinurus.config import durations
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, HardClear, SoftTrim
-from palinurus.config.schema.agents import Pruning as Written
-from palinurus.config.schema.tools import ToolPolicy
+from palinurus.config.schema.agents import AgentDefaults, HardClearSection, SoftTrimSection
+from palinurus.config.schema.agents import PruningSection as Written
+from palinurus.config.schema.tools import ToolPolicySection
 from palinurus.core.history.limit import TurnLimits
 from palinurus.core.history.prune import PruningRules
 from palinurus.core.types.keys import parse_agent_id
@@ -32,7 +32,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
         return self.result_chars.get(agent) or self.result_chars.get("")
 
 
-def context(config: Config) -> ContextSettings:
+def resolve_context(config: Config) -> ContextSettings:
     """The settings; durations have been checked by `resolve`."""
     agents = config.agents
     defaults = (agents.defaults if agents else None) or AgentDefaults()
@@ -70,14 +70,14 @@ def _pruning(written: Written | None) -> PruningRules:
     base = PruningRules()
     if written is None:
         return base
-    trim, clear = written.soft_trim or SoftTrim(), written.hard_clear or HardClear()
-    tools = written.tools or ToolPolicy()
+    trim, clear = written.soft_trim or SoftTrimSection(), written.hard_clear or HardClearSection()
+    tools = written.tools or ToolPolicySection()
     most, ratio = written.max_chars_per_tool_result, _or(written.tool_result_head_ratio, base.head_ratio)
     head = base.head if most is None else round(most * ratio)
     tail = base.tail if most is None else most - head
     return PruningRules(
         mode=written.mode or base.mode,
-        ttl=_or(durations.seconds(written.ttl, "m") if written.ttl not in (None, "") else None, base.ttl),
+        ttl=_or(durations.parse_duration(written.ttl, "m") if written.ttl not in (None, "") else None, base.ttl),
         keep_assistants=_or(written.keep_last_assistants, base.keep_assistants),
         soft_ratio=_or(written.soft_trim_ratio, base.soft_ratio),
         hard_ratio=_or(written.hard_clear_ratio, base.hard_ratio),

@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from palinurus.config.check import Finding, nearest
-from palinurus.config.fetch import secret_text
+from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.fetch import resolve_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.schema.auth import Auth, Cooldowns
-from palinurus.config.schema.budgets import Budgets, Limit
-from palinurus.config.settings import AuthSettings, BudgetSettings, LimitSettings, ProfileSettings
+from palinurus.config.schema.auth import AuthSection, CooldownsSection
+from palinurus.config.schema.budgets import BudgetLimitSection, BudgetsSection
+from palinurus.config.settings import AuthProfileSettings, AuthSettings, BudgetLimitSettings, BudgetSettings
 
 
-def auth(config: Config, environ: Mapping[str, str], findings: list[Finding]) -> AuthSettings:
+def resolve_auth(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> AuthSettings:
     """Profiles, their order and the cool-downs."""
-    section = config.auth or Auth()
-    profiles: dict[str, ProfileSettings] = {}
+    section = config.auth or AuthSection()
+    profiles: dict[str, AuthProfileSettings] = {}
     for ident, body in (section.profiles or {}).items():
         path: Path = ("auth", "profiles", ident)
         provider = body.provider.strip().lower()
         if not provider:
-            findings.append(Finding((*path, "provider"), "names no provider", "such as anthropic", False))
+            findings.append(ConfigFinding((*path, "provider"), "names no provider", "such as anthropic", False))
             continue
-        key = secret_text(body.key, (*path, "key"), environ, findings, fatal=False)
-        profiles[ident] = ProfileSettings(ident, provider, body.mode or "api_key", key)
+        key = resolve_secret(body.key, (*path, "key"), environ, findings, fatal=False)
+        profiles[ident] = AuthProfileSettings(ident, provider, body.mode or "api_key", key)
     for provider, idents in (section.order or {}).items():
         for at, ident in enumerate(idents):
             found = profiles.get(ident)
             if found is not None and found.provider != provider.strip().lower():
                 where: Path = ("auth", "order", provider, at)
-                findings.append(Finding(where, f"this profile belongs to {found.provider!r}", "", False))
-    rules = section.cooldowns or Cooldowns()
+                findings.append(ConfigFinding(where, f"this profile belongs to {found.provider!r}", "", False))
+    rules = section.cooldowns or CooldownsSection()
     base = AuthSettings()
     return AuthSettings(
         profiles=profiles,
@@ -43,13 +43,15 @@ def auth(config: Config, environ: Mapping[str, str], findings: list[Finding]) ->
     )
 
 
-def budgets(config: Config, agents: Collection[str], findings: list[Finding]) -> BudgetSettings:
+def resolve_budgets(config: Config, agents: Collection[str], findings: list[ConfigFinding]) -> BudgetSettings:
     """The limits; an agent that does not exist is a finding."""
-    section = config.budgets or Budgets()
+    section = config.budgets or BudgetsSection()
     for name in section.agents or {}:
         if name not in agents:
             findings.append(
-                Finding(("budgets", "agents", name), "there is no such agent", nearest(name, agents), False)
+                ConfigFinding(
+                    ("budgets", "agents", name), "there is no such agent", suggest_nearest(name, agents), False
+                )
             )
     return BudgetSettings(
         day=_limit(section.day, ("budgets", "day"), findings),
@@ -59,13 +61,15 @@ def budgets(config: Config, agents: Collection[str], findings: list[Finding]) ->
     )
 
 
-def _limit(section: Limit | None, path: Path, findings: list[Finding]) -> LimitSettings:
+def _limit(section: BudgetLimitSection | None, path: Path, findings: list[ConfigFinding]) -> BudgetLimitSettings:
     if section is None:
-        return LimitSettings()
+        return BudgetLimitSettings()
     for soft, hard, name in (
         (section.soft_usd, section.hard_usd, "softUsd"),
         (section.soft_tokens, section.hard_tokens, "softTokens"),
     ):
         if soft is not None and hard is not None and soft > hard:
-            findings.append(Finding((*path, name), "the warning would come after the stop", "make it smaller", False))
-    return LimitSettings(section.soft_usd, section.hard_usd, section.soft_tokens, section.hard_tokens)
+            findings.append(
+                ConfigFinding((*path, name), "the warning would come after the stop", "make it smaller", False)
+            )
+    return BudgetLimitSettings(section.soft_usd, section.hard_usd, section.soft_tokens, section.hard_tokens)

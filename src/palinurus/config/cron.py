@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.config.schema import Config
-from palinurus.config.schema.rest import Cron
+from palinurus.config.schema.rest import CronSection
 from palinurus.config.secrets import Secret
 
 RUNS, MOST = 200, 2000
@@ -21,9 +21,9 @@ class CronSettings(msgspec.Struct, frozen=True):
     timezone: str = ""
 
 
-def cron(config: Config, timezone: str) -> CronSettings:
+def resolve_cron(config: Config, timezone: str) -> CronSettings:
     """The settings."""
-    section = config.cron or Cron()
+    section = config.cron or CronSection()
     kept = (section.run_log or {}).get("keepLines") if isinstance(section.run_log, dict) else None
     token = section.webhook_token
     return CronSettings(

@@ -10,7 +10,7 @@ _PIECE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)\s*", re.ASCII)
 _NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,6})?", re.ASCII)
 
 
-def seconds(text: str | int | float, unit: str) -> float | None:
+def parse_duration(text: str | int | float, unit: str) -> float | None:
     """The duration in seconds; None if it cannot be read. `unit` is that of a bare number."""
     text = str(text).strip().lower()
     if _NUMBER.fullmatch(text):

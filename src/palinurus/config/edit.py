@@ -13,19 +13,19 @@ from typing import Any
 import msgspec
 
 from palinurus.config.keypath import Path
-from palinurus.config.lines import Node, Scan, scan
+from palinurus.config.lines import JsonNode, JsonScan, scan_json
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 STEP = "  "
 
 
-def render(value: Any, indent: str = "") -> str:
+def render_json(value: Any, indent: str = "") -> str:
     """`value` as JSON, its later lines indented by `indent`."""
     text = msgspec.json.format(msgspec.json.encode(value), indent=len(STEP)).decode()
     return text.replace("\n", "\n" + indent)
 
 
-def put(raw: Any, path: Path, value: Any) -> Any:
+def put_value(raw: Any, path: Path, value: Any) -> Any:
     """A copy of `raw` with `value` at `path`; objects on the way are made. Raises ValueError if that cannot be."""
     if not path:
         return value
@@ -37,14 +37,14 @@ def put(raw: Any, path: Path, value: Any) -> Any:
         if head > len(items):
             raise ValueError(f"the list has only {len(items)} items")
         below = items[head] if head < len(items) else None
-        return [*items[:head], put(below, rest, value), *items[head + 1 :]]
+        return [*items[:head], put_value(below, rest, value), *items[head + 1 :]]
     body = {} if raw is None else raw
     if not isinstance(body, dict):
         raise ValueError("this is a single value, nothing can stand below it")
-    return {**body, head: put(body.get(head), rest, value)}
+    return {**body, head: put_value(body.get(head), rest, value)}
 
 
-def remove(raw: Any, path: Path) -> Any:
+def remove_value(raw: Any, path: Path) -> Any:
     """A copy of `raw` without what stands at `path`, which must exist."""
     result = copy.deepcopy(raw)
     around = result
@@ -56,24 +56,24 @@ def remove(raw: Any, path: Path) -> Any:
 
 def put_text(text: str, path: Path, value: Any) -> str | None:
     """`text` with `value` at `path`."""
-    found = scan(text)
+    found = scan_json(text)
     if found.fault is not None or () not in found.nodes:
         return None
     node = found.nodes.get(path)
     if node is not None:
-        return text[: node.start] + render(value, _indent(text, node.key)) + text[node.end :]
+        return text[: node.start] + render_json(value, _indent(text, node.key)) + text[node.end :]
     size = next(n for n in range(len(path) - 1, -1, -1) if path[:n] in found.nodes)
     around, new, below = path[:size], path[size], path[size + 1 :]
     if found.nodes[around].kind != ("array" if isinstance(new, int) else "object"):
         return None
     try:
-        body = put(None, below, value)
+        body = put_value(None, below, value)
     except ValueError:
         return None
     return _insert(text, found, around, new, body)
 
 
-def _insert(text: str, found: Scan, around: Path, new: str | int, body: Any) -> str:
+def _insert(text: str, found: JsonScan, around: Path, new: str | int, body: Any) -> str:
     """A new last member of the object or list at `around`."""
     box = found.nodes[around]
     siblings = _members(found, around)
@@ -81,7 +81,7 @@ def _insert(text: str, found: Scan, around: Path, new: str | int, body: Any) -> 
     own_line = text[text.rfind("\n", 0, closing) + 1 : closing].strip() == "" and "\n" in text[box.start : closing]
     indent = _indent(text, siblings[-1].key) if siblings and own_line else _indent(text, box.key) + STEP
     bare = bool(siblings) and not any(node.quoted for node in siblings)
-    item = _key(new, bare) + render(body, indent)
+    item = _key(new, bare) + render_json(body, indent)
     if not siblings:
         start = box.start + 1
         tail = "\n" + _indent(text, box.key) if not own_line else ""
@@ -99,7 +99,7 @@ def _insert(text: str, found: Scan, around: Path, new: str | int, body: Any) -> 
 
 def remove_text(text: str, path: Path) -> str | None:
     """`text` without the member at `path`; a comment on its own line above it stays."""
-    found = scan(text)
+    found = scan_json(text)
     node = found.nodes.get(path)
     if found.fault is not None or node is None or not path:
         return None
@@ -118,7 +118,7 @@ def remove_text(text: str, path: Path) -> str | None:
     return out
 
 
-def _members(found: Scan, around: Path) -> list[Node]:
+def _members(found: JsonScan, around: Path) -> list[JsonNode]:
     size = len(around) + 1
     below = [node for path, node in found.nodes.items() if len(path) == size and path[:-1] == around]
     return sorted(below, key=lambda node: node.start)

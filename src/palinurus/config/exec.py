@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.config.schema.tools import Exec
+from palinurus.config.schema.tools import ExecSection
 
-YIELD = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
+YIELD_RANGE = (10, 120_000)  # milliseconds: the range of backgroundMs and of a call's yieldMs
 CLEANUP = (60_000, 10_800_000)
 
 
@@ -19,23 +19,23 @@ class ProcessSettings(msgspec.Struct, frozen=True):
     notify_empty: bool = False  # … also when it succeeded and printed nothing
 
 
-def processes(section: Exec) -> ProcessSettings:
+def resolve_processes(section: ExecSection) -> ProcessSettings:
     """The settings; values out of range are brought into it, as OpenClaw does."""
     base = ProcessSettings()
     wait, kept = section.background_ms, section.cleanup_ms
     return ProcessSettings(
-        yield_ms=base.yield_ms if wait is None else clamped(wait, YIELD),
-        cleanup=base.cleanup if kept is None else clamped(kept, CLEANUP) / 1000,
+        yield_ms=base.yield_ms if wait is None else clamp_between(wait, YIELD_RANGE),
+        cleanup=base.cleanup if kept is None else clamp_between(kept, CLEANUP) / 1000,
         notify=section.notify_on_exit is not False,
         notify_empty=section.notify_on_exit_empty_success is True,
     )
 
 
-def patch_workspace_only(section: Exec) -> bool:
+def confines_patches(section: ExecSection) -> bool:
     """tools.exec.applyPatch.workspaceOnly: patches stay in the workspace unless that is switched off."""
     return section.apply_patch is None or section.apply_patch.workspace_only is not False
 
 
-def clamped(value: int, between: tuple[int, int]) -> int:
+def clamp_between(value: int, between: tuple[int, int]) -> int:
     """`value`, or the end of the range that is nearer to it."""
     return min(max(value, between[0]), between[1])

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 
 _VARIABLE = re.compile(r"\$?\$\{([A-Z_][A-Z0-9_]*)(?::-([^${}]*))?\}")
@@ -20,7 +20,7 @@ _WIDE = 2**63
 _EXACT = 2**53  # above, a float is no longer a certain whole number
 
 
-def variables(raw: Any, environ: Mapping[str, str]) -> dict[str, str]:
+def collect_variables(raw: Any, environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` on top of what the config's own `env` section declares."""
     declared: dict[str, str] = {}
     section = raw.get("env") if isinstance(raw, dict) else None
@@ -32,32 +32,32 @@ def variables(raw: Any, environ: Mapping[str, str]) -> dict[str, str]:
     return declared
 
 
-def expand(value: Any, env: Mapping[str, str], findings: list[Finding], path: Path = ()) -> Any:
+def expand_variables(value: Any, env: Mapping[str, str], findings: list[ConfigFinding], path: Path = ()) -> Any:
     """A copy of `value` with variables filled in and `1e3` read as 1000. What cannot be is added to `findings`."""
     if isinstance(value, dict):
-        return {k: expand(v, env, findings, (*path, k)) for k, v in value.items()}
+        return {k: expand_variables(v, env, findings, (*path, k)) for k, v in value.items()}
     if isinstance(value, list):
-        return [expand(v, env, findings, (*path, i)) for i, v in enumerate(value)]
+        return [expand_variables(v, env, findings, (*path, i)) for i, v in enumerate(value)]
     if isinstance(value, str):
         return _text(value, env, findings, path) if "${" in value else value
     if isinstance(value, int) and not -_WIDE <= value < _WIDE:
-        findings.append(Finding(path, "the number is too large"))
+        findings.append(ConfigFinding(path, "the number is too large"))
         return 0
     if isinstance(value, float):
         if not math.isfinite(value):
-            findings.append(Finding(path, "must be a finite number"))
+            findings.append(ConfigFinding(path, "must be a finite number"))
             return 0
         if value.is_integer() and abs(value) < _EXACT:
             return int(value)
     return value
 
 
-def _text(value: str, env: Mapping[str, str], findings: list[Finding], path: Path) -> str:
+def _text(value: str, env: Mapping[str, str], findings: list[ConfigFinding], path: Path) -> str:
     lower = _LOWER.fullmatch(value)
     if lower and not _VARIABLE.fullmatch(value):
         name = lower[1].upper()
         findings.append(
-            Finding(path, f"${{{lower[1]}}} is taken literally", f"write ${{{name}}} for a variable", False)
+            ConfigFinding(path, f"${{{lower[1]}}} is taken literally", f"write ${{{name}}} for a variable", False)
         )
         return value
 
@@ -69,8 +69,8 @@ def _text(value: str, env: Mapping[str, str], findings: list[Finding], path: Pat
             return env[name]
         if fallback is not None:
             return fallback
-        hint = nearest(name, env) or f"set {name}, or write ${{{name}:-text}} for a fallback"
-        findings.append(Finding(path, f"the environment variable {name} is not set", hint))
+        hint = suggest_nearest(name, env) or f"set {name}, or write ${{{name}:-text}} for a fallback"
+        findings.append(ConfigFinding(path, f"the environment variable {name} is not set", hint))
         return ""
 
     return _VARIABLE.sub(fill, value)

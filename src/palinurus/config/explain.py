@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from palinurus.config import files, lines
-from palinurus.config.about import ABOUT
-from palinurus.config.check import describe, known, nearest
-from palinurus.config.keypath import Path, get, has, parse, settle, show
-from palinurus.config.load import Loaded
-from palinurus.config.secrets import MASK, mask, secret
+from palinurus.config.about import KEY_MEANINGS
+from palinurus.config.check import describe_key, list_keys_below, suggest_nearest
+from palinurus.config.keypath import Path, get_at, has_at, parse_path, settle_path, show_path
+from palinurus.config.load import LoadedConfig
+from palinurus.config.secrets import MASK, is_secret, mask_secrets
 from palinurus.config.settings import AgentSettings, Secret, Settings
 from palinurus.errors import BadRequest, NotFound
 
@@ -62,7 +62,7 @@ EFFECTIVE: dict[str, Callable[[Settings], Any]] = {
 }
 
 
-class Explained(msgspec.Struct, frozen=True):
+class KeyExplanation(msgspec.Struct, frozen=True):
     key: str
     value: Any  # secrets masked; None = not set and no default
     source: str  # file:line, "default" or "not set"
@@ -71,55 +71,55 @@ class Explained(msgspec.Struct, frozen=True):
     note: str = ""
 
 
-def restart(path: Path) -> bool:
+def needs_restart(path: Path) -> bool:
     """Must the gateway start again for a change at `path` (or around it) to take effect?"""
     return any(path[: len(key)] == key or key[: len(path)] == path for key in RESTART)
 
 
-def explain(loaded: Loaded, key: str) -> Explained:
+def explain_key(loaded: LoadedConfig, key: str) -> KeyExplanation:
     """Everything about `key`. Raises BadRequest if it is no key path, NotFound if there is no such key."""
     path = resolve_key(loaded, key)
-    name = show(path)
-    pattern = show(part if isinstance(part, str) else 0 for part in path).replace("[0]", "[]")
-    about = ABOUT.get(name) or ABOUT.get(pattern, "")
-    if has(loaded.raw, path):
-        value = mask(get(loaded.raw, path), path)
+    name = show_path(path)
+    pattern = show_path(part if isinstance(part, str) else 0 for part in path).replace("[0]", "[]")
+    about = KEY_MEANINGS.get(name) or KEY_MEANINGS.get(pattern, "")
+    if has_at(loaded.raw, path):
+        value = mask_secrets(get_at(loaded.raw, path), path)
         note = f"not what {loaded.file} says now: that file cannot be used" if loaded.fallback else ""
-        return Explained(name, value, _where(loaded, path), not restart(path), about, note)
-    value = effective(loaded, path)
+        return KeyExplanation(name, value, _where(loaded, path), not needs_restart(path), about, note)
+    value = find_effective(loaded, path)
     source = "default" if value is not None else "not set"
-    return Explained(name, value, source, not restart(path), about)
+    return KeyExplanation(name, value, source, not needs_restart(path), about)
 
 
-def effective(loaded: Loaded, path: Path) -> Any:
+def find_effective(loaded: LoadedConfig, path: Path) -> Any:
     """What applies although the file does not say it; None if nothing does."""
-    find = EFFECTIVE.get(show(path))
+    find = EFFECTIVE.get(show_path(path))
     value = find(loaded.settings) if find else None
-    return MASK if isinstance(value, Secret) or (secret(path) and value and not isinstance(value, str)) else value
+    return MASK if isinstance(value, Secret) or (is_secret(path) and value and not isinstance(value, str)) else value
 
 
-def resolve_key(loaded: Loaded, key: str) -> Path:
+def resolve_key(loaded: LoadedConfig, key: str) -> Path:
     """`key` as a path that is in the file or in the schema. Raises BadRequest or NotFound."""
     try:
-        path = settle(parse(key), loaded.raw)
+        path = settle_path(parse_path(key), loaded.raw)
     except ValueError as error:
         raise BadRequest(str(error)) from None
-    if has(loaded.raw, path) or describe(path) is not None:
+    if has_at(loaded.raw, path) or describe_key(path) is not None:
         return path
     for size in range(len(path)):
-        if describe(path[: size + 1]) is None:
-            hint = nearest(str(path[size]), known(path[:size]))
-            raise NotFound(f"there is no key {show(path)}", fix=hint or f"keys here: {_sample(path[:size])}")
+        if describe_key(path[: size + 1]) is None:
+            hint = suggest_nearest(str(path[size]), list_keys_below(path[:size]))
+            raise NotFound(f"there is no key {show_path(path)}", fix=hint or f"keys here: {_sample(path[:size])}")
     return path
 
 
 def _sample(path: Path) -> str:
-    names = known(path)
+    names = list_keys_below(path)
     return ", ".join(names[:12]) + (", …" if len(names) > 12 else "") if names else "none"
 
 
-def _where(loaded: Loaded, path: Path) -> str:
-    data = files.read(loaded.source)
-    text = files.text(data) if isinstance(data, bytes) else ""
-    line = lines.scan(text).line(path) if isinstance(text, str) else 0
+def _where(loaded: LoadedConfig, path: Path) -> str:
+    data = files.read_file(loaded.source)
+    text = files.decode_text(data) if isinstance(data, bytes) else ""
+    line = lines.scan_json(text).line(path) if isinstance(text, str) else 0
     return f"{loaded.source}:{line}" if line else loaded.source

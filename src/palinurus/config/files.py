@@ -8,7 +8,7 @@ import os
 import stat
 
 from palinurus import points
-from palinurus.config.check import Finding
+from palinurus.config.check import ConfigFinding
 
 MAX_BYTES = 4 * 1024 * 1024  # an avatar may be embedded, hence not smaller
 
@@ -26,27 +26,27 @@ _MARKS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-def read(file: str) -> bytes | Finding | None:
+def read_file(file: str) -> bytes | ConfigFinding | None:
     """The bytes; a Finding if it cannot be read; None if there is no such file."""
     try:
         # Not blocking, or a named pipe in its place would hang the start.
         handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
-        return Finding((), *_reason(file, errno.ELOOP)) if os.path.islink(file) else None
+        return ConfigFinding((), *_reason(file, errno.ELOOP)) if os.path.islink(file) else None
     except OSError as error:
-        return Finding((), *_reason(file, error.errno))
+        return ConfigFinding((), *_reason(file, error.errno))
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            return Finding((), *_reason(file, errno.EISDIR if stat.S_ISDIR(mode) else 0))
+            return ConfigFinding((), *_reason(file, errno.EISDIR if stat.S_ISDIR(mode) else 0))
         with os.fdopen(os.dup(handle), "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        return Finding((), *_reason(file, error.errno))
+        return ConfigFinding((), *_reason(file, error.errno))
     finally:
         os.close(handle)
     if len(data) > MAX_BYTES:
-        return Finding((), f"the config file is larger than {MAX_BYTES >> 20} MB", "is it the right file?")
+        return ConfigFinding((), f"the config file is larger than {MAX_BYTES >> 20} MB", "is it the right file?")
     return data
 
 
@@ -56,21 +56,23 @@ def _reason(file: str, number: int | None) -> tuple[str, str]:
     return f"the config file {what}", fix
 
 
-def text(data: bytes) -> str | tuple[Finding, int]:
+def decode_text(data: bytes) -> str | tuple[ConfigFinding, int]:
     """`data` as text; or what is wrong with it, and at which byte."""
     for mark, what in _MARKS:
         if data.startswith(mark):
-            return Finding((), f"the config file {what}", "save it as UTF-8 without a byte order mark"), 0
+            return ConfigFinding((), f"the config file {what}", "save it as UTF-8 without a byte order mark"), 0
     at = data.find(b"\0")
     if at >= 0:
-        return Finding((), "the config file holds a NUL byte", "it is not a text file, or it was cut by a crash"), at
+        return ConfigFinding(
+            (), "the config file holds a NUL byte", "it is not a text file, or it was cut by a crash"
+        ), at
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        return Finding((), "the config file is not valid UTF-8", "save it as UTF-8"), error.start
+        return ConfigFinding((), "the config file is not valid UTF-8", "save it as UTF-8"), error.start
 
 
-def replace(file: str, data: bytes, *, crash: bool = False) -> None:
+def replace_file(file: str, data: bytes, *, crash: bool = False) -> None:
     """Put `data` in place of `file`, whole or not at all, mode 0600, safe against power loss. Raises OSError.
 
     A symbolic link stays one: what it points at is replaced. `crash` passes the crash points; copies have none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 
 TEAM = "accessGroup:"
@@ -17,7 +17,7 @@ TEAM = "accessGroup:"
 NAMES: dict[str, str] = {"telegram": "@#", "discord": "@#", "slack": "@#", "whatsapp": "@", "signal": "@"}
 
 
-class Row(NamedTuple):
+class GroupRow(NamedTuple):
     """A chat, or all chats of a server. `all`: whoever is there may speak unless a list says who."""
 
     key: str
@@ -27,31 +27,31 @@ class Row(NamedTuple):
     on: bool = True
 
 
-def rows(section: Mapping[str, Any]) -> Iterator[Row]:
+def list_group_rows(section: Mapping[str, Any]) -> Iterator[GroupRow]:
     """Every chat that the section of an account names."""
     for ident, body in _maps(section.get("groups")):
-        yield Row(ident, body, ("groups", ident))
+        yield GroupRow(ident, body, ("groups", ident))
         for topic, below in _maps(body.get("topics")):
-            yield Row(f"{ident}:topic:{topic}", {**body, **below}, ("groups", ident, "topics", topic))
+            yield GroupRow(f"{ident}:topic:{topic}", {**body, **below}, ("groups", ident, "topics", topic))
     for word in ("channels", "rooms"):
         for ident, body in _maps(section.get(word)):
-            yield Row(ident, body, (word, ident), all=True)
+            yield GroupRow(ident, body, (word, ident), all=True)
     for guild, body in _maps(section.get("guilds")):
         path: Path = ("guilds", guild)
         inside = dict(_maps(body.get("channels")))
         for ident, below in inside.items():
             if ident != "*":
-                yield Row(ident, {**body, **below}, (*path, "channels", ident), all=True)
+                yield GroupRow(ident, {**body, **below}, (*path, "channels", ident), all=True)
         # A server that lists channels means those only; its row then is there to say no.
         listed = not inside or "*" in inside
         key = "*" if guild == "*" else f"guild:{guild}"
-        yield Row(key, {**body, **inside.get("*", {})}, path, all=True, on=listed)
+        yield GroupRow(key, {**body, **inside.get("*", {})}, path, all=True, on=listed)
 
 
-class Teams:
+class AccessGroups:
     """`accessGroups`. A list that names one of them has its members; one that does not exist has none."""
 
-    def __init__(self, section: Mapping[str, Any], findings: list[Finding]) -> None:
+    def __init__(self, section: Mapping[str, Any], findings: list[ConfigFinding]) -> None:
         self._section = section
         self._findings = findings
 
@@ -64,7 +64,7 @@ class Teams:
                 continue
             if entry[:1] in NAMES.get(channel, "\0"):
                 text = f"{entry[:40]!r} is a name, and names change hands; it fits nobody"
-                self._findings.append(Finding(path, text, "write the person's id", fatal=False))
+                self._findings.append(ConfigFinding(path, text, "write the person's id", fatal=False))
             found.append(entry)
         return tuple(dict.fromkeys(found))
 
@@ -72,7 +72,9 @@ class Teams:
         team = self._section.get(name)
         if not isinstance(team, dict) or team.get("type", "message.senders") != "message.senders":
             why = "there is no access group" if team is None else "only message.senders is supported, not"
-            self._findings.append(Finding(path, f"{why} {name[:40]!r}: nobody", nearest(name, self._section), False))
+            self._findings.append(
+                ConfigFinding(path, f"{why} {name[:40]!r}: nobody", suggest_nearest(name, self._section), False)
+            )
             return []
         members = team.get("members")
         by = members if isinstance(members, dict) else {}

@@ -10,7 +10,7 @@ import msgspec
 from palinurus.config import durations
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
-from palinurus.config.visible import Visible, visible
+from palinurus.config.visible import HeartbeatVisibility, resolve_visibility
 from palinurus.core.schedule.hours import HeartbeatHours, parse_minutes
 from palinurus.core.types.keys import parse_agent_id
 
@@ -38,16 +38,16 @@ class HeartbeatSettings(msgspec.Struct, frozen=True):
     timeout: float = LONGEST
     skip_busy: bool = False  # skipWhenBusy: also while another session works
     watch: str = ""  # a command whose output is compared; "" = none
-    seen: dict[str, Visible] = {}  # what may be seen of it, by place; see `visible`
+    seen: dict[str, HeartbeatVisibility] = {}  # what may be seen of it, by place; see `visible`
 
 
-def heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
+def resolve_heartbeats(config: Config, written: Mapping[str, AgentEntry], default: str) -> dict[str, HeartbeatSettings]:
     """By agent; only those that beat. If an agent has a block of its own, those with one do, else the default agent."""
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     entries = {parse_agent_id(key): entry for key, entry in written.items()}
     own = [key for key, entry in entries.items() if key and entry.heartbeat is not None]
     made = {key: _one(entries.get(key) or AgentEntry(), defaults) for key in own or [default]}
-    seen = visible(config)
+    seen = resolve_visibility(config)
     return {key: msgspec.structs.replace(beat, seen=seen) for key, beat in made.items() if beat.every > 0}
 
 
@@ -59,7 +59,7 @@ def _one(entry: AgentEntry, defaults: AgentDefaults) -> HeartbeatSettings:
         return next((value for value in found if value is not None), otherwise)
 
     written = pick("every", "")
-    seconds = durations.seconds(written, "m") if written != "" else None
+    seconds = durations.parse_duration(written, "m") if written != "" else None
     every = base.every if seconds is None else float(seconds)
     hours = pick("active_hours", None)
     return HeartbeatSettings(

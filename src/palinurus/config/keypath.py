@@ -17,7 +17,7 @@ _BARE = re.compile(r'[^.\[\]"\'\s\x00-\x1f]+')
 _PART = re.compile(r'\[(\d{1,6})\]|\[("(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\')\]|([^.\[\]]+)')
 
 
-def show(path: Iterable[str | int]) -> str:
+def show_path(path: Iterable[str | int]) -> str:
     """The text form; keys that hold dots, brackets or blanks are quoted."""
     out = ""
     for part in path:
@@ -31,7 +31,7 @@ def show(path: Iterable[str | int]) -> str:
     return out
 
 
-def parse(text: str) -> Path:
+def parse_path(text: str) -> Path:
     """The tuple form. Raises ValueError with a sentence for people if `text` is no key path."""
     text = text.strip()
     if not text or len(text) > 1000:
@@ -59,18 +59,18 @@ def parse(text: str) -> Path:
     return tuple(parts)
 
 
-def settle(path: Path, value: Any) -> Path:
+def settle_path(path: Path, value: Any) -> Path:
     """`path` with `list.0` read as `list[0]` wherever `value` really has a list."""
     out: list[str | int] = []
     for part in path:
         if isinstance(value, list) and isinstance(part, str) and part.isdecimal() and part.isascii():
             part = int(part)
         out.append(part)
-        value = get(value, (part,))
+        value = get_at(value, (part,))
     return tuple(out)
 
 
-def get(value: Any, path: Path, missing: Any = None) -> Any:
+def get_at(value: Any, path: Path, missing: Any = None) -> Any:
     """What stands at `path`, or `missing`."""
     for part in path:
         if isinstance(value, dict) and isinstance(part, str):
@@ -86,7 +86,7 @@ def get(value: Any, path: Path, missing: Any = None) -> Any:
     return value
 
 
-def has(value: Any, path: Path) -> bool:
+def has_at(value: Any, path: Path) -> bool:
     """Does anything, null included, stand at `path`?"""
     nothing = object()
-    return get(value, path, nothing) is not nothing
+    return get_at(value, path, nothing) is not nothing

@@ -25,7 +25,7 @@ _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _NEWLINE = re.compile(r"\r\n?|\n")
 
 
-class Node(NamedTuple):
+class JsonNode(NamedTuple):
     """One value. Offsets are in characters; a list item has no key, `key` is then its start."""
 
     line: int
@@ -37,7 +37,7 @@ class Node(NamedTuple):
     comma: int = -1  # offset of the comma behind it
 
 
-class Fault(NamedTuple):
+class JsonFault(NamedTuple):
     """Where the text stops being JSON5."""
 
     line: int
@@ -46,9 +46,9 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
-class Scan(NamedTuple):
-    nodes: dict[Path, Node]  # the last one wins where a key stands twice
-    fault: Fault | None
+class JsonScan(NamedTuple):
+    nodes: dict[Path, JsonNode]  # the last one wins where a key stands twice
+    fault: JsonFault | None
     doubles: tuple[tuple[Path, int], ...]  # keys that stand twice, and the line of the second
     comments: bool
 
@@ -62,7 +62,7 @@ class Scan(NamedTuple):
 
 
 class _Stop(Exception):
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: JsonFault) -> None:
         self.fault = fault
 
 
@@ -70,7 +70,7 @@ class _Scanner:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.nodes: dict[Path, Node] = {}
+        self.nodes: dict[Path, JsonNode] = {}
         self.doubles: list[tuple[Path, int]] = []
         self.comments = False
         self.starts = [m.end() for m in _NEWLINE.finditer(text)]
@@ -79,7 +79,7 @@ class _Scanner:
         return bisect_right(self.starts, at) + 1
 
     def stop(self, at: int, path: Path, message: str, hint: str = "") -> _Stop:
-        return _Stop(Fault(self.line(at), path, message, hint))
+        return _Stop(JsonFault(self.line(at), path, message, hint))
 
     def blank(self, path: Path) -> str:
         """Skip blanks and comments; the next character, "" at the end."""
@@ -109,7 +109,7 @@ class _Scanner:
         if first in ("{", "["):
             # Entered before its members, so that a fault inside can still name the line around it.
             kind = "object" if first == "{" else "array"
-            self.nodes[path] = Node(self.line(key), key, start, start, kind, quoted)
+            self.nodes[path] = JsonNode(self.line(key), key, start, start, kind, quoted)
             self.members(path, kind, start)
         elif first in ('"', "'") and first:
             self.string(path)
@@ -120,7 +120,7 @@ class _Scanner:
             if found is None:
                 raise self.stop(start, path, "a value is missing or cannot be read", "text needs quotes around it")
             self.at = found.end()
-        self.nodes[path] = Node(self.line(key), key, start, self.at, kind, quoted)
+        self.nodes[path] = JsonNode(self.line(key), key, start, self.at, kind, quoted)
 
     def string(self, path: Path) -> str:
         found = _STRING.match(self.text, self.at)
@@ -183,12 +183,12 @@ def _plain(token: str) -> str:
     if "\\" not in token:
         return token[1:-1]
     try:
-        return str(relaxed.decode(token))
+        return str(relaxed.decode_json5(token))
     except ValueError:
         return token[1:-1]
 
 
-def scan(text: str) -> Scan:
+def scan_json(text: str) -> JsonScan:
     """Positions of everything in `text`, up to its end or its first fault."""
     scanner = _Scanner(text)
     fault = None
@@ -196,9 +196,9 @@ def scan(text: str) -> Scan:
         scanner.document()
     except _Stop as stop:
         fault = stop.fault
-    return Scan(scanner.nodes, fault, tuple(scanner.doubles), scanner.comments)
+    return JsonScan(scanner.nodes, fault, tuple(scanner.doubles), scanner.comments)
 
 
-def line_at(text: str, offset: int) -> int:
+def find_line(text: str, offset: int) -> int:
     """The line (from 1) that character `offset` stands on."""
     return len(_NEWLINE.findall(text[:offset])) + 1

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import files, lines, paths, relaxed
-from palinurus.config.check import Finding, check
-from palinurus.config.expand import expand, variables
-from palinurus.config.keypath import Path, show
-from palinurus.config.resolve import resolve
-from palinurus.config.schema import Config, convert
+from palinurus.config.check import ConfigFinding, check_config
+from palinurus.config.expand import collect_variables, expand_variables
+from palinurus.config.keypath import Path, show_path
+from palinurus.config.resolve import resolve_settings
+from palinurus.config.schema import Config, convert_config
 from palinurus.config.settings import Settings
 from palinurus.errors import ConfigError, Problem
 
@@ -27,7 +27,7 @@ FIX = "`pal config validate` lists every problem; `pal config explain KEY` tells
 _NEAR = re.compile(r"near (\d+)")
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedConfig(msgspec.Struct, frozen=True):
     """What a load gave. `raw` is the file as written, secrets included: it is left out of `repr`."""
 
     settings: Settings
@@ -43,7 +43,7 @@ class Loaded(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-class Reading(NamedTuple):
+class ConfigReading(NamedTuple):
     """One file read and judged. `settings` is None if a problem is fatal."""
 
     settings: Settings | None
@@ -53,74 +53,74 @@ class Reading(NamedTuple):
     text: str = ""
 
 
-def load(home: str, environ: Mapping[str, str]) -> Loaded:
+def load_config(home: str, environ: Mapping[str, str]) -> LoadedConfig:
     """The config of `home`. Raises ConfigError if neither the file nor its last good copy can be used."""
-    file = paths.config_file(home)
-    reading = read(file, home, environ)
+    file = paths.locate_config_file(home)
+    reading = read_config(file, home, environ)
     if reading.settings is not None:
         if reading.data is not None:
             _keep(file, reading.data)
         source = file if reading.data is not None else ""
-        return Loaded(reading.settings, reading.raw, reading.problems, file, "", source)
-    copy = paths.last_good(file)
-    good = read(copy, home, environ)
+        return LoadedConfig(reading.settings, reading.raw, reading.problems, file, "", source)
+    copy = paths.locate_last_good(file)
+    good = read_config(copy, home, environ)
     if good.settings is None or good.data is None:
         raise ConfigError(reading.problems, fix=FIX)
     first = next(p for p in reading.problems if p.fatal)
     why = f"{file} cannot be used, running on the last good copy {copy}: {first}"
-    return Loaded(good.settings, good.raw, reading.problems, file, why, copy)
+    return LoadedConfig(good.settings, good.raw, reading.problems, file, why, copy)
 
 
-def read(file: str, home: str, environ: Mapping[str, str]) -> Reading:
+def read_config(file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
     """Read and judge one file. Never raises; a missing file is an empty config."""
-    data = files.read(file)
-    if isinstance(data, Finding):
-        return Reading(None, {}, (_problem(data, file, 0),))
+    data = files.read_file(file)
+    if isinstance(data, ConfigFinding):
+        return ConfigReading(None, {}, (_problem(data, file, 0),))
     if data is None:
-        return judge("{}", file, home, environ)._replace(text="")
-    text = files.text(data)
+        return judge_config("{}", file, home, environ)._replace(text="")
+    text = files.decode_text(data)
     if not isinstance(text, str):
         finding, offset = text
         line = data.count(b"\n", 0, offset) + 1
-        return Reading(None, {}, (_problem(finding, file, line),), data)
-    return judge(text, file, home, environ)._replace(data=data)
+        return ConfigReading(None, {}, (_problem(finding, file, line),), data)
+    return judge_config(text, file, home, environ)._replace(data=data)
 
 
-def judge(text: str, file: str, home: str, environ: Mapping[str, str]) -> Reading:
+def judge_config(text: str, file: str, home: str, environ: Mapping[str, str]) -> ConfigReading:
     """Parse, check and resolve `text`, which is or will be in `file`."""
     try:
-        raw = relaxed.decode(text)
+        raw = relaxed.decode_json5(text)
     except ValueError as error:
-        return Reading(None, {}, (_syntax(text, file, error),), text=text)
-    findings: list[Finding] = []
-    env = variables(raw, environ)
-    value = expand(raw, env, findings)
+        return ConfigReading(None, {}, (_syntax(text, file, error),), text=text)
+    findings: list[ConfigFinding] = []
+    env = collect_variables(raw, environ)
+    value = expand_variables(raw, env, findings)
     config = _convert(value, findings)
     settings = None
     if config is not None:
         version = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
-        settings = resolve(config, home, environ, version, findings)
+        settings = resolve_settings(config, home, environ, version, findings)
     if any(finding.fatal for finding in findings):
         settings = None
-    problems = locate(findings, text, file) if findings else ()
-    return Reading(settings, raw if isinstance(raw, dict) else {}, problems, text=text)
+    problems = locate_findings(findings, text, file) if findings else ()
+    return ConfigReading(settings, raw if isinstance(raw, dict) else {}, problems, text=text)
 
 
-def _convert(value: Any, findings: list[Finding]) -> Config | None:
+def _convert(value: Any, findings: list[ConfigFinding]) -> Config | None:
     try:
-        return convert(value)
+        return convert_config(value)
     except msgspec.ValidationError:
-        found = check(value)
+        found = check_config(value)
         findings += found
     if any(finding.fatal for finding in found):
         return None
     for finding in found:
         _drop(value, finding.path)
     try:
-        return convert(value)
+        return convert_config(value)
     except msgspec.ValidationError as error:
         # The walk and the types should never disagree; if they do, that must not be a crash at start.
-        findings.append(Finding((), f"the config does not fit: {error}"))
+        findings.append(ConfigFinding((), f"the config does not fit: {error}"))
         return None
 
 
@@ -130,40 +130,40 @@ def _drop(value: Any, path: Path) -> None:
     del value[path[-1]]
 
 
-def doubles(reading: Reading, file: str) -> tuple[Problem, ...]:
+def find_doubles(reading: ConfigReading, file: str) -> tuple[Problem, ...]:
     """Keys that stand twice. Parsers take the last one silently; `pal config validate` does not stay silent."""
-    found = lines.scan(reading.text).doubles
+    found = lines.scan_json(reading.text).doubles
     return tuple(
-        Problem(show(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
+        Problem(show_path(path), "stands twice, the last one counts", file, line, "", False) for path, line in found
     )
 
 
-def locate(findings: list[Finding], text: str, file: str) -> tuple[Problem, ...]:
+def locate_findings(findings: list[ConfigFinding], text: str, file: str) -> tuple[Problem, ...]:
     """Findings as problems with lines, the fatal ones first, else in the order of the file."""
-    scan = lines.scan(text)
+    scan = lines.scan_json(text)
     found = [_problem(finding, file, scan.line(finding.path)) for finding in dict.fromkeys(findings)]
     return tuple(sorted(found, key=lambda problem: (not problem.fatal, problem.line)))
 
 
-def _problem(finding: Finding, file: str, line: int) -> Problem:
-    return Problem(show(finding.path), finding.message, file, line, finding.hint, finding.fatal)
+def _problem(finding: ConfigFinding, file: str, line: int) -> Problem:
+    return Problem(show_path(finding.path), finding.message, file, line, finding.hint, finding.fatal)
 
 
 def _syntax(text: str, file: str, error: Exception) -> Problem:
-    fault = lines.scan(text).fault
+    fault = lines.scan_json(text).fault
     if fault is not None:
-        return Problem(show(fault.path), fault.message, file, fault.line, fault.hint)
+        return Problem(show_path(fault.path), fault.message, file, fault.line, fault.hint)
     # The parser is stricter than the scanner in places; its message may quote a value, its position is safe.
     near = _NEAR.search(str(error.args[0] if error.args else ""))
-    return Problem("", "this is not valid JSON5", file, lines.line_at(text, int(near[1]) if near else 0))
+    return Problem("", "this is not valid JSON5", file, lines.find_line(text, int(near[1]) if near else 0))
 
 
 def _keep(file: str, data: bytes) -> None:
     """Refresh the last good copy. A home that cannot be written is the store's to complain about."""
-    copy = paths.last_good(file)
-    if files.read(copy) == data:
+    copy = paths.locate_last_good(file)
+    if files.read_file(copy) == data:
         return
     try:
-        files.replace(copy, data)
+        files.replace_file(copy, data)
     except OSError:
         return

@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.secrets import Secret
 
-Wire: TypeAlias = Literal["stdio", "http", "sse"]
+McpTransport: TypeAlias = Literal["stdio", "http", "sse"]
 
-WORDS: dict[str, tuple[Wire, ...]] = {
+WORDS: dict[str, tuple[McpTransport, ...]] = {
     "stdio": ("stdio",),
     "http": ("http",),
     "streamable-http": ("http",),
@@ -28,18 +28,18 @@ WORDS: dict[str, tuple[Wire, ...]] = {
     "streamable_http": ("http",),
     "sse": ("sse",),
 }
-AUTO: tuple[Wire, ...] = ("http", "sse")  # an address without a word: the newer one first
+AUTO: tuple[McpTransport, ...] = ("http", "sse")  # an address without a word: the newer one first
 KNOWN = (
     "command", "args", "env", "cwd", "workingDirectory", "url", "headers", "transport", "type", "enabled", "disabled",
     "connectionTimeoutMs", "requestTimeoutMs", "sandbox", "trustHints",
 )  # fmt: skip
 
 
-class ServerSettings(msgspec.Struct, frozen=True):
+class McpServerSettings(msgspec.Struct, frozen=True):
     """One server. Either `command` is started, or `url` is spoken to."""
 
     name: str
-    wires: tuple[Wire, ...] = ("stdio",)  # tried in this order
+    wires: tuple[McpTransport, ...] = ("stdio",)  # tried in this order
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, Secret] = {}
@@ -66,18 +66,18 @@ class ServerSettings(msgspec.Struct, frozen=True):
 class McpSettings(msgspec.Struct, frozen=True):
     """All servers, by name."""
 
-    servers: dict[str, ServerSettings] = {}
+    servers: dict[str, McpServerSettings] = {}
     wait: float = 5.0  # seconds the first runs wait for servers that are still starting
 
 
-def resolve(config: Config, home: str, environ: Mapping[str, str], findings: list[Finding]) -> McpSettings:
+def resolve_mcp(config: Config, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]) -> McpSettings:
     """The `mcp` section; an entry that cannot be used is a finding."""
     section = (config.mcp or {}).get("servers")
-    made: dict[str, ServerSettings] = {}
+    made: dict[str, McpServerSettings] = {}
     for name, body in (section if isinstance(section, dict) else {}).items():
         path: Path = ("mcp", "servers", name)
         if not isinstance(body, dict):
-            findings.append(Finding(path, "expected an object with command or url", "", False))
+            findings.append(ConfigFinding(path, "expected an object with command or url", "", False))
             continue
         server = _server(str(name), body, path, _Look(home, environ, findings))
         if server is not None:
@@ -88,16 +88,16 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], findings: lis
 class _Look:
     """What reading an entry needs besides the entry."""
 
-    def __init__(self, home: str, environ: Mapping[str, str], findings: list[Finding]) -> None:
+    def __init__(self, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]) -> None:
         self.home = home
         self.environ = environ
         self.findings = findings
 
     def odd(self, path: Path, message: str, hint: str = "") -> None:
-        self.findings.append(Finding(path, message, hint, False))
+        self.findings.append(ConfigFinding(path, message, hint, False))
 
     def folder(self, path: str) -> str:
-        return paths.expand(path, self.environ, self.home)
+        return paths.expand_path(path, self.environ, self.home)
 
     def secrets(self, section: Any, path: Path) -> dict[str, Secret]:
         """Texts, numbers and references to variables."""
@@ -106,7 +106,7 @@ class _Look:
             if isinstance(value, dict) and value.get("source") == "env" and isinstance(value.get("id"), str):
                 found = self.environ.get(value["id"], "")
                 if not found:
-                    hint = nearest(value["id"], self.environ)
+                    hint = suggest_nearest(value["id"], self.environ)
                     self.odd((*path, name), f"the environment variable {value['id']} is not set", hint)
                 made[str(name)] = Secret(found)
             elif isinstance(value, bool):
@@ -118,10 +118,10 @@ class _Look:
         return made
 
 
-def _server(name: str, body: Mapping[str, Any], path: Path, look: _Look) -> ServerSettings | None:
+def _server(name: str, body: Mapping[str, Any], path: Path, look: _Look) -> McpServerSettings | None:
     for key in body:
         if key not in KNOWN:
-            look.odd((*path, key), "is not a setting of MCP servers", nearest(key, KNOWN))
+            look.odd((*path, key), "is not a setting of MCP servers", suggest_nearest(key, KNOWN))
     command, url = (str(body.get(key) or "").strip() for key in ("command", "url"))
     wires = _wires(body, command, path, look)
     if not wires:
@@ -135,8 +135,8 @@ def _server(name: str, body: Mapping[str, Any], path: Path, look: _Look) -> Serv
     cwd = str(body.get("cwd") or body.get("workingDirectory") or "").strip()
     box = body.get("sandbox")
     rules = box if isinstance(box, dict) else {}
-    base = ServerSettings(name)
-    return ServerSettings(
+    base = McpServerSettings(name)
+    return McpServerSettings(
         name,
         wires,
         look.folder(command) if command.startswith("~") and wires == ("stdio",) else command,
@@ -155,7 +155,7 @@ def _server(name: str, body: Mapping[str, Any], path: Path, look: _Look) -> Serv
     )
 
 
-def _wires(body: Mapping[str, Any], command: str, path: Path, look: _Look) -> tuple[Wire, ...]:
+def _wires(body: Mapping[str, Any], command: str, path: Path, look: _Look) -> tuple[McpTransport, ...]:
     """How it is spoken to; () if that cannot be known."""
     key = "transport" if body.get("transport") else "type"
     word = str(body.get(key) or "").strip().lower()

@@ -9,7 +9,7 @@ import msgspec
 from palinurus.config.schema import Config
 
 
-class MessageRules(msgspec.Struct, frozen=True):
+class MessageToolRules(msgspec.Struct, frozen=True):
     """Other chats than the one a turn answers. What is no yes or no counts as not written."""
 
     within: bool = True  # crossContext.allowWithinProvider: on the same channel
@@ -17,12 +17,12 @@ class MessageRules(msgspec.Struct, frozen=True):
     broadcast: bool = True  # broadcast.enabled: several at once
 
 
-def messaging(config: Config) -> MessageRules:
+def resolve_messaging(config: Config) -> MessageToolRules:
     """The settings."""
     section: dict[str, Any] = (config.tools.message if config.tools else None) or {}
     cross, many = (_section(section.get(name)) for name in ("crossContext", "broadcast"))
-    usual = MessageRules()
-    return MessageRules(
+    usual = MessageToolRules()
+    return MessageToolRules(
         bool(_flag(cross.get("allowWithinProvider"), usual.within)),
         _flag(cross.get("allowAcrossProviders"), _flag(section.get("allowCrossContextSend"), usual.across)),
         bool(_flag(many.get("enabled"), usual.broadcast)),

@@ -8,18 +8,18 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.about import ABOUT
-from palinurus.config.explain import restart
-from palinurus.config.keypath import Path, parse
+from palinurus.config.about import KEY_MEANINGS
+from palinurus.config.explain import needs_restart
+from palinurus.config.keypath import Path, parse_path
 from palinurus.config.schema import Config
-from palinurus.config.secrets import secret
+from palinurus.config.secrets import is_secret
 
 _REFERENCE = "#/$defs/"
 _SHOWN = ("type", "enum", "const", "description", "default", "minimum", "maximum", "minLength", "maxLength", "pattern")
 
 
 @cache
-def schema() -> dict[str, Any]:
+def build_json_schema() -> dict[str, Any]:
     """The whole, without references."""
     made = msgspec.json.schema(Config)
     found: dict[str, Any] = _inline(made, made.get("$defs", {}), ())
@@ -47,24 +47,24 @@ def _without_null(made: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def hints() -> dict[str, dict[str, Any]]:
+def build_hints() -> dict[str, dict[str, Any]]:
     """By key path (`*` for any item): what it means, and whether it is a secret."""
-    return {key.replace("[]", ".*"): _hint(key, words) for key, words in ABOUT.items()}
+    return {key.replace("[]", ".*"): _hint(key, words) for key, words in KEY_MEANINGS.items()}
 
 
 def _hint(key: str, words: str) -> dict[str, Any]:
     path = tuple(key.replace("[]", "").split("."))
     hint: dict[str, Any] = {"label": path[-1], "help": words}
-    return {**hint, "sensitive": True} if secret(path) else hint
+    return {**hint, "sensitive": True} if is_secret(path) else hint
 
 
-def lookup(key: str) -> dict[str, Any] | None:
+def lookup_key(key: str) -> dict[str, Any] | None:
     """One key: its schema, whether a change needs a restart, and the keys below it. None if there is no such key."""
     try:
-        path = parse(key) if key.strip(". ") else ()
+        path = parse_path(key) if key.strip(". ") else ()
     except ValueError:
         return None
-    options = [schema()]
+    options = [build_json_schema()]
     for part in path:
         options = [found for option in options for found in _step(option, part)]
     if not options:
@@ -123,9 +123,9 @@ def _child(path: Path, name: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def _hinted(path: Path) -> dict[str, Any]:
     key = ".".join("[]" if isinstance(part, int) else part for part in path).replace(".[]", "[]")
-    words = ABOUT.get(key)
+    words = KEY_MEANINGS.get(key)
     return {"hint": _hint(key, words), "hintPath": key.replace("[]", ".*")} if words else {}
 
 
 def _reload(path: Path) -> str:
-    return "restart" if path and restart(path) else "hot"
+    return "restart" if path and needs_restart(path) else "hot"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from palinurus.errors import PalinurusError
 
 
-def user_home(environ: Mapping[str, str]) -> str:
+def find_user_home(environ: Mapping[str, str]) -> str:
     """HOME of `environ`, else what the password database says. Raises PalinurusError if neither knows."""
     found = environ.get("HOME", "")
     if found:
@@ -26,44 +26,44 @@ def user_home(environ: Mapping[str, str]) -> str:
         ) from None
 
 
-def expand(path: str, environ: Mapping[str, str], base: str) -> str:
+def expand_path(path: str, environ: Mapping[str, str], base: str) -> str:
     """`path` as an absolute path: a leading ~ is the user's home, anything relative is taken from `base`."""
     if path == "~" or path.startswith("~/"):
-        path = user_home(environ) + path[1:]
+        path = find_user_home(environ) + path[1:]
     return os.path.normpath(os.path.join(base, path))
 
 
-def home(environ: Mapping[str, str]) -> str:
+def find_home(environ: Mapping[str, str]) -> str:
     """The state directory: PALINURUS_HOME, else ~/.palinurus. Absolute; it need not exist."""
     chosen = environ.get("PALINURUS_HOME", "").strip()
-    return expand(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
+    return expand_path(chosen or "~/.palinurus", environ, os.getcwd() if chosen else "/")
 
 
-def config_file(home: str) -> str:
+def locate_config_file(home: str) -> str:
     """The config file of a state directory."""
     return os.path.join(home, "palinurus.json")
 
 
-def last_good(file: str) -> str:
+def locate_last_good(file: str) -> str:
     """The copy of the config that was in use before the present edit."""
     return file + ".last-good"
 
 
-def backup(file: str) -> str:
+def locate_backup(file: str) -> str:
     """What the config was before the last `pal config set`."""
     return file + ".bak"
 
 
-def token_file(home: str) -> str:
+def locate_token_file(home: str) -> str:
     """The gateway's token, made at its first start."""
     return os.path.join(home, "gateway.token")
 
 
-def workspace(home: str) -> str:
+def locate_workspace(home: str) -> str:
     """The default agent's directory when the config names none."""
     return os.path.join(home, "workspace")
 
 
-def log_file(home: str) -> str:
+def locate_log_file(home: str) -> str:
     """What the gateway logged, as JSON lines."""
     return os.path.join(home, "logs", "gateway.log")

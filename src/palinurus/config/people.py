@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentEntry
@@ -30,8 +30,8 @@ class PeopleSettings(msgspec.Struct, frozen=True):
     broadcast: dict[str, tuple[str, ...]] = {}  # chat (or person) -> agents
 
 
-def people(
-    config: Config, written: Mapping[str, AgentEntry], agents: Collection[str], findings: list[Finding]
+def resolve_people(
+    config: Config, written: Mapping[str, AgentEntry], agents: Collection[str], findings: list[ConfigFinding]
 ) -> PeopleSettings:
     """The settings; what is odd is added to `findings`."""
     entries = {parse_agent_id(key) or "": entry for key, entry in written.items()}
@@ -44,7 +44,7 @@ def people(
     )
 
 
-def _owners(written: Any, channels: list[str], findings: list[Finding]) -> dict[str, tuple[str, ...]]:
+def _owners(written: Any, channels: list[str], findings: list[ConfigFinding]) -> dict[str, tuple[str, ...]]:
     """An id without a channel is used where there is only one channel: elsewhere somebody else may have it."""
     made: dict[str, tuple[str, ...]] = {}
     for index, entry in enumerate(_texts(written)):
@@ -52,14 +52,14 @@ def _owners(written: Any, channels: list[str], findings: list[Finding]) -> dict[
         channel = CHANNEL_SHORTHANDS.get(prefix.lower(), prefix.lower())
         if entry == EVERYBODY or rest.strip() == EVERYBODY:
             text = "everybody cannot be the owner; nobody is by this entry"
-            findings.append(Finding((*_OWNERS, index), text, "write channel:id", fatal=False))
+            findings.append(ConfigFinding((*_OWNERS, index), text, "write channel:id", fatal=False))
         elif colon and channel in channels and rest.strip():
             made[channel] = (*made.get(channel, ()), rest.strip())
         elif len(channels) == 1:
             made[channels[0]] = (*made.get(channels[0], ()), entry)
         elif channels:
             text = f"{entry[:40]!r} does not say on which channel; it makes nobody the owner"
-            findings.append(Finding((*_OWNERS, index), text, f"such as {channels[0]}:{entry[:40]}", fatal=False))
+            findings.append(ConfigFinding((*_OWNERS, index), text, f"such as {channels[0]}:{entry[:40]}", fatal=False))
     return made
 
 
@@ -69,7 +69,7 @@ def _commands(written: Any) -> dict[str, tuple[str, ...]] | None:
     return {str(channel): tuple(_texts(ids)) for channel, ids in written.items()}
 
 
-def _patterns(config: Config, entry: AgentEntry | None, findings: list[Finding]) -> tuple[str, ...]:
+def _patterns(config: Config, entry: AgentEntry | None, findings: list[ConfigFinding]) -> tuple[str, ...]:
     """The agent's own, else everybody's, else its name."""
     shared = config.messages.group_chat if config.messages else None
     own = entry.group_chat if entry else None
@@ -83,19 +83,21 @@ def _patterns(config: Config, entry: AgentEntry | None, findings: list[Finding])
         why = mention.find_pattern_problem(word)
         if why:
             path: Path = ("messages", "groupChat", "mentionPatterns")
-            findings.append(Finding(path, f"{word[:60]!r} {why}; it is not used", fatal=False))
+            findings.append(ConfigFinding(path, f"{word[:60]!r} {why}; it is not used", fatal=False))
         else:
             good.append(word)
     return tuple(good)
 
 
-def _broadcast(section: Mapping[str, Any], agents: Collection[str], findings: list[Finding]) -> dict[str, Any]:
+def _broadcast(section: Mapping[str, Any], agents: Collection[str], findings: list[ConfigFinding]) -> dict[str, Any]:
     made: dict[str, tuple[str, ...]] = {}
     for chat, names in section.items():
         path: Path = ("broadcast", chat)
         if chat == "strategy":
             if names == "sequential":
-                findings.append(Finding(path, "'sequential' is not supported: agents answer side by side", "", False))
+                findings.append(
+                    ConfigFinding(path, "'sequential' is not supported: agents answer side by side", "", False)
+                )
             continue
         found: list[str] = []
         for name in _texts(names):
@@ -103,7 +105,7 @@ def _broadcast(section: Mapping[str, Any], agents: Collection[str], findings: li
             if agent in agents:
                 found.append(agent)
             else:
-                findings.append(Finding(path, f"unknown agent {name[:40]!r}", nearest(name, agents)))
+                findings.append(ConfigFinding(path, f"unknown agent {name[:40]!r}", suggest_nearest(name, agents)))
         if found:
             made[chat] = tuple(dict.fromkeys(found))
     return made

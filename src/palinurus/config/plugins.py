@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 
@@ -60,7 +60,7 @@ class PluginSettings(msgspec.Struct, frozen=True):
         return "" if entry is not None or self.allow else f"not enabled: `pal plugins enable {ident}`"
 
 
-class ScriptSettings(msgspec.Struct, frozen=True):
+class HookScriptSettings(msgspec.Struct, frozen=True):
     """hooks.internal: scripts in hooks folders."""
 
     on: bool = True
@@ -68,7 +68,9 @@ class ScriptSettings(msgspec.Struct, frozen=True):
     entries: dict[str, bool] = {}  # name -> enabled
 
 
-def plugins(config: Config, home: str, environ: Mapping[str, str], findings: list[Finding]) -> PluginSettings:
+def resolve_plugins(
+    config: Config, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> PluginSettings:
     """The `plugins` section; a secret that cannot be found is a finding."""
     section = config.plugins
     if section is None:
@@ -78,21 +80,21 @@ def plugins(config: Config, home: str, environ: Mapping[str, str], findings: lis
         section.enabled is not False,
         tuple(section.allow or ()),
         tuple(section.deny or ()),
-        tuple(paths.expand(path, environ, home) for path in where),
+        tuple(paths.expand_path(path, environ, home) for path in where),
         {ident: _entry(ident, body, environ, findings) for ident, body in (section.entries or {}).items()},
     )
 
 
-def scripts(config: Config, home: str, environ: Mapping[str, str]) -> ScriptSettings:
+def resolve_scripts(config: Config, home: str, environ: Mapping[str, str]) -> HookScriptSettings:
     """The `hooks.internal` section."""
     section = _table(config.hooks and config.hooks.internal)
     entries = {name: _table(body).get("enabled") is not False for name, body in _table(section.get("entries")).items()}
     where = _texts(_table(section.get("load")).get("extraDirs"))
-    folders = tuple(paths.expand(path, environ, home) for path in where)
-    return ScriptSettings(section.get("enabled") is not False, folders, entries)
+    folders = tuple(paths.expand_path(path, environ, home) for path in where)
+    return HookScriptSettings(section.get("enabled") is not False, folders, entries)
 
 
-def _entry(ident: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[Finding]) -> PluginEntry:
+def _entry(ident: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]) -> PluginEntry:
     hooks = _table(body.get("hooks"))
     path: Path = ("plugins", "entries", ident, "config")
     each = {name: ms / 1000 for name, ms in _table(hooks.get("timeouts")).items() if _positive(ms)}
@@ -107,7 +109,7 @@ def _entry(ident: str, body: dict[str, Any], environ: Mapping[str, str], finding
     )
 
 
-def _revealed(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Any:
+def _revealed(value: Any, path: Path, environ: Mapping[str, str], findings: list[ConfigFinding]) -> Any:
     """With references to secrets replaced by the secrets."""
     if isinstance(value, list):
         return [_revealed(one, (*path, at), environ, findings) for at, one in enumerate(value)]
@@ -116,8 +118,8 @@ def _revealed(value: Any, path: Path, environ: Mapping[str, str], findings: list
     if value.get("source") == "env" and isinstance(value.get("id"), str) and len(value) <= 3:
         found = environ.get(value["id"], "")
         if not found:
-            hint = nearest(value["id"], environ)
-            findings.append(Finding(path, f"the environment variable {value['id']} is not set", hint, False))
+            hint = suggest_nearest(value["id"], environ)
+            findings.append(ConfigFinding(path, f"the environment variable {value['id']} is not set", hint, False))
         return found
     return {name: _revealed(one, (*path, name), environ, findings) for name, one in value.items()}
 

@@ -11,11 +11,18 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from palinurus.config import files, lines, paths
-from palinurus.config.check import Finding
-from palinurus.config.keypath import Path, parse, show
+from palinurus.config.check import ConfigFinding
+from palinurus.config.keypath import Path, parse_path, show_path
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Shared
-from palinurus.config.schema.tools import ApplyPatch, Exec, ProfiledPolicy, ToolPolicy, Tools, ToolsShared
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentsSection, SharedAgentSection
+from palinurus.config.schema.tools import (
+    ApplyPatchSection,
+    ExecSection,
+    SharedToolsSection,
+    ToolPolicySection,
+    ToolProfileSection,
+    ToolsSection,
+)
 from palinurus.config.settings import Settings
 from palinurus.core.policy.groups import MCP_ORIGIN, is_known_word, names_builtin, suggest_word
 from palinurus.core.policy.layers import ChatPlace, ChatToolRules, PatchToolRules, ToolLists, ToolRules, ToolScope
@@ -26,10 +33,10 @@ _CHATS = ("groups", "channels", "rooms")  # below a channel, an account, a guild
 _AROUND = ("guilds", "teams")
 
 
-class Finder:
+class ToolPolicyReader:
     """Collects the lists of one config; what is odd about them is added to `findings`."""
 
-    def __init__(self, config: Config, findings: list[Finding]) -> None:
+    def __init__(self, config: Config, findings: list[ConfigFinding]) -> None:
         self._config = config
         self._findings = findings
         plugins = (config.plugins.entries if config.plugins else None) or {}
@@ -38,8 +45,8 @@ class Finder:
 
     def rules(self, agents: Collection[str]) -> ToolRules:
         """All of it."""
-        tools = self._config.tools or Tools()
-        patch = (tools.exec or Exec()).apply_patch or ApplyPatch()
+        tools = self._config.tools or ToolsSection()
+        patch = (tools.exec or ExecSection()).apply_patch or ApplyPatchSection()
         written = dict(self._written())
         holder = tools.subagents.tools if tools.subagents else None
         return ToolRules(
@@ -53,14 +60,14 @@ class Finder:
         )
 
     def _written(self) -> Iterator[tuple[str, tuple[Path, AgentEntry]]]:
-        section = self._config.agents or Agents()
+        section = self._config.agents or AgentsSection()
         for index, entry in enumerate(section.listed or ()):
             yield parse_agent_id(entry.id or "") or "", (("agents", "list", index), entry)
         for name, entry in (section.entries or {}).items():
             yield parse_agent_id(name) or "", (("agents", "entries", name), entry)
 
-    def _scope(self, section: ToolsShared | None, path: Path) -> ToolScope:
-        section = section or ToolsShared()
+    def _scope(self, section: SharedToolsSection | None, path: Path) -> ToolScope:
+        section = section or SharedToolsSection()
         sandbox = section.sandbox.tools if section.sandbox else None
         return ToolScope(
             own=self._lists(section, path),
@@ -71,25 +78,25 @@ class Finder:
             sandbox=self._lists(sandbox, (*path, "sandbox", "tools")) if sandbox else None,
         )
 
-    def _senders(self, section: Mapping[str, ToolPolicy], path: Path) -> dict[str, ToolLists]:
+    def _senders(self, section: Mapping[str, ToolPolicySection], path: Path) -> dict[str, ToolLists]:
         for key in section:
             if key.strip().lower().startswith(("name:", "username:")):
                 text = "people choose their names: this rule can take tools away, but gives none"
-                self._findings.append(Finding((*path, key), text, "use id:", fatal=False))
+                self._findings.append(ConfigFinding((*path, key), text, "use id:", fatal=False))
         return {key: self._lists(body, (*path, key)) for key, body in section.items()}
 
-    def _lists(self, section: ToolPolicy | None, path: Path) -> ToolLists:
-        section = section or ToolPolicy()
+    def _lists(self, section: ToolPolicySection | None, path: Path) -> ToolLists:
+        section = section or ToolPolicySection()
         made = ToolLists(
-            show(path),
+            show_path(path),
             _words(section.allow),
             _words(section.also_allow) or (),
             _words(section.deny) or (),
-            (section.profile or "") if isinstance(section, ProfiledPolicy) else "",
+            (section.profile or "") if isinstance(section, ToolProfileSection) else "",
         )
         if made.allow and made.also:
             beside = f"cannot stand beside {made.key}.allow"
-            self._findings.append(Finding((*path, "alsoAllow"), beside, "move its names into allow"))
+            self._findings.append(ConfigFinding((*path, "alsoAllow"), beside, "move its names into allow"))
         for name, words in (("allow", made.allow or ()), ("alsoAllow", made.also), ("deny", made.deny)):
             self._names(words, (*path, name))
         return made
@@ -100,10 +107,10 @@ class Finder:
         for at, word in strange:
             near = suggest_word(word)
             hint = f"did you mean {near!r}?" if near else "`pal policy list` shows the tools there are"
-            self._findings.append(Finding((*path, at), f"there is no tool {word[:60]!r}", hint, fatal=False))
+            self._findings.append(ConfigFinding((*path, at), f"there is no tool {word[:60]!r}", hint, fatal=False))
         if words and path[-1] == "allow" and not any(names_builtin(word) for word in words):
             text = "names none of the built-in tools: it is passed over, and takes none of them away"
-            self._findings.append(Finding(path, text, "to allow no tool at all write []", fatal=False))
+            self._findings.append(ConfigFinding(path, text, "to allow no tool at all write []", fatal=False))
 
     def _known(self, word: str) -> bool:
         plain = word.strip().lower()
@@ -154,16 +161,16 @@ class Finder:
         rules = {key: self._policy(below, (*path, "toolsBySender", key)) for key, below in _maps(by)}
         return ChatToolRules(lists, self._senders(rules, (*path, "toolsBySender")))
 
-    def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicy:
+    def _policy(self, body: Mapping[str, Any], path: Path) -> ToolPolicySection:
         """Channel sections are free-form: what is not a list of texts here would silently allow everything."""
         made: dict[str, list[str] | None] = {}
         for key in ("allow", "alsoAllow", "deny"):
             value = body.get(key)
             good = isinstance(value, list) and all(isinstance(word, str) for word in value)
             if value is not None and not good:
-                self._findings.append(Finding((*path, key), "expected a list of texts", "put it in [ ]"))
+                self._findings.append(ConfigFinding((*path, key), "expected a list of texts", "put it in [ ]"))
             made[key] = value if good else None
-        return ToolPolicy(made["allow"], made["alsoAllow"], made["deny"])
+        return ToolPolicySection(made["allow"], made["alsoAllow"], made["deny"])
 
     # agents
 
@@ -174,7 +181,7 @@ class Finder:
         found = (s.subagents.max_spawn_depth for s in self._said(entry) if s.subagents)
         return next((depth for depth in found if depth), DEPTH)
 
-    def _said(self, entry: AgentEntry | None) -> tuple[Shared, ...]:
+    def _said(self, entry: AgentEntry | None) -> tuple[SharedAgentSection, ...]:
         return (entry, self._defaults()) if entry is not None else (self._defaults(),)
 
     def _narrowed(self) -> Iterator[tuple[str, str]]:
@@ -183,24 +190,24 @@ class Finder:
             for index, model in enumerate(body.models or ()):
                 if "toolNames" in (model.compat or {}):
                     path: Path = ("models", "providers", name, "models", index, "compat", "toolNames")
-                    yield f"{name}/{model.id}", show(path)
+                    yield f"{name}/{model.id}", show_path(path)
 
 
-def policy(config: Config, agents: Collection[str], findings: list[Finding]) -> ToolRules:
+def resolve_policy(config: Config, agents: Collection[str], findings: list[ConfigFinding]) -> ToolRules:
     """The rules; what is odd is added to `findings`."""
-    return Finder(config, findings).rules(agents)
+    return ToolPolicyReader(config, findings).rules(agents)
 
 
-def source(settings: Settings, key: str) -> str:
+def find_key_source(settings: Settings, key: str) -> str:
     """`file:line` of a key path in the file that these settings came from; "" where it is not written there."""
     if not key:
         return ""
-    file = paths.config_file(settings.home)
-    for name in (file, paths.last_good(file)):
-        data = files.read(name)
-        text = files.text(data) if isinstance(data, bytes) else None
+    file = paths.locate_config_file(settings.home)
+    for name in (file, paths.locate_last_good(file)):
+        data = files.read_file(name)
+        text = files.decode_text(data) if isinstance(data, bytes) else None
         if isinstance(text, str) and hashlib.sha256(text.encode()).hexdigest()[:12] == settings.version:
-            scan, path = lines.scan(text), parse(key)
+            scan, path = lines.scan_json(text), parse_path(key)
             return f"{name}:{scan.line(path)}" if path in scan.nodes else ""
     return ""
 

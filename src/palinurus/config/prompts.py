@@ -12,14 +12,14 @@ import msgspec
 
 from palinurus.config import durations
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Shared
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, SharedAgentSection
 from palinurus.config.settings import AgentSettings, PromptSettings, Secret
 from palinurus.core.types.keys import parse_agent_id
 
 HEARTBEAT = 1800.0  # seconds between heartbeats when nobody says
 
 
-def prompted(
+def add_prompt_settings(
     agents: Mapping[str, AgentSettings], written: Mapping[str, AgentEntry], config: Config
 ) -> dict[str, AgentSettings]:
     """The agents, each with its prompt settings."""
@@ -68,7 +68,7 @@ def _heartbeat(entry: AgentEntry, defaults: AgentDefaults) -> dict[str, Any]:
         return next((value for value in found if value is not None), None)
 
     every = pick("every")
-    seconds = durations.seconds(every, "m") if every not in (None, "") else None
+    seconds = durations.parse_duration(every, "m") if every not in (None, "") else None
     return {
         "heartbeat": str(pick("prompt") or "").strip(),
         "heartbeat_every": HEARTBEAT if seconds is None else float(seconds),
@@ -86,7 +86,7 @@ def _tool_only(entry: AgentEntry, config: Config) -> tuple[str, ...]:
     return (*kinds, "group", "channel") if group == "message_tool" else kinds
 
 
-def _delegation(section: Shared) -> str | None:
+def _delegation(section: SharedAgentSection) -> str | None:
     return section.subagents.delegation_mode if section.subagents else None
 
 

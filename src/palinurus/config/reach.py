@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Shared
-from palinurus.config.schema.tools import AgentToAgent, SessionTools, Tools
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentsSection, SharedAgentSection
+from palinurus.config.schema.tools import AgentToAgentSection, SessionToolsSection, ToolsSection
 from palinurus.core.types.keys import parse_agent_id
 
 Visibility: TypeAlias = Literal["self", "tree", "agent", "all"]
@@ -26,17 +26,17 @@ class ReachSettings(msgspec.Struct, frozen=True):
     boxed: dict[str, str] = {}  # agent -> how far its sandboxed sessions see: spawned | all
 
 
-def reach(config: Config, agents: Collection[str]) -> ReachSettings:
+def resolve_reach(config: Config, agents: Collection[str]) -> ReachSettings:
     """The settings."""
-    tools = config.tools or Tools()
-    between = tools.agent_to_agent or AgentToAgent()
-    written = dict(_written(config.agents or Agents()))
+    tools = config.tools or ToolsSection()
+    between = tools.agent_to_agent or AgentToAgentSection()
+    written = dict(_written(config.agents or AgentsSection()))
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
-    said: dict[str, tuple[Shared, ...]] = {
+    said: dict[str, tuple[SharedAgentSection, ...]] = {
         key: (written[key], defaults) if key in written else (defaults,) for key in agents
     }
     return ReachSettings(
-        (tools.sessions or SessionTools()).visibility or "tree",
+        (tools.sessions or SessionToolsSection()).visibility or "tree",
         bool(between.enabled),
         tuple(word.strip().lower() for word in between.allow or ()),
         {key: _spawn(where) for key, where in said.items()},
@@ -44,19 +44,19 @@ def reach(config: Config, agents: Collection[str]) -> ReachSettings:
     )
 
 
-def _written(section: Agents) -> Iterator[tuple[str, AgentEntry]]:
+def _written(section: AgentsSection) -> Iterator[tuple[str, AgentEntry]]:
     for entry in section.listed or ():
         yield parse_agent_id(entry.id or "") or "", entry
     for name, entry in (section.entries or {}).items():
         yield parse_agent_id(name) or "", entry
 
 
-def _spawn(said: tuple[Shared, ...]) -> tuple[str, ...]:
+def _spawn(said: tuple[SharedAgentSection, ...]) -> tuple[str, ...]:
     lists = (s.subagents.allow_agents for s in said if s.subagents)
     found = next((names for names in lists if names is not None), [])
     return tuple(name.strip().lower() for name in found)
 
 
-def _boxed(said: tuple[Shared, ...]) -> str:
+def _boxed(said: tuple[SharedAgentSection, ...]) -> str:
     words = (s.sandbox.session_tools_visibility for s in said if s.sandbox)
     return next((word for word in words if word), "spawned")

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.config.keypath import Path, show
-from palinurus.config.secrets import MASK, mask
+from palinurus.config.keypath import Path, show_path
+from palinurus.config.secrets import MASK, mask_secrets
 
 MARKER = "__OPENCLAW_REDACTED__"  # what clients of this protocol know
 
 
-class Lost(Exception):
+class LostSecret(Exception):
     """A marker came back where no secret is stored; the text names the place."""
 
 
-def redacted(value: Any, path: Path = ()) -> Any:
+def redact_config(value: Any, path: Path = ()) -> Any:
     """`value` (which stands at `path`) with the marker for every secret."""
-    return _marked(value, mask(value, path))
+    return _marked(value, mask_secrets(value, path))
 
 
 def _marked(value: Any, masked: Any) -> Any:
@@ -31,18 +31,18 @@ def _marked(value: Any, masked: Any) -> Any:
     return MARKER if masked == MASK and value != MASK else masked
 
 
-def restored(sent: Any, stored: Any, path: Path = ()) -> Any:
+def restore_secrets(sent: Any, stored: Any, path: Path = ()) -> Any:
     """`sent` with the stored secrets where it has what `redacted` showed for them. Raises Lost."""
     if isinstance(sent, dict):
         old = stored if isinstance(stored, dict) else {}
-        return {key: restored(value, old.get(key), (*path, key)) for key, value in sent.items()}
+        return {key: restore_secrets(value, old.get(key), (*path, key)) for key, value in sent.items()}
     if isinstance(sent, list):
         old_items = stored if isinstance(stored, list) else []
-        return [restored(one, _twin(one, at, old_items, path), (*path, at)) for at, one in enumerate(sent)]
-    if isinstance(stored, str | int | float) and sent == redacted(stored, path):
+        return [restore_secrets(one, _twin(one, at, old_items, path), (*path, at)) for at, one in enumerate(sent)]
+    if isinstance(stored, str | int | float) and sent == redact_config(stored, path):
         return stored
     if sent == MARKER:
-        raise Lost(show(path))
+        raise LostSecret(show_path(path))
     return sent
 
 
@@ -50,8 +50,8 @@ def _twin(sent: Any, at: int, stored: list[Any], path: Path) -> Any:
     """The stored item that an item of a list came from: the one in its place if it looks the same, else the one with
     its id, else one that looks the same, else the one in its place."""
     here = stored[at] if at < len(stored) else None
-    if not isinstance(sent, dict) or redacted(here, (*path, at)) == sent:
+    if not isinstance(sent, dict) or redact_config(here, (*path, at)) == sent:
         return here
     if "id" in sent:
         return next((old for old in stored if isinstance(old, dict) and old.get("id") == sent["id"]), None)
-    return next((old for place, old in enumerate(stored) if redacted(old, (*path, place)) == sent), here)
+    return next((old for place, old in enumerate(stored) if redact_config(old, (*path, place)) == sent), here)

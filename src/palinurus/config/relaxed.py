@@ -14,7 +14,7 @@ from palinurus import late
 MAX_DEPTH = 64
 
 
-def decode(text: str) -> Any:
+def decode_json5(text: str) -> Any:
     """What the text says. Raises ValueError; its text may quote a value."""
     if text.lstrip(" \t\r\n").startswith("{"):  # a value by itself is for JSON5, which is strict about its end
         try:

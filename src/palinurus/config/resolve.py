@@ -13,30 +13,30 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import access, bindings, credentials, durations, mcp, paths, people, plugins, supply, upkeep, web
-from palinurus.config.approvals import approvals
-from palinurus.config.audio import audio
-from palinurus.config.blocks import delivery
-from palinurus.config.channels import accounts
-from palinurus.config.check import Finding
-from palinurus.config.compaction import compaction
-from palinurus.config.context import context
-from palinurus.config.cron import cron
-from palinurus.config.exec import patch_workspace_only, processes
-from palinurus.config.fetch import secret_text
-from palinurus.config.heartbeat import heartbeats
+from palinurus.config.approvals import resolve_approvals
+from palinurus.config.audio import resolve_audio
+from palinurus.config.blocks import resolve_delivery
+from palinurus.config.channels import resolve_accounts
+from palinurus.config.check import ConfigFinding
+from palinurus.config.compaction import resolve_compaction
+from palinurus.config.context import resolve_context
+from palinurus.config.cron import resolve_cron
+from palinurus.config.exec import confines_patches, resolve_processes
+from palinurus.config.fetch import resolve_secret
+from palinurus.config.heartbeat import resolve_heartbeats
 from palinurus.config.keypath import Path
-from palinurus.config.messaging import messaging
-from palinurus.config.policy import policy
-from palinurus.config.prompts import prompted
-from palinurus.config.reach import reach
-from palinurus.config.runtimes import runtimes
-from palinurus.config.sandbox import Where, sandbox
+from palinurus.config.messaging import resolve_messaging
+from palinurus.config.policy import resolve_policy
+from palinurus.config.prompts import add_prompt_settings
+from palinurus.config.reach import resolve_reach
+from palinurus.config.runtimes import resolve_runtimes
+from palinurus.config.sandbox import SandboxContext, resolve_sandbox
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Heartbeat, ModelEntry
-from palinurus.config.schema.models import Model, Provider
-from palinurus.config.schema.tools import Exec, Fs, LoopDetection, Tools
-from palinurus.config.schema.words import ModelChoice, ModelSpec
-from palinurus.config.secrets import wrap
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentModelSection, AgentsSection, HeartbeatSection
+from palinurus.config.schema.models import ModelSection, ProviderSection
+from palinurus.config.schema.tools import ExecSection, FsSection, LoopDetectionSection, ToolsSection
+from palinurus.config.schema.words import ModelChoiceSection, ModelSpec
+from palinurus.config.secrets import wrap_secrets
 from palinurus.config.settings import (
     AgentSettings,
     ExecSettings,
@@ -49,9 +49,9 @@ from palinurus.config.settings import (
     Settings,
     ToolsSettings,
 )
-from palinurus.config.subagents import subagents
-from palinurus.config.taint import taint
-from palinurus.config.webhooks import webhooks
+from palinurus.config.subagents import resolve_subagents
+from palinurus.config.taint import resolve_taint
+from palinurus.config.webhooks import resolve_webhooks
 from palinurus.core.types.keys import parse_agent_id
 
 UNLIMITED = 2_147_483.0  # seconds; what OpenClaw's timers can hold at most, here for "no limit"
@@ -63,63 +63,64 @@ _URL = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _CLOCK = re.compile(r"(?:[01]\d|2[0-3]):[0-5]\d|24:00", re.ASCII)
 
 
-class Scene(NamedTuple):
+class ResolveContext(NamedTuple):
     """What every part of the resolution needs."""
 
     home: str
     environ: Mapping[str, str]
-    findings: list[Finding]
+    findings: list[ConfigFinding]
 
     def bad(self, path: Path, message: str, hint: str = "", *, fatal: bool = True) -> None:
-        self.findings.append(Finding(path, message, hint, fatal))
+        self.findings.append(ConfigFinding(path, message, hint, fatal))
 
 
-def resolve(config: Config, home: str, environ: Mapping[str, str], version: str, findings: list[Finding]) -> Settings:
+def resolve_settings(
+    config: Config, home: str, environ: Mapping[str, str], version: str, findings: list[ConfigFinding]
+) -> Settings:
     """The settings; what is wrong is added to `findings`."""
-    scene = Scene(home, environ, findings)
-    agents, default = _agents(config.agents or Agents(), scene)
-    written = {key: entry for _, key, entry in _entries(config.agents or Agents())}
-    agents = supply.supplied(prompted(agents, written, config), written, config)
+    scene, section = ResolveContext(home, environ, findings), config.agents or AgentsSection()
+    (agents, default), written = _agents(section, scene), {key: entry for _, key, entry in _entries(section)}
+    agents = supply.add_workspace_settings(add_prompt_settings(agents, written, config), written, config)
     _durations(config, scene)
     providers = (config.models.providers if config.models else None) or {}
-    written_channels = {k: wrap(v, ("channels", k)) for k, v in (config.channels or {}).items()}
+    written_channels = {k: wrap_secrets(v, ("channels", k)) for k, v in (config.channels or {}).items()}
     usual = written_channels.pop("defaults", {})
     channels = {k: v for k, v in written_channels.items() if v.get("enabled") is not False}
     return Settings(
-        delivery=delivery(config, written),
+        delivery=resolve_delivery(config, written),
         home=home,
         agents=agents,
         default_agent=default,
         providers={key: _provider(key, body, scene) for key, body in providers.items()},
-        tools=_tools(config.tools or Tools(), scene),
-        gateway=access.gateway(config, environ, findings),
+        tools=_tools(config.tools or ToolsSection(), scene),
+        gateway=access.resolve_gateway(config, environ, findings),
         lanes=_lanes(config),
         queue=_queue(config),
-        session=msgspec.structs.replace(_session(config), upkeep=upkeep.upkeep(config, findings)),
-        bindings=bindings.bindings(config, agents, findings),
-        auth=credentials.auth(config, environ, findings),
-        budgets=credentials.budgets(config, agents, findings),
-        skills=supply.skills(config, home, environ, findings),
-        web=web.web(config, environ, findings),
-        audio=audio(config, findings),
-        image_models=web.image_models(config),
-        context=context(config),
-        policy=policy(config, agents, findings),
-        reach=reach(config, agents),
-        messaging=messaging(config),
-        subagents=subagents(config, agents),
-        compaction=compaction(config),
-        heartbeats=heartbeats(config, written, default),
-        cron=cron(config, agents[default].user_timezone),
-        webhooks=webhooks(config, environ, findings),
-        mcp=mcp.resolve(config, home, environ, findings),
-        runtimes=runtimes(config, written, agents),
-        plugins=plugins.plugins(config, home, environ, findings),
-        scripts=plugins.scripts(config, home, environ),
+        session=msgspec.structs.replace(_session(config), upkeep=upkeep.resolve_upkeep(config, findings)),
+        bindings=bindings.resolve_bindings(config, agents, findings),
+        auth=credentials.resolve_auth(config, environ, findings),
+        budgets=credentials.resolve_budgets(config, agents, findings),
+        skills=supply.resolve_skills(config, home, environ, findings),
+        web=web.resolve_web(config, environ, findings),
+        audio=resolve_audio(config, findings),
+        image_models=web.resolve_image_models(config),
+        context=resolve_context(config),
+        policy=resolve_policy(config, agents, findings),
+        reach=resolve_reach(config, agents),
+        messaging=resolve_messaging(config),
+        subagents=resolve_subagents(config, agents),
+        compaction=resolve_compaction(config),
+        heartbeats=resolve_heartbeats(config, written, default),
+        cron=resolve_cron(config, agents[default].user_timezone),
+        webhooks=resolve_webhooks(config, environ, findings),
+        mcp=mcp.resolve_mcp(config, home, environ, findings),
+        runtimes=resolve_runtimes(config, written, agents),
+        plugins=plugins.resolve_plugins(config, home, environ, findings),
+        scripts=plugins.resolve_scripts(config, home, environ),
         channels=channels,
-        accounts=accounts(config, channels, usual, findings),
-        people=people.people(config, written, agents, findings),
-        approvals=approvals(config, written, agents, home),
+        accounts=resolve_accounts(config, channels, usual, findings),
+        people=people.resolve_people(config, written, agents, findings),
+        approvals=resolve_approvals(config, written, agents, home),
         logging=_plain(config.logging),
         env=_env(config.env or {}),
         version=version,
@@ -128,9 +129,7 @@ def resolve(config: Config, home: str, environ: Mapping[str, str], version: str,
 
 def _plain(section: Any) -> dict[str, Any]:
     """A section as a dict of what is set."""
-    if section is None:
-        return {}
-    return {key: value for key, value in msgspec.to_builtins(section).items() if value is not None}
+    return {key: value for key, value in msgspec.to_builtins(section or {}).items() if value is not None}
 
 
 def _env(section: dict[str, Any]) -> dict[str, Secret]:
@@ -141,17 +140,16 @@ def _env(section: dict[str, Any]) -> dict[str, Secret]:
 
 # agents
 
+_AGENT_ID = "an agent id is letters, digits, - and _, 64 at most"
 
-def _agents(section: Agents, scene: Scene) -> tuple[dict[str, AgentSettings], str]:
+
+def _agents(section: AgentsSection, scene: ResolveContext) -> tuple[dict[str, AgentSettings], str]:
     defaults = section.defaults or AgentDefaults()
     entries: dict[str, AgentEntry] = {}
     chosen = ""
     for path, written, entry in _entries(section):
-        key = parse_agent_id(written)
-        if key is None:
-            scene.bad(
-                path, "an agent id is letters, digits, - and _, 64 at most", "give it a short name such as 'work'"
-            )
+        if (key := parse_agent_id(written)) is None:
+            scene.bad(path, _AGENT_ID, "give it a short name such as 'work'")
         elif key in entries:
             scene.bad(path, f"there are two agents with the id {key!r}", "rename one")
         else:
@@ -166,14 +164,14 @@ def _agents(section: Agents, scene: Scene) -> tuple[dict[str, AgentSettings], st
     return {key: _agent(key, entry, defaults, chosen, scene) for key, entry in entries.items()}, chosen
 
 
-def _entries(section: Agents) -> list[tuple[Path, str, AgentEntry]]:
+def _entries(section: AgentsSection) -> list[tuple[Path, str, AgentEntry]]:
     """Path of the id, id as written, entry: from the list, then from the map."""
     listed = [(("agents", "list", i, "id"), e.id or "", e) for i, e in enumerate(section.listed or [])]
     mapped = [(("agents", "entries", k), k, e) for k, e in (section.entries or {}).items()]
     return [*listed, *mapped]
 
 
-def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: Scene) -> AgentSettings:
+def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ResolveContext) -> AgentSettings:
     models = {**(defaults.models or {}), **(entry.models or {})}
     model, fallbacks = _choice(entry.model, defaults.model)
     limit = defaults.timeout_seconds
@@ -199,7 +197,9 @@ def _agent(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, sc
         user_timezone=(defaults.user_timezone or "").strip(),
         identity=_plain(entry.identity),
         skip_bootstrap=bool(defaults.skip_bootstrap),
-        sandbox=sandbox(entry.sandbox, defaults.sandbox, Where(_BOX, scene.home, scene.environ, scene.findings)),
+        sandbox=resolve_sandbox(
+            entry.sandbox, defaults.sandbox, SandboxContext(_BOX, scene.home, scene.environ, scene.findings)
+        ),
     )
 
 
@@ -209,33 +209,33 @@ def _first(*options: Any) -> Any:
 
 def _choice(own: ModelSpec | None, shared: ModelSpec | None) -> tuple[str, tuple[str, ...]]:
     """Primary and fallbacks. A model of the agent's own is strict: it has only the fallbacks it names itself."""
-    first = ModelChoice(own) if isinstance(own, str) else own or ModelChoice()
-    second = ModelChoice(shared) if isinstance(shared, str) else shared or ModelChoice()
+    first = ModelChoiceSection(own) if isinstance(own, str) else own or ModelChoiceSection()
+    second = ModelChoiceSection(shared) if isinstance(shared, str) else shared or ModelChoiceSection()
     inherited = None if first.primary else second.fallbacks
     fallbacks = first.fallbacks if first.fallbacks is not None else inherited
     return (first.primary or second.primary or "").strip(), tuple(fallbacks or ())
 
 
-def _params(models: Mapping[str, ModelEntry], entry: AgentEntry) -> dict[str, dict[str, Any]]:
+def _params(models: Mapping[str, AgentModelSection], entry: AgentEntry) -> dict[str, dict[str, Any]]:
     """By model. What the agent's own entry says for all its models goes over what is said for one."""
     return {ref: {**body.params, **(entry.params or {})} for ref, body in models.items() if body.params}
 
 
-def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: Scene) -> str:
+def _workspace(key: str, entry: AgentEntry, defaults: AgentDefaults, chosen: str, scene: ResolveContext) -> str:
     shared = defaults.workspace or ""
     if entry.workspace:
         path = entry.workspace
     elif key == chosen:
-        path = shared or paths.workspace(scene.home)
+        path = shared or paths.locate_workspace(scene.home)
     else:
-        path = f"{shared}/{key}" if shared else f"{paths.workspace(scene.home)}-{key}"
-    return paths.expand(path, scene.environ, scene.home)
+        path = f"{shared}/{key}" if shared else f"{paths.locate_workspace(scene.home)}-{key}"
+    return paths.expand_path(path, scene.environ, scene.home)
 
 
 # models
 
 
-def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
+def _provider(key: str, body: ProviderSection, scene: ResolveContext) -> ProviderSettings:
     path: Path = ("models", "providers", key)
     if not _PROVIDER.fullmatch(key):
         scene.bad(path, "a provider id is letters, digits, '.', '-' and '_', 64 at most")
@@ -243,7 +243,7 @@ def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
     if base and not _URL.match(base):
         scene.bad((*path, "baseUrl"), "must start with http:// or https://", "such as http://127.0.0.1:11434/v1")
     headers = {
-        name: secret_text(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
+        name: resolve_secret(value, (*path, "headers", name), scene.environ, scene.findings, fatal=False).reveal()
         for name, value in (body.headers or {}).items()
     }
     names: set[str] = set()
@@ -255,7 +255,7 @@ def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
         id=key,
         base_url=base,
         api=body.api or "",
-        api_key=secret_text(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
+        api_key=resolve_secret(body.api_key, (*path, "apiKey"), scene.environ, scene.findings, fatal=False),
         headers=headers,
         models=tuple(_model(model, body) for model in body.models or ()),
         timeout=float(body.timeout_seconds) if body.timeout_seconds else None,
@@ -264,7 +264,7 @@ def _provider(key: str, body: Provider, scene: Scene) -> ProviderSettings:
     )
 
 
-def _model(body: Model, provider: Provider) -> ModelSettings:
+def _model(body: ModelSection, provider: ProviderSection) -> ModelSettings:
     cost = {key: float(value) for key, value in _plain(body.cost).items() if key != "tieredPricing"}
     return ModelSettings(
         id=body.id,
@@ -284,9 +284,9 @@ def _model(body: Model, provider: Provider) -> ModelSettings:
 # tools, lanes, sessions
 
 
-def _tools(section: Tools, scene: Scene) -> ToolsSettings:
-    own = section.exec or Exec()
-    loops = section.loop_detection or LoopDetection()
+def _tools(section: ToolsSection, scene: ResolveContext) -> ToolsSettings:
+    own = section.exec or ExecSection()
+    loops = section.loop_detection or LoopDetectionSection()
     base = ToolsSettings()
     warn = loops.warning_threshold or base.loop_warn
     stop = loops.critical_threshold or max(base.loop_stop, warn * 2)
@@ -295,16 +295,16 @@ def _tools(section: Tools, scene: Scene) -> ToolsSettings:
         scene.bad(("tools", "loopDetection", path), f"the run would stop (at {stop}) before it was warned (at {warn})")
     limit = _first(own.timeout_sec, own.timeout_seconds)
     return ToolsSettings(
-        workspace_only=bool((section.fs or Fs()).workspace_only),
+        workspace_only=bool((section.fs or FsSection()).workspace_only),
         exec=ExecSettings(
             base.exec.timeout if limit is None else float(limit) or UNLIMITED,
             own.env or {},
-            processes(own),
-            patch_workspace_only(own),
+            resolve_processes(own),
+            confines_patches(own),
         ),
         loop_warn=NEVER if loops.enabled is False else warn,
         loop_stop=NEVER if loops.enabled is False else stop,
-        taint=taint(section, scene.findings),
+        taint=resolve_taint(section, scene.findings),
     )
 
 
@@ -354,7 +354,7 @@ def _session(config: Config) -> SessionSettings:
         reset=reset,
         reset_by_type=by_type,
         reset_by_channel={key: _plain(body) for key, body in (section.reset_by_channel or {}).items()},
-        identity_links=bindings.links(section.identity_links or {}),
+        identity_links=bindings.map_identity_links(section.identity_links or {}),
     )
 
 
@@ -365,7 +365,7 @@ def _set(body: dict[str, Any]) -> dict[str, Any]:
 # durations and times of day
 
 
-def _durations(config: Config, scene: Scene) -> None:
+def _durations(config: Config, scene: ResolveContext) -> None:
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     upkeep = config.session.maintenance if config.session else None
     pruning = defaults.context_pruning
@@ -375,8 +375,8 @@ def _durations(config: Config, scene: Scene) -> None:
         (("session", "maintenance", "resetArchiveRetention"), upkeep.reset_archive_retention if upkeep else None, "d"),
         (("cron", "sessionRetention"), config.cron.session_retention if config.cron else None, "h"),
     ]
-    beats: list[tuple[Path, Heartbeat | None]] = [(("agents", "defaults", "heartbeat"), defaults.heartbeat)]
-    for path, _, entry in _entries(config.agents or Agents()):
+    beats: list[tuple[Path, HeartbeatSection | None]] = [(("agents", "defaults", "heartbeat"), defaults.heartbeat)]
+    for path, _, entry in _entries(config.agents or AgentsSection()):
         owner = path[:-1] if path[1] == "list" else path
         beats.append(((*owner, "heartbeat"), entry.heartbeat))
     for path, beat in beats:
@@ -388,12 +388,12 @@ def _durations(config: Config, scene: Scene) -> None:
             isinstance(value, str | int)
             and not isinstance(value, bool)
             and value != ""
-            and durations.seconds(value, unit) is None
+            and durations.parse_duration(value, unit) is None
         ):
             scene.bad(path, "is not a duration", "write it as 500ms, 30s, 15m, 2h or 7d")
 
 
-def _hours(beat: Heartbeat, path: Path, scene: Scene) -> None:
+def _hours(beat: HeartbeatSection, path: Path, scene: ResolveContext) -> None:
     hours = beat.active_hours
     for name, value in (("start", hours.start), ("end", hours.end)) if hours else ():
         if value and (not _CLOCK.fullmatch(value) or (name == "start" and value == "24:00")):

@@ -13,22 +13,22 @@ from typing import Any, TypeAlias
 import msgspec
 
 from palinurus.config import edit, files, lines, paths, relaxed
-from palinurus.config.explain import restart
-from palinurus.config.keypath import Path, show
-from palinurus.config.load import Reading, judge, read
-from palinurus.config.patch import parsed, same, writing
-from palinurus.config.redact import Lost, restored
+from palinurus.config.explain import needs_restart
+from palinurus.config.keypath import Path, show_path
+from palinurus.config.load import ConfigReading, judge_config, read_config
+from palinurus.config.patch import decode_reading, lock_config, says_same
+from palinurus.config.redact import LostSecret, restore_secrets
 from palinurus.errors import BadRequest, ConfigError, PalinurusError, Problem
 
 GONE = object()
-ANY = "any"  # this very object as a base: whatever version is there
+ANY_VERSION = "any"  # this very object as a base: whatever version is there
 
 
-class Stale(PalinurusError):
+class StaleConfig(PalinurusError):
     """The file is not the one the change was made from."""
 
 
-class Rewritten(msgspec.Struct, frozen=True):
+class ConfigChange(msgspec.Struct, frozen=True):
     """What was done. `restart` are the changed keys that take effect only when the gateway starts again."""
 
     file: str
@@ -45,20 +45,22 @@ def _none(changed: tuple[str, ...]) -> None:
     """Everything may change."""
 
 
-def digest(data: bytes | None) -> str:
+def digest_config(data: bytes | None) -> str:
     """Which version of the file this is."""
     return hashlib.sha256(data or b"").hexdigest()
 
 
-def replace(home: str, environ: Mapping[str, str], base: str | None, text: str, *, veto: Veto = _none) -> Rewritten:
+def replace_config(
+    home: str, environ: Mapping[str, str], base: str | None, text: str, *, veto: Veto = _none
+) -> ConfigChange:
     """Make `text` (JSON5) the config; `veto` may raise for the keys that would change.
 
     Raises Stale, BadRequest (no JSON5), ConfigError (not valid), StateError.
     """
-    return _rewrite(home, environ, base, lambda raw: restored(_object(text), raw), text, veto)
+    return _rewrite(home, environ, base, lambda raw: restore_secrets(_object(text), raw), text, veto)
 
 
-def merge(
+def merge_config(
     home: str,
     environ: Mapping[str, str],
     base: str | None,
@@ -66,22 +68,22 @@ def merge(
     whole: Collection[str] = (),
     *,
     veto: Veto = _none,
-) -> Rewritten:
+) -> ConfigChange:
     """Lay `text` (a JSON merge patch) over the config; objects at the paths in `whole` are replaced. Raises as
     `replace` does."""
-    make = lambda raw: _merged(raw, restored(_object(text), raw), frozenset(whole))  # noqa: E731
+    make = lambda raw: _merged(raw, restore_secrets(_object(text), raw), frozenset(whole))  # noqa: E731
     return _rewrite(home, environ, base, make, "", veto)
 
 
-def adjust(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) -> Rewritten:
+def adjust_config(home: str, environ: Mapping[str, str], make: Callable[[Any], Any]) -> ConfigChange:
     """Make what `make` makes of the config the config, whatever version is there. Raises as `replace` does, and
     whatever `make` raises; then nothing is written."""
-    return _rewrite(home, environ, ANY, make, "")
+    return _rewrite(home, environ, ANY_VERSION, make, "")
 
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        found = relaxed.decode(text)
+        found = relaxed.decode_json5(text)
     except ValueError:
         raise BadRequest("raw is not valid JSON5") from None
     if not isinstance(found, dict):
@@ -90,7 +92,7 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _merged(raw: Any, change: Any, whole: frozenset[str], path: Path = ()) -> Any:
-    if not isinstance(change, dict) or show(path) in whole:
+    if not isinstance(change, dict) or show_path(path) in whole:
         return change
     made = dict(raw) if isinstance(raw, dict) else {}
     for key, value in change.items():
@@ -108,30 +110,32 @@ def _rewrite(
     make: Callable[[Any], Any],
     given: str,
     veto: Veto = _none,
-) -> Rewritten:
-    file = paths.config_file(home)
-    with writing(home, file):
-        before = read(file, home, environ)
+) -> ConfigChange:
+    file = paths.locate_config_file(home)
+    with lock_config(home, file):
+        before = read_config(file, home, environ)
         if base is None and before.data is not None:
-            raise Stale("config base hash required; re-run config.get and retry")
-        if base is not ANY and base not in (None, digest(before.data)):
-            raise Stale("config changed since last load; re-run config.get and retry")
-        raw = parsed(before, file)
+            raise StaleConfig("config base hash required; re-run config.get and retry")
+        if base is not ANY_VERSION and base not in (None, digest_config(before.data)):
+            raise StaleConfig("config changed since last load; re-run config.get and retry")
+        raw = decode_reading(before, file)
         try:
             wanted = make(raw)
-        except Lost as place:
+        except LostSecret as place:
             raise BadRequest(f"{place}: there is no stored secret here to keep; send the value") from None
         changes = list(_changes(raw, wanted))
         if not changes and before.data is not None:
-            return Rewritten(file, wanted, digest(before.data))
-        veto(tuple(show(leaf) for path, value in changes for leaf in _leaves(path, value)))
+            return ConfigChange(file, wanted, digest_config(before.data))
+        veto(tuple(show_path(leaf) for path, value in changes for leaf in _leaves(path, value)))
         text = _text(before, changes, wanted, given)
-        _refuse(before, judge(text, file, home, environ), [path for path, _ in changes])
+        _refuse(before, judge_config(text, file, home, environ), [path for path, _ in changes])
         if before.data is not None:
-            files.replace(paths.backup(file), before.data)
-        files.replace(file, text.encode(), crash=True)
-    names = tuple(show(path) for path, _ in changes)
-    return Rewritten(file, wanted, digest(text.encode()), names, tuple(show(p) for p, _ in changes if restart(p)))
+            files.replace_file(paths.locate_backup(file), before.data)
+        files.replace_file(file, text.encode(), crash=True)
+    names = tuple(show_path(path) for path, _ in changes)
+    return ConfigChange(
+        file, wanted, digest_config(text.encode()), names, tuple(show_path(p) for p, _ in changes if needs_restart(p))
+    )
 
 
 def _changes(old: Any, new: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -158,29 +162,29 @@ def _leaves(path: Path, value: Any) -> Iterator[Path]:
         yield from _leaves((*path, key), below)
 
 
-def _text(before: Reading, changes: list[tuple[Path, Any]], wanted: Any, given: str) -> str:
+def _text(before: ConfigReading, changes: list[tuple[Path, Any]], wanted: Any, given: str) -> str:
     """The text to write: what the client wrote if it has comments of its own, else the old one, edited."""
-    if given and lines.scan(given).comments and same(given, wanted):
+    if given and lines.scan_json(given).comments and says_same(given, wanted):
         return given
     text: str | None = before.text if before.data is not None else None
     for path, value in changes:
         if text is not None:
             text = edit.remove_text(text, path) if value is GONE else edit.put_text(text, path, value)
-    if text is not None and same(text, wanted):
+    if text is not None and says_same(text, wanted):
         return text
     try:
-        fresh = edit.render(wanted) + "\n"
+        fresh = edit.render_json(wanted) + "\n"
     except UnicodeEncodeError:
         fresh = ""
-    if not same(fresh, wanted):
+    if not says_same(fresh, wanted):
         raise BadRequest("these values cannot be written as JSON")
     return fresh
 
 
-def _refuse(before: Reading, after: Reading, changed: list[Path]) -> None:
+def _refuse(before: ConfigReading, after: ConfigReading, changed: list[Path]) -> None:
     """Raise if the change brings a problem: a fatal one anywhere, any at the places that changed."""
     old = {(p.path, p.message) for p in before.problems}
-    places = tuple(show(path) for path in changed)
+    places = tuple(show_path(path) for path in changed)
     bad = tuple(
         p._replace(line=0, file="")
         for p in after.problems

@@ -24,7 +24,7 @@ SANDBOXES = ("read-only", "workspace-write", "danger-full-access")
 PERMISSIONS = ("default", "acceptEdits", "plan", "bypassPermissions", "dontAsk")
 
 
-class Program(msgspec.Struct, frozen=True):
+class RuntimeProgram(msgspec.Struct, frozen=True):
     """One program. "" = as the run's policy says."""
 
     command: tuple[str, ...]
@@ -39,7 +39,7 @@ class Program(msgspec.Struct, frozen=True):
 class RuntimeSettings(msgspec.Struct, frozen=True):
     """`agents` and `models` (provider/model, or a provider) name a program; a model goes before its agent."""
 
-    programs: dict[str, Program] = {}
+    programs: dict[str, RuntimeProgram] = {}
     agents: dict[str, str] = {}
     models: dict[str, str] = {}
 
@@ -61,7 +61,7 @@ _MAKERS: dict[str, frozenset[str]] = {
 }
 
 
-def runtimes(config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any]) -> RuntimeSettings:
+def resolve_runtimes(config: Config, written: Mapping[str, AgentEntry], agents: Mapping[str, Any]) -> RuntimeSettings:
     """The settings."""
     defaults = (config.agents.defaults if config.agents else None) or AgentDefaults()
     shared = _named(defaults.agent_runtime)
@@ -83,13 +83,13 @@ def runtimes(config: Config, written: Mapping[str, AgentEntry], agents: Mapping[
     )
 
 
-def _program(name: str, body: Mapping[str, Any]) -> Program:
+def _program(name: str, body: Mapping[str, Any]) -> RuntimeProgram:
     command = body.get("command")
     args = [str(arg) for arg in body["args"]] if isinstance(body.get("args"), list) else None
     usual = COMMANDS.get(name, ("",))
     first = command.strip() if isinstance(command, str) and command.strip() else usual[0]
     env = {str(key): Secret(value) for key, value in _part(body, "env").items() if isinstance(value, str)}
-    return Program(
+    return RuntimeProgram(
         (first, *(usual[1:] if args is None else args)),
         name if name in COMMANDS else ACP,
         env,

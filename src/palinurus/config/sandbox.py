@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import Finding
+from palinurus.config.check import ConfigFinding
 from palinurus.config.keypath import Path
-from palinurus.config.schema.sandbox import Docker, Limits, Sandbox
+from palinurus.config.schema.sandbox import DockerSection, SandboxLimitsSection, SandboxSection
 from palinurus.core.types.cell import (
     ANY_PORT,
     DEFAULT_PORTS,
@@ -41,21 +41,23 @@ _RANGE = re.compile(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
 _BACKENDS = ("docker", "landlock", "bubblewrap")
 
 
-class Where(msgspec.Struct, frozen=True):
+class SandboxContext(msgspec.Struct, frozen=True):
     """What the words in the section are seen from."""
 
     path: Path
     home: str  # the state directory
     environ: Mapping[str, str]
-    findings: list[Finding]
+    findings: list[ConfigFinding]
 
     def bad(self, key: str, message: str, hint: str = "") -> None:
-        self.findings.append(Finding((*self.path, *key.split(".")), message, hint))
+        self.findings.append(ConfigFinding((*self.path, *key.split(".")), message, hint))
 
 
-def sandbox(own: Sandbox | None, shared: Sandbox | None, where: Where) -> SandboxSettings:
+def resolve_sandbox(
+    own: SandboxSection | None, shared: SandboxSection | None, where: SandboxContext
+) -> SandboxSettings:
     """The settings of one agent; what is wrong goes to the findings."""
-    told = _over(own, shared, Sandbox())
+    told = _over(own, shared, SandboxSection())
     base = SandboxSettings()
     backend = told.backend or base.backend
     if backend not in _BACKENDS:
@@ -66,14 +68,14 @@ def sandbox(own: Sandbox | None, shared: Sandbox | None, where: Where) -> Sandbo
         backend=backend,
         scope=scope,
         access=told.workspace_access or base.access,
-        root=paths.expand(told.workspace_root or "sandboxes", where.environ, where.home),
+        root=paths.expand_path(told.workspace_root or "sandboxes", where.environ, where.home),
         contain=told.contain or base.contain,
         read=_declared("read", told.read or (), where),
         write=_declared("write", told.write or (), where),
         connect=_connect(told.connect, where),
         unix=bool(told.unix_sockets),
-        limits=_limits(_over(told.limits, None, Limits())),
-        box=_box(_over(own.docker if own else None, shared.docker if shared else None, Docker()), where),
+        limits=_limits(_over(told.limits, None, SandboxLimitsSection())),
+        box=_box(_over(own.docker if own else None, shared.docker if shared else None, DockerSection()), where),
     )
 
 
@@ -85,11 +87,11 @@ def _over(own: Any, shared: Any, nothing: Any) -> Any:
     return msgspec.structs.replace(shared, **{name: value for name, value in fields.items() if value is not None})
 
 
-def _declared(key: str, written: Iterable[str], where: Where) -> tuple[str, ...]:
+def _declared(key: str, written: Iterable[str], where: SandboxContext) -> tuple[str, ...]:
     found = []
     for text in written:
-        path = paths.expand(text, where.environ, paths.user_home(where.environ))
-        problem = guarded(path, where)
+        path = paths.expand_path(text, where.environ, paths.find_user_home(where.environ))
+        problem = find_guarded(path, where)
         if problem:
             where.bad(key, f"{text!r} would open {problem}", "name the folder that is needed, nothing above it")
         else:
@@ -97,13 +99,13 @@ def _declared(key: str, written: Iterable[str], where: Where) -> tuple[str, ...]
     return tuple(found)
 
 
-def guarded(path: str, where: Where) -> str:
+def find_guarded(path: str, where: SandboxContext) -> str:
     """What `path` would lay open if it were given to commands; "" if nothing that must stay closed.
 
     Links are followed as far as they exist: what counts is where the path leads.
     """
     real = os.path.realpath(path)
-    user = paths.user_home(where.environ)
+    user = paths.find_user_home(where.environ)
     for other in (where.home, *(f"{user}/{name}" for name in GUARDED), *_SYSTEM):
         for one in {other, os.path.realpath(other)}:
             above = (one + "/").startswith(real.rstrip("/") + "/")
@@ -114,7 +116,7 @@ def guarded(path: str, where: Where) -> str:
     return ""
 
 
-def _connect(told: Any, where: Where) -> PortRanges:
+def _connect(told: Any, where: SandboxContext) -> PortRanges:
     words: dict[Any, PortRanges] = {None: DEFAULT_PORTS, "default": DEFAULT_PORTS, "any": ANY_PORT, "none": ()}
     if not isinstance(told, list):
         return words[told]
@@ -129,10 +131,10 @@ def _connect(told: Any, where: Where) -> PortRanges:
             found.append((first, last))
         else:
             where.bad("connect", f"{one!r} is no port", "ports such as 443 or '8000-8010', or the word default")
-    return joined(found)
+    return join_ports(found)
 
 
-def joined(ports: Iterable[tuple[int, int]]) -> PortRanges:
+def join_ports(ports: Iterable[tuple[int, int]]) -> PortRanges:
     """The same ports as few, ordered ranges."""
     made: list[tuple[int, int]] = []
     for first, last in sorted(ports):
@@ -143,13 +145,13 @@ def joined(ports: Iterable[tuple[int, int]]) -> PortRanges:
     return tuple(made)
 
 
-def minus(ports: PortRanges, port: int) -> PortRanges:
+def remove_port(ports: PortRanges, port: int) -> PortRanges:
     """The ports without one."""
     pieces = ((a, b) for first, last in ports for a, b in ((first, min(last, port - 1)), (max(first, port + 1), last)))
-    return joined((a, b) for a, b in pieces if a <= b)
+    return join_ports((a, b) for a, b in pieces if a <= b)
 
 
-def _limits(told: Limits) -> CellLimits:
+def _limits(told: SandboxLimitsSection) -> CellLimits:
     base = CellLimits()
     return CellLimits(
         files=base.files if told.files is None else told.files,
@@ -160,7 +162,7 @@ def _limits(told: Limits) -> CellLimits:
     )
 
 
-def _box(told: Docker, where: Where) -> ContainerSpec:
+def _box(told: DockerSection, where: SandboxContext) -> ContainerSpec:
     base = SandboxSettings().box
     setup = told.setup_command
     network = told.network or base.network
@@ -200,7 +202,7 @@ def _ulimit(name: str, value: Any) -> str:
     return f"{name}={value}"
 
 
-def _binds(written: Iterable[str], where: Where) -> tuple[ContainerMount, ...]:
+def _binds(written: Iterable[str], where: SandboxContext) -> tuple[ContainerMount, ...]:
     found = []
     for text in written:
         source, _, rest = text.partition(":")
@@ -208,8 +210,8 @@ def _binds(written: Iterable[str], where: Where) -> tuple[ContainerMount, ...]:
         if not source.startswith(("/", "~")) or not target.startswith("/") or mode not in ("", "ro", "rw"):
             where.bad("docker.binds", f"{text!r} is no bind", "write it as /source:/target:ro")
             continue
-        path = paths.expand(source, where.environ, "/")
-        problem = guarded(path, where)
+        path = paths.expand_path(source, where.environ, "/")
+        problem = find_guarded(path, where)
         if problem:
             where.bad("docker.binds", f"{text!r} would open {problem}", "name the folder that is needed")
             continue

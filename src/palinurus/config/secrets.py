@@ -42,7 +42,7 @@ class Secret(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-def secret(path: Path) -> bool:
+def is_secret(path: Path) -> bool:
     """Is the value at `path` one that must not be shown?"""
     names = [part for part in path if isinstance(part, str)]
     if any(name.lower() in _HOLDERS for name in names[:-1]):
@@ -50,27 +50,27 @@ def secret(path: Path) -> bool:
     return any(_NAMES.search(name) for name in names)
 
 
-def mask(value: Any, path: Path = ()) -> Any:
+def mask_secrets(value: Any, path: Path = ()) -> Any:
     """`value` (which stands at `path`) with every secret replaced. `${NAME}` and secret references stay readable."""
     if isinstance(value, dict):
-        if secret(path) and set(value) <= {"source", "provider", "id"}:
+        if is_secret(path) and set(value) <= {"source", "provider", "id"}:
             return value
-        return {k: mask(v, (*path, k)) for k, v in value.items()}
+        return {k: mask_secrets(v, (*path, k)) for k, v in value.items()}
     if isinstance(value, list):
-        return [mask(v, (*path, i)) for i, v in enumerate(value)]
+        return [mask_secrets(v, (*path, i)) for i, v in enumerate(value)]
     if isinstance(value, bool) or value is None:
         return value
-    if secret(path):
+    if is_secret(path):
         if value == "" or (isinstance(value, str) and _REFERENCE.fullmatch(value)):
             return value
         return MASK
     return _USERINFO.sub(f"{MASK}@", value) if isinstance(value, str) else value
 
 
-def wrap(value: Any, path: Path = ()) -> Any:
+def wrap_secrets(value: Any, path: Path = ()) -> Any:
     """`value` with every secret text turned into a `Secret`."""
     if isinstance(value, dict):
-        return {k: wrap(v, (*path, k)) for k, v in value.items()}
+        return {k: wrap_secrets(v, (*path, k)) for k, v in value.items()}
     if isinstance(value, list):
-        return [wrap(v, (*path, i)) for i, v in enumerate(value)]
-    return Secret(value) if isinstance(value, str) and secret(path) else value
+        return [wrap_secrets(v, (*path, i)) for i, v in enumerate(value)]
+    return Secret(value) if isinstance(value, str) and is_secret(path) else value

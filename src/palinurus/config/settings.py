@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.approvals import AgentRules
+from palinurus.config.approvals import AgentExecRules
 from palinurus.config.audio import AudioSettings
 from palinurus.config.blocks import DeliverySettings
 from palinurus.config.channels import AccountSettings
@@ -19,9 +19,9 @@ from palinurus.config.cron import CronSettings
 from palinurus.config.exec import ProcessSettings
 from palinurus.config.heartbeat import HeartbeatSettings
 from palinurus.config.mcp import McpSettings
-from palinurus.config.messaging import MessageRules
+from palinurus.config.messaging import MessageToolRules
 from palinurus.config.people import PeopleSettings
-from palinurus.config.plugins import PluginSettings, ScriptSettings
+from palinurus.config.plugins import HookScriptSettings, PluginSettings
 from palinurus.config.reach import ReachSettings
 from palinurus.config.runtimes import RuntimeSettings
 from palinurus.config.secrets import Secret as Secret
@@ -156,7 +156,7 @@ class ToolsSettings(msgspec.Struct, frozen=True):
 AuthMode: TypeAlias = Literal["token", "password", "none", "trusted-proxy"]
 
 
-class ProxySettings(msgspec.Struct, frozen=True):
+class TrustedProxySettings(msgspec.Struct, frozen=True):
     """gateway.auth.trustedProxy and gateway.trustedProxies: who may name the user, and in which header."""
 
     peers: tuple[str, ...]  # addresses or networks
@@ -181,7 +181,7 @@ class GatewaySettings(msgspec.Struct, frozen=True):
     spans: bool = False  # OpenTelemetry (diagnostics.otel)
     drain: float = 30.0  # seconds running turns get on SIGTERM
     handshake: float = 15.0  # seconds a WebSocket client has to log in
-    proxy: ProxySettings | None = None  # auth_mode trusted-proxy
+    proxy: TrustedProxySettings | None = None  # auth_mode trusted-proxy
 
 
 class LaneSettings(msgspec.Struct, frozen=True):
@@ -202,7 +202,7 @@ class QueueSettings(msgspec.Struct, frozen=True):
     debounce_by_channel: dict[str, float] = {}
 
 
-class Binding(msgspec.Struct, frozen=True):
+class AgentBinding(msgspec.Struct, frozen=True):
     """bindings[]: messages that have all of this go to `agent`. Empty means: not asked for."""
 
     agent: str
@@ -238,7 +238,7 @@ class SessionSettings(msgspec.Struct, frozen=True):
     upkeep: UpkeepSettings = UpkeepSettings()
 
 
-class ProfileSettings(msgspec.Struct, frozen=True):
+class AuthProfileSettings(msgspec.Struct, frozen=True):
     """auth.profiles.<id>. Without a key it stands for an entry of auth-profiles.json."""
 
     id: str
@@ -250,7 +250,7 @@ class ProfileSettings(msgspec.Struct, frozen=True):
 class AuthSettings(msgspec.Struct, frozen=True):
     """auth: the keys of each provider, which comes first, and how long one rests."""
 
-    profiles: dict[str, ProfileSettings] = {}
+    profiles: dict[str, AuthProfileSettings] = {}
     order: dict[str, tuple[str, ...]] = {}  # provider -> profile ids
     billing_hours: float = 5.0
     billing_by_provider: dict[str, float] = {}
@@ -258,7 +258,7 @@ class AuthSettings(msgspec.Struct, frozen=True):
     window_hours: float = 24.0
 
 
-class LimitSettings(msgspec.Struct, frozen=True):
+class BudgetLimitSettings(msgspec.Struct, frozen=True):
     """None: no limit. Dollars, and tokens of every sort together."""
 
     soft_usd: float | None = None
@@ -270,10 +270,10 @@ class LimitSettings(msgspec.Struct, frozen=True):
 class BudgetSettings(msgspec.Struct, frozen=True):
     """budgets: day is everything, agent is each agent (agents by id goes before it), both per calendar day."""
 
-    day: LimitSettings = LimitSettings()
-    session: LimitSettings = LimitSettings()
-    agent: LimitSettings = LimitSettings()
-    agents: dict[str, LimitSettings] = {}
+    day: BudgetLimitSettings = BudgetLimitSettings()
+    session: BudgetLimitSettings = BudgetLimitSettings()
+    agent: BudgetLimitSettings = BudgetLimitSettings()
+    agents: dict[str, BudgetLimitSettings] = {}
 
 
 class SkillEntry(msgspec.Struct, frozen=True):
@@ -298,7 +298,7 @@ class SkillSettings(msgspec.Struct, frozen=True):
     file_bytes: int = 256_000  # of a SKILL.md
 
 
-class FetchSettings(msgspec.Struct, frozen=True):
+class WebFetchSettings(msgspec.Struct, frozen=True):
     """tools.web.fetch"""
 
     enabled: bool = True
@@ -312,7 +312,7 @@ class FetchSettings(msgspec.Struct, frozen=True):
     rules: OpenHosts = OpenHosts()  # allowedHosts, allowPrivate, ssrfPolicy
 
 
-class SearchSettings(msgspec.Struct, frozen=True):
+class WebSearchSettings(msgspec.Struct, frozen=True):
     """tools.web.search"""
 
     enabled: bool = True
@@ -328,8 +328,8 @@ class SearchSettings(msgspec.Struct, frozen=True):
 class WebSettings(msgspec.Struct, frozen=True):
     """tools.web"""
 
-    fetch: FetchSettings = FetchSettings()
-    search: SearchSettings = SearchSettings()
+    fetch: WebFetchSettings = WebFetchSettings()
+    search: WebSearchSettings = WebSearchSettings()
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -344,7 +344,7 @@ class Settings(msgspec.Struct, frozen=True):
     lanes: LaneSettings = LaneSettings()
     queue: QueueSettings = QueueSettings()
     session: SessionSettings = SessionSettings()
-    bindings: tuple[Binding, ...] = ()
+    bindings: tuple[AgentBinding, ...] = ()
     auth: AuthSettings = AuthSettings()
     budgets: BudgetSettings = BudgetSettings()
     skills: SkillSettings = SkillSettings()
@@ -354,7 +354,7 @@ class Settings(msgspec.Struct, frozen=True):
     context: ContextSettings = ContextSettings()
     policy: ToolRules = ToolRules()
     reach: ReachSettings = ReachSettings()
-    messaging: MessageRules = MessageRules()  # tools.message
+    messaging: MessageToolRules = MessageToolRules()  # tools.message
     subagents: dict[str, SubagentSettings] = {}  # by agent
     compaction: CompactionSettings = CompactionSettings()
     heartbeats: dict[str, HeartbeatSettings] = {}  # by agent; only those that beat
@@ -363,12 +363,12 @@ class Settings(msgspec.Struct, frozen=True):
     mcp: McpSettings = McpSettings()
     runtimes: RuntimeSettings = RuntimeSettings()  # programs that do runs in our loop's place
     plugins: PluginSettings = PluginSettings()
-    scripts: ScriptSettings = ScriptSettings()  # hooks.internal
+    scripts: HookScriptSettings = HookScriptSettings()  # hooks.internal
     channels: dict[str, dict[str, Any]] = {}  # enabled channels by id, as configured; secret texts are `Secret`
     accounts: dict[str, dict[str, AccountSettings]] = {}  # of the same channels, complete
     people: PeopleSettings = PeopleSettings()
     delivery: DeliverySettings = DeliverySettings()
-    approvals: dict[str, AgentRules] = {}  # by agent: how commands are judged
+    approvals: dict[str, AgentExecRules] = {}  # by agent: how commands are judged
     logging: dict[str, Any] = {}
     env: dict[str, Secret] = {}  # variables the config declares; the process environment goes before them
     version: str = ""  # digest of the file: changes when it does

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from palinurus.config.schema import Config
-from palinurus.config.schema.agents import AgentDefaults, AgentEntry, Agents, Subagents
+from palinurus.config.schema.agents import AgentDefaults, AgentEntry, AgentsSection, SubagentsSection
 from palinurus.config.schema.words import ModelSpec
 from palinurus.core.types.keys import parse_agent_id
 
@@ -27,22 +27,22 @@ class SubagentSettings(msgspec.Struct, frozen=True):
     named: bool = False  # requireAgentId: whoever starts one says which agent it is to be
 
 
-def subagents(config: Config, agents: Collection[str]) -> dict[str, SubagentSettings]:
+def resolve_subagents(config: Config, agents: Collection[str]) -> dict[str, SubagentSettings]:
     """By agent: its own words, then those of agents.defaults."""
-    section = config.agents or Agents()
-    shared = (section.defaults or AgentDefaults()).subagents or Subagents()
-    written = {key: entry.subagents or Subagents() for key, entry in _written(section)}
-    return {key: _settings(written.get(key, Subagents()), shared) for key in agents}
+    section = config.agents or AgentsSection()
+    shared = (section.defaults or AgentDefaults()).subagents or SubagentsSection()
+    written = {key: entry.subagents or SubagentsSection() for key, entry in _written(section)}
+    return {key: _settings(written.get(key, SubagentsSection()), shared) for key in agents}
 
 
-def _written(section: Agents) -> Iterator[tuple[str, AgentEntry]]:
+def _written(section: AgentsSection) -> Iterator[tuple[str, AgentEntry]]:
     for entry in section.listed or ():
         yield parse_agent_id(entry.id or "") or "", entry
     for name, entry in (section.entries or {}).items():
         yield parse_agent_id(name) or "", entry
 
 
-def _settings(own: Subagents, shared: Subagents) -> SubagentSettings:
+def _settings(own: SubagentsSection, shared: SubagentsSection) -> SubagentSettings:
     base = SubagentSettings()
     archive = own.archive_after_minutes if own.archive_after_minutes is not None else shared.archive_after_minutes
     limit = own.run_timeout_seconds if own.run_timeout_seconds is not None else shared.run_timeout_seconds

@@ -11,18 +11,18 @@ from typing import Any
 import msgspec
 
 from palinurus.config import paths
-from palinurus.config.check import Finding
-from palinurus.config.fetch import loose_secret
+from palinurus.config.check import ConfigFinding
+from palinurus.config.fetch import resolve_loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
 from palinurus.config.schema.agents import AgentDefaults, AgentEntry
-from palinurus.config.schema.rest import Skills
+from palinurus.config.schema.rest import SkillsSection
 from palinurus.config.settings import AgentSettings, Secret, SkillEntry, SkillSettings
 from palinurus.core.memory.values import read_memory_options
 from palinurus.core.types.keys import parse_agent_id
 
 
-def supplied(
+def add_workspace_settings(
     agents: Mapping[str, AgentSettings], written: Mapping[str, AgentEntry], config: Config
 ) -> dict[str, AgentSettings]:
     """The agents, each with its budgets for files and skills and its list of skills."""
@@ -51,15 +51,17 @@ def _agent(agent: AgentSettings, own: AgentEntry, shared: AgentDefaults) -> Agen
     )
 
 
-def skills(config: Config, home: str, environ: Mapping[str, str], findings: list[Finding]) -> SkillSettings:
+def resolve_skills(
+    config: Config, home: str, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> SkillSettings:
     """The `skills` section; a secret that cannot be found is a finding."""
-    section = config.skills or Skills()
+    section = config.skills or SkillsSection()
     load, limits, base = section.load or {}, section.limits or {}, SkillSettings()
     return SkillSettings(
         entries={key: _entry(key, body, environ, findings) for key, body in (section.entries or {}).items()},
         bundled=None if section.allow_bundled is None else tuple(section.allow_bundled),
-        extra=tuple(paths.expand(path, environ, home) for path in _texts(load.get("extraDirs"))),
-        targets=tuple(paths.expand(path, environ, home) for path in _texts(load.get("allowSymlinkTargets"))),
+        extra=tuple(paths.expand_path(path, environ, home) for path in _texts(load.get("extraDirs"))),
+        targets=tuple(paths.expand_path(path, environ, home) for path in _texts(load.get("allowSymlinkTargets"))),
         candidates=_count(limits.get("maxCandidatesPerRoot")) or base.candidates,
         loaded=_count(limits.get("maxSkillsLoadedPerSource")) or base.loaded,
         listed=_count(limits.get("maxSkillsInPrompt")) or base.listed,
@@ -68,13 +70,13 @@ def skills(config: Config, home: str, environ: Mapping[str, str], findings: list
     )
 
 
-def _entry(key: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[Finding]) -> SkillEntry:
+def _entry(key: str, body: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]) -> SkillEntry:
     path: Path = ("skills", "entries", key)
     told = body.get("env")
     told = told if isinstance(told, dict) else {}
     return SkillEntry(
         enabled=body.get("enabled") is not False,
-        key=loose_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
+        key=resolve_loose_secret(body.get("apiKey"), (*path, "apiKey"), environ, findings),
         env={name: Secret(value) for name, value in told.items() if isinstance(value, str)},
     )
 

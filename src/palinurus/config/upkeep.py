@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from palinurus.config import durations
-from palinurus.config.check import Finding
+from palinurus.config.check import ConfigFinding
 from palinurus.config.schema import Config
-from palinurus.config.schema.rest import Maintenance
+from palinurus.config.schema.rest import MaintenanceSection
 from palinurus.config.settings import UpkeepSettings
 
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30,
@@ -17,15 +17,15 @@ HIGH_WATER = 0.8  # of maxDiskBytes
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?b?)", re.ASCII)
 
 
-def size(text: str | int) -> int | None:
+def parse_size(text: str | int) -> int | None:
     """Bytes, from `500mb`, `2 GB` or a bare number; None if it cannot be read."""
     found = _SIZE.fullmatch(str(text).strip().lower())
     return int(float(found[1]) * UNITS[found[2]]) if found else None
 
 
-def upkeep(config: Config, findings: list[Finding]) -> UpkeepSettings:
+def resolve_upkeep(config: Config, findings: list[ConfigFinding]) -> UpkeepSettings:
     """The settings; durations have been checked by `resolve`, sizes are checked here."""
-    section = (config.session.maintenance if config.session else None) or Maintenance()
+    section = (config.session.maintenance if config.session else None) or MaintenanceSection()
     base = UpkeepSettings()
     after = section.prune_after if section.prune_after is not None else section.prune_days
     prune = _seconds(after, "d", base.prune_after)
@@ -53,15 +53,15 @@ def _seconds(value: str | int | bool | None, unit: str, otherwise: float | None)
         return otherwise
     if value is False:
         return None
-    found = durations.seconds(value, unit)
+    found = durations.parse_duration(value, unit)
     return otherwise if found is None else found or None  # 0 turns it off: it never meant "everything at once"
 
 
-def _bytes(name: str, value: str | int | None, findings: list[Finding]) -> int | None:
+def _bytes(name: str, value: str | int | None, findings: list[ConfigFinding]) -> int | None:
     if value is None or value == "":
         return None
-    found = size(value)
+    found = parse_size(value)
     if found is None:
         path = ("session", "maintenance", name)
-        findings.append(Finding(path, "is not a size", "write it as 500mb, 2gb or a number of bytes"))
+        findings.append(ConfigFinding(path, "is not a size", "write it as 500mb, 2gb or a number of bytes"))
     return found or None

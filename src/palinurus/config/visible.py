@@ -12,7 +12,7 @@ import msgspec
 from palinurus.config.schema import Config
 
 
-class Visible(msgspec.Struct, frozen=True):
+class HeartbeatVisibility(msgspec.Struct, frozen=True):
     """showOk, showAlerts, useIndicator. With none of them there is no reason to beat for that chat."""
 
     ok: bool = False
@@ -23,10 +23,10 @@ class Visible(msgspec.Struct, frozen=True):
 _KEYS = {"showOk": "ok", "showAlerts": "alerts", "useIndicator": "indicator"}
 
 
-def visible(config: Config) -> dict[str, Visible]:
+def resolve_visibility(config: Config) -> dict[str, HeartbeatVisibility]:
     """By "channel/account", "channel", and "" for all others."""
     channels = config.channels or {}
-    usual = _over(Visible(), channels.get("defaults"))
+    usual = _over(HeartbeatVisibility(), channels.get("defaults"))
     found = {"": usual}
     for name, section in channels.items():
         if name == "defaults" or not isinstance(section, dict):
@@ -38,7 +38,7 @@ def visible(config: Config) -> dict[str, Visible]:
     return found
 
 
-def _over(base: Visible, section: Any) -> Visible:
+def _over(base: HeartbeatVisibility, section: Any) -> HeartbeatVisibility:
     written = section.get("heartbeat") if isinstance(section, Mapping) else None
     if not isinstance(written, Mapping):
         return base

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from palinurus.config.check import Finding, nearest
-from palinurus.config.fetch import loose_secret
+from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.fetch import resolve_loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.schema.words import ModelChoice
-from palinurus.config.settings import FetchSettings, SearchSettings, Secret, WebSettings
+from palinurus.config.schema.words import ModelChoiceSection
+from palinurus.config.settings import Secret, WebFetchSettings, WebSearchSettings, WebSettings
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 
 # Engine -> variables that hold its key (searxng: its address). In the order in which one is picked when none is named.
@@ -31,7 +31,7 @@ _FETCH: Path = ("tools", "web", "fetch")
 _SEARCH: Path = ("tools", "web", "search")
 
 
-def web(config: Config, environ: Mapping[str, str], findings: list[Finding]) -> WebSettings:
+def resolve_web(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> WebSettings:
     """The settings; what cannot be used is added to `findings`."""
     section = (config.tools.web if config.tools else None) or {}
     told = {**{k: v for k, v in (config.env or {}).items() if isinstance(v, str)}, **environ}
@@ -40,17 +40,17 @@ def web(config: Config, environ: Mapping[str, str], findings: list[Finding]) -> 
     return WebSettings(_fetch(reading), _search(_table(section.get("search")), plugins, told, findings))
 
 
-def image_models(config: Config) -> tuple[str, ...]:
+def resolve_image_models(config: Config) -> tuple[str, ...]:
     """agents.defaults.imageModel and its fallbacks, as written."""
     spec = config.agents.defaults.image_model if config.agents and config.agents.defaults else None
-    chosen = ModelChoice(spec) if isinstance(spec, str) else spec or ModelChoice()
+    chosen = ModelChoiceSection(spec) if isinstance(spec, str) else spec or ModelChoiceSection()
     return tuple(text.strip() for text in (chosen.primary or "", *(chosen.fallbacks or ())) if text.strip())
 
 
 class _Reading:
     """Takes values of the right kind out of a free-form table."""
 
-    def __init__(self, table: dict[str, Any], path: Path, findings: list[Finding]) -> None:
+    def __init__(self, table: dict[str, Any], path: Path, findings: list[ConfigFinding]) -> None:
         self.table = table
         self._path = path
         self._findings = findings
@@ -76,11 +76,11 @@ class _Reading:
         return value.strip() if isinstance(value, str) else ""
 
     def bad(self, name: str | int, message: str, hint: str = "") -> None:
-        self._findings.append(Finding((*self._path, name), message, hint, False))
+        self._findings.append(ConfigFinding((*self._path, name), message, hint, False))
 
 
-def _fetch(reading: _Reading) -> FetchSettings:
-    base = FetchSettings()
+def _fetch(reading: _Reading) -> WebFetchSettings:
+    base = WebFetchSettings()
     cap = int(reading.number("maxCharsCap", base.chars_cap, 100))
     policy = _table(reading.table.get("ssrfPolicy"))
     hosts = set[str]()
@@ -92,7 +92,7 @@ def _fetch(reading: _Reading) -> FetchSettings:
             reading.bad("allowedHosts", "holds something that is no host", "write 127.0.0.1:8123 or nas.example.net")
         else:
             hosts.add(made)
-    return FetchSettings(
+    return WebFetchSettings(
         enabled=reading.flag("enabled", base.enabled),
         chars=min(int(reading.number("maxChars", base.chars, 100)), cap),
         chars_cap=cap,
@@ -111,13 +111,13 @@ def _fetch(reading: _Reading) -> FetchSettings:
 
 
 def _search(
-    table: dict[str, Any], plugins: dict[str, Any], environ: Mapping[str, str], findings: list[Finding]
-) -> SearchSettings:
+    table: dict[str, Any], plugins: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> WebSearchSettings:
     """The engine that is named; else the first that has a key; else the one that needs none."""
-    reading, base = _Reading(table, _SEARCH, findings), SearchSettings()
+    reading, base = _Reading(table, _SEARCH, findings), WebSearchSettings()
     named = reading.text("provider").lower()
     if named and named not in ENGINES:
-        hint = nearest(named, ENGINES) or f"one of {', '.join(ENGINES)}"
+        hint = suggest_nearest(named, ENGINES) or f"one of {', '.join(ENGINES)}"
         reading.bad("provider", f"there is no search engine {named[:40]!r}; duckduckgo is used", hint)
         named = "duckduckgo"
     found = {name: _engine(name, reading, plugins, environ, findings) for name in ENGINES}
@@ -128,7 +128,7 @@ def _search(
         reading.bad("provider", f"{named} needs a key", f"set {variable}, or tools.web.search.{named}.apiKey")
     if named == "searxng" and not url:
         reading.bad("provider", "searxng needs an address", "set tools.web.search.searxng.baseUrl")
-    return SearchSettings(
+    return WebSearchSettings(
         enabled=reading.flag("enabled", base.enabled),
         engine=named,
         key=key,
@@ -141,7 +141,7 @@ def _search(
 
 
 def _engine(
-    name: str, reading: _Reading, plugins: dict[str, Any], environ: Mapping[str, str], findings: list[Finding]
+    name: str, reading: _Reading, plugins: dict[str, Any], environ: Mapping[str, str], findings: list[ConfigFinding]
 ) -> tuple[Secret, str, str]:
     """Key, address and model of one engine: its own table, then its plugin's, then (Brave) the shared key, then
     the environment."""
@@ -162,7 +162,7 @@ def _engine(
     model = told.get("model")
     if isinstance(key, str) and not key.strip():
         key = None
-    return loose_secret(key, path, environ, findings), url, model if isinstance(model, str) else ""
+    return resolve_loose_secret(key, path, environ, findings), url, model if isinstance(model, str) else ""
 
 
 def _table(value: Any) -> dict[str, Any]:

@@ -10,26 +10,26 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.check import Finding, nearest
-from palinurus.config.fetch import loose_secret
+from palinurus.config.check import ConfigFinding, suggest_nearest
+from palinurus.config.fetch import resolve_loose_secret
 from palinurus.config.keypath import Path
 from palinurus.config.schema import Config
-from palinurus.config.schema.rest import Hooks
+from palinurus.config.schema.rest import HooksSection
 from palinurus.config.secrets import Secret
 from palinurus.core.hooks.sign import SIGNATURE_SCHEMES
 
-Action: TypeAlias = Literal["wake", "agent"]
+WebhookAction: TypeAlias = Literal["wake", "agent"]
 SIZE = 256 * 1024
 RATE = 300  # of one hook, a minute
 
 
-class HookSettings(msgspec.Struct, frozen=True):
+class MappedHookSettings(msgspec.Struct, frozen=True):
     """One mapped hook. `path` "" fits every name; `source` must be the payload's own word, if set."""
 
     id: str
     path: str = ""
     source: str = ""
-    action: Action = "agent"
+    action: WebhookAction = "agent"
     name: str = ""
     template: str = ""  # the owner's words, with {{paths}} into the payload
     session: str = ""  # a template too; values are escaped
@@ -62,7 +62,7 @@ class WebhookSettings(msgspec.Struct, frozen=True):
     prefixes: tuple[str, ...] = ()  # of session keys that hooks may use; () = any
     agents: tuple[str, ...] | None = None  # that a request may name; None = any
     size: int = SIZE
-    hooks: tuple[HookSettings, ...] = ()
+    hooks: tuple[MappedHookSettings, ...] = ()
 
 
 # Mappings that need no writing: hooks.presets names them. A mapping of the same id in the config goes before it.
@@ -89,30 +89,32 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def webhooks(config: Config, environ: Mapping[str, str], findings: list[Finding]) -> WebhookSettings:
+def resolve_webhooks(config: Config, environ: Mapping[str, str], findings: list[ConfigFinding]) -> WebhookSettings:
     """The settings; what cannot work is found here, not at the first delivery."""
-    section = config.hooks or Hooks()
+    section = config.hooks or HooksSection()
     if section.enabled is not True:
         return WebhookSettings()
     path: Path = ("hooks",)
     token = _secret(msgspec.to_builtins(section.token), (*path, "token"), environ, findings)
     if (gateway := config.gateway) and gateway.auth and token and gateway.auth.token == token.reveal():
-        findings.append(Finding((*path, "token"), "is the gateway's own token", "webhooks need another one"))
-    made: list[HookSettings] = []
+        findings.append(ConfigFinding((*path, "token"), "is the gateway's own token", "webhooks need another one"))
+    made: list[MappedHookSettings] = []
     for at, body in enumerate(section.mappings or []):
         made.append(_hook(body, (*path, "mappings", at), environ, findings))
     for at, name in enumerate(section.presets or []):
         if name not in PRESETS:
-            findings.append(Finding((*path, "presets", at), f"there is no preset {name!r}", nearest(name, PRESETS)))
+            findings.append(
+                ConfigFinding((*path, "presets", at), f"there is no preset {name!r}", suggest_nearest(name, PRESETS))
+            )
         elif all(hook.id != name for hook in made):
             made.append(_hook({"id": name, **PRESETS[name]}, (*path, "presets", at), environ, findings))
     if not token and not any(hook.own for hook in made):
         findings.append(
-            Finding((*path, "token"), "is not set, so no webhook can be used", "set it to a long random text")
+            ConfigFinding((*path, "token"), "is not set, so no webhook can be used", "set it to a long random text")
         )
     base = "/" + (section.path or "hooks").strip("/ ")
     if base == "/":
-        findings.append(Finding((*path, "path"), "must not be /", "write it as /hooks"))
+        findings.append(ConfigFinding((*path, "path"), "must not be /", "write it as /hooks"))
     return WebhookSettings(
         enabled=True,
         path=base,
@@ -130,27 +132,33 @@ def _agents(named: list[str] | None) -> tuple[str, ...] | None:
     return None if named is None or "*" in named else tuple(name.strip().lower() for name in named)
 
 
-def _hook(body: dict[str, Any], path: Path, environ: Mapping[str, str], findings: list[Finding]) -> HookSettings:
+def _hook(
+    body: dict[str, Any], path: Path, environ: Mapping[str, str], findings: list[ConfigFinding]
+) -> MappedHookSettings:
     match = body.get("match") if isinstance(body.get("match"), dict) else {}
     assert isinstance(match, dict)
     where = _word(match, "path").strip("/")
     scheme = _word(body, "signature")
     if scheme and scheme not in SIGNATURE_SCHEMES:
         known = ", ".join(SIGNATURE_SCHEMES)
-        findings.append(Finding((*path, "signature"), f"is not one of {known}", nearest(scheme, SIGNATURE_SCHEMES)))
+        findings.append(
+            ConfigFinding((*path, "signature"), f"is not one of {known}", suggest_nearest(scheme, SIGNATURE_SCHEMES))
+        )
     if "transform" in body:
         hint = "use messageTemplate, or a plugin with a `webhook` hook"
-        findings.append(Finding((*path, "transform"), "is not run: code does not come from the config", hint, False))
+        findings.append(
+            ConfigFinding((*path, "transform"), "is not run: code does not come from the config", hint, False)
+        )
     for name in ("channel", "to", "model", "agentId"):
         if "{{" in _word(body, name):
-            findings.append(Finding((*path, name), "cannot come from the sender", "write it out"))
+            findings.append(ConfigFinding((*path, name), "cannot come from the sender", "write it out"))
     token = _secret(body.get("token"), (*path, "token"), environ, findings)
     secret = _secret(body.get("secret"), (*path, "secret"), environ, findings)
     if "secret" in body and not scheme:
         scheme = "generic"
     rate = body.get("ratePerMinute")
     options = {name: body[name] for name in ("model", "thinking", "timeoutSeconds") if body.get(name)}
-    return HookSettings(
+    return MappedHookSettings(
         id=_word(body, "id") or where or f"mapping{path[-1]}",
         path=where,
         source=_word(match, "source"),
@@ -179,6 +187,6 @@ def _word(body: Mapping[str, Any], name: str) -> str:
     return found.strip() if isinstance(found, str) else ""
 
 
-def _secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[Finding]) -> Secret:
+def _secret(value: Any, path: Path, environ: Mapping[str, str], findings: list[ConfigFinding]) -> Secret:
     """A secret written out, or from where its reference says. Blank is none."""
-    return Secret(loose_secret(value, path, environ, findings).reveal().strip())
+    return Secret(resolve_loose_secret(value, path, environ, findings).reveal().strip())

@@ -6,7 +6,7 @@ from datetime import tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 
-def zone(name: str) -> tzinfo | None:
+def find_zone(name: str) -> tzinfo | None:
     """The zone; None (the machine's own) for "" and for a name nobody knows."""
     try:
         return ZoneInfo(name) if name else None

@@ -18,7 +18,7 @@ import msgspec
 from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.messages import ImageBlock
 from palinurus.gateway.rpc import RpcError
-from palinurus.inbox.commands.desk import Keep
+from palinurus.inbox.commands.desk import KeepFile
 from palinurus.store.port import ItemRow
 
 MOST = 20 * 1024 * 1024  # bytes of one attachment
@@ -62,7 +62,7 @@ def _given(number: int, one: Any) -> Given:
 
 
 async def split(
-    attachments: list[Any] | None, keep: Keep | None
+    attachments: list[Any] | None, keep: KeepFile | None
 ) -> tuple[tuple[ImageBlock, ...], tuple[Attachment, ...]]:
     """Pictures, and the other files, which are on disk then. Raises RpcError; nothing is left behind in that case."""
     images: list[ImageBlock] = []

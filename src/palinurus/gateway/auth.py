@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from palinurus.config.settings import GatewaySettings, ProxySettings
+from palinurus.config.settings import GatewaySettings, TrustedProxySettings
 from palinurus.errors import ConfigError, Problem
 from palinurus.gateway.fault import Fault, bad
 from palinurus.gateway.limits import Tries, canonical
@@ -167,7 +167,7 @@ def _routes(scopes: frozenset[str]) -> frozenset[Scope]:
     return frozenset(scope for scope, needed in NEEDS.items() if allows(scopes, needed))
 
 
-def _trusted(rules: ProxySettings, address: str) -> bool:
+def _trusted(rules: TrustedProxySettings, address: str) -> bool:
     try:
         peer = ipaddress.ip_address(address.split("%", 1)[0])
     except ValueError:

@@ -18,8 +18,8 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.gateway.rows import Rows, lines, projected
 from palinurus.gateway.rpc import ALL_SESSIONS, Face, session_topic
 from palinurus.gateway.runs import Push, Run
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.controls import LANE
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.controls import CONTROL_LANE
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ OURS = frozenset({"webchat", "gateway"})  # channels whose event ids are their c
 class Stage:
     """Implements `inbox.feed.Follower`."""
 
-    def __init__(self, face: Face, desk: Desk, rows: Rows) -> None:
+    def __init__(self, face: Face, desk: CommandContext, rows: Rows) -> None:
         self._face = face
         self._desk = desk
         self._rows = rows
@@ -91,7 +91,7 @@ class Stage:
     def _known(self, item: str, session: str, inbound: Inbound) -> None:
         if item in self._runs:
             return
-        name = session.partition(":")[2] if session.partition(":")[0].partition("/")[0] == LANE else session
+        name = session.partition(":")[2] if session.partition(":")[0].partition("/")[0] == CONTROL_LANE else session
         key = parse_session_key(name)
         if key is None:
             return

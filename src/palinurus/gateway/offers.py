@@ -6,30 +6,32 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from palinurus.agent.offer import Offer, Offers
-from palinurus.config.policy import source
+from palinurus.agent.offer import ToolOffer, ToolOffers
+from palinurus.config.policy import find_key_source
 from palinurus.core.policy.groups import TOOL_GROUPS, TOOL_PROFILES, allows_tool
 from palinurus.core.policy.words import describe_tool_verdict
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.tool import Tool
 from palinurus.gateway.rows import Seen
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.commands.facts import chosen
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.facts import find_session_model
 from palinurus.sessions.record import Record
 
 LABELS = {"fs": "Files", "ui": "UI", "mcp": "MCP"}
 
 
-def offer(desk: Desk, seen: Seen, inbound: Inbound) -> Offer:
+def offer(desk: CommandContext, seen: Seen, inbound: Inbound) -> ToolOffer:
     """What a run of the session would get for this message."""
     record = seen.record or Record(sessionId="")
-    offers = Offers(desk.settings, desk.catalog, desk.tools)
-    return offers.offer(offers.question(seen.key, inbound, chosen(desk.catalog, seen.agent, record), record))
+    offers = ToolOffers(desk.settings, desk.catalog, desk.tools)
+    return offers.offer(
+        offers.question(seen.key, inbound, find_session_model(desk.catalog, seen.agent, record), record)
+    )
 
 
-def hidden(desk: Desk, found: Offer, *, admin: bool) -> list[dict[str, Any]]:
+def hidden(desk: CommandContext, found: ToolOffer, *, admin: bool) -> list[dict[str, Any]]:
     """Every tool that is kept away, with who did it; where that is written is told to admins only."""
-    where = partial(source, desk.settings) if admin else lambda key: ""
+    where = partial(find_key_source, desk.settings) if admin else lambda key: ""
     shown = []
     for name in found.hidden:
         why = describe_tool_verdict(name, found.verdict, where)

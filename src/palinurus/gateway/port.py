@@ -13,8 +13,8 @@ from palinurus.core.types.inbound import Inbound, Sender
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import ToolResult
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.feed import Follower
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.feed import RunFollower
 from palinurus.store.port import ANY, Accepted, ItemRow, Kept, SessionRow, Spent
 
 Sink = Callable[[RunEvent], None]
@@ -63,7 +63,7 @@ class Host(Protocol):
     def store(self) -> Ledger: ...
 
     @property
-    def desk(self) -> Desk | None:
+    def desk(self) -> CommandContext | None:
         """What commands may use; None: this host has no sessions to show."""
         ...
 
@@ -79,7 +79,7 @@ class Host(Protocol):
         """
         ...
 
-    def follow(self, follower: Follower) -> Callable[[], None]:
+    def follow(self, follower: RunFollower) -> Callable[[], None]:
         """See every message of every session. Returns the function that ends it."""
         ...
 

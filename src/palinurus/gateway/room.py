@@ -257,7 +257,7 @@ class Room:
         }
         if client.may(ADMIN):
             shot |= {
-                "configPath": paths.config_file(settings.home),
+                "configPath": paths.locate_config_file(settings.home),
                 "stateDir": settings.home,
                 "authMode": self.gate.mode,
             }

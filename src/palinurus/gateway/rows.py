@@ -22,8 +22,8 @@ from palinurus.core.types.messages import (
 )
 from palinurus.errors import StateBroken
 from palinurus.gateway.rpc import RpcError
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.commands.facts import chosen
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.facts import find_session_model
 from palinurus.sessions.entries import Compaction, Entry, Said, millis
 from palinurus.sessions.record import Record
 from palinurus.sessions.rows import row
@@ -46,7 +46,7 @@ class Seen(NamedTuple):
 class Rows:
     """For the methods of the gateway."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: CommandContext) -> None:
         self._desk = desk
 
     def key(self, text: str, agent: str | None = None) -> SessionKey:
@@ -77,7 +77,7 @@ class Rows:
     def row(self, seen: Seen) -> dict[str, Any]:
         """With what the model it would use now offers."""
         record = seen.record or Record(sessionId="")
-        model = chosen(self._desk.catalog, seen.agent, record)
+        model = find_session_model(self._desk.catalog, seen.agent, record)
         levels = level_row(model, self._desk.catalog.vendor(model.ref.provider))
         shown = row(record, seen.key, model, levels)
         shown["modelProvider"], shown["model"] = model.ref.provider, model.ref.model

@@ -8,16 +8,16 @@ from palinurus.core.types.inbound import Sender
 from palinurus.gateway.live import Stage
 from palinurus.gateway.rows import Rows
 from palinurus.gateway.rpc import ADMIN, Call, Client, Face
-from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.desk import CommandContext
 
 
 class Scene(NamedTuple):
-    desk: Desk
+    desk: CommandContext
     rows: Rows
     stage: Stage
 
 
-def make(face: Face, desk: Desk) -> Scene:
+def make(face: Face, desk: CommandContext) -> Scene:
     """For one gateway; `stage` is to follow the inbox."""
     rows = Rows(desk)
     return Scene(desk, rows, Stage(face, desk, rows))

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.watch import Look, place
-from palinurus.agent.why import FIXES, cause, verdict
+from palinurus.agent.watch import CacheSnapshot, locate_break
+from palinurus.agent.why import FIXES, explain_last_request, find_breaking_message
 from palinurus.core.policy import taint
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult
@@ -21,8 +21,8 @@ from palinurus.gateway.offers import hidden, offer
 from palinurus.gateway.rows import Seen
 from palinurus.gateway.spent import totals
 from palinurus.gateway.steps import placed
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.commands.facts import facts
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.facts import gather_facts
 from palinurus.sessions.entries import Said
 from palinurus.sessions.record import Record
 from palinurus.sessions.transcript import Transcript
@@ -33,7 +33,7 @@ _TOOK = re.compile(r"(\d+) ms$")
 _MEMORY = frozenset({"memory_search", "memory_get"})
 
 
-async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, admin: bool) -> dict[str, Any]:
+async def why(desk: CommandContext, seen: Seen, transcript: Transcript, row: ItemRow, *, admin: bool) -> dict[str, Any]:
     """Everything about one message of a session."""
     calls = [call for call in await desk.store.list_usage(row.at, str(seen.key)) if call.item == row.id]
     steps = await desk.store.trace(row.id)
@@ -41,7 +41,7 @@ async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, a
     answers = [m for m in said if isinstance(m, AssistantMessage)]
     results = [m for m in said if isinstance(m, ToolResult)]
     record = seen.record or Record(sessionId="")
-    now = facts(desk, seen.key, record)
+    now = gather_facts(desk, seen.key, record)
     look = desk.look(record.sessionId)
     offered = offer(desk, seen, msgspec.json.decode(row.body, type=Inbound))
     used = [f"{m.provider}/{m.model}" for m in answers]
@@ -72,7 +72,7 @@ async def why(desk: Desk, seen: Seen, transcript: Transcript, row: ItemRow, *, a
     }
 
 
-async def _prompt(desk: Desk, seen: Seen, look: Look | None) -> dict[str, Any]:
+async def _prompt(desk: CommandContext, seen: Seen, look: CacheSnapshot | None) -> dict[str, Any]:
     """The sections of the last request if it was seen, else of the next one."""
     if look is not None:
         sections = [
@@ -87,16 +87,16 @@ async def _prompt(desk: Desk, seen: Seen, look: Look | None) -> dict[str, Any]:
     return {"asOf": "next", "sections": [{"name": p.name, "bytes": p.chars, "stable": p.stable} for p in parts]}
 
 
-def _cache(look: Look | None, calls: list[Spent], row: ItemRow) -> dict[str, Any]:
+def _cache(look: CacheSnapshot | None, calls: list[Spent], row: ItemRow) -> dict[str, Any]:
     """What the provider read from its cache, and the first difference to the request before it, if one broke it."""
     asked = sum(call.input + call.cache_read + call.cache_write for call in calls)
     read = sum(call.cache_read for call in calls)
     made: dict[str, Any] = {"read": read, "asked": asked, "share": round(read / asked, 3) if asked else None}
-    made["verdict"] = verdict(look, calls)
-    breaks = [found for found in look.breaks if cause(found, [row])] if look is not None else []
+    made["verdict"] = explain_last_request(look, calls)
+    breaks = [found for found in look.breaks if find_breaking_message(found, [row])] if look is not None else []
     if breaks:
         what = breaks[0].what
-        made["break"] = {"where": place(what), "why": FIXES[what.cause], **msgspec.to_builtins(what)}
+        made["break"] = {"where": locate_break(what), "why": FIXES[what.cause], **msgspec.to_builtins(what)}
     return made
 
 
@@ -130,7 +130,7 @@ def _time(row: ItemRow, calls: list[Spent], steps: list[Step]) -> dict[str, Any]
     return phases
 
 
-async def trace(desk: Desk, transcript: Transcript | None, row: ItemRow) -> dict[str, Any]:
+async def trace(desk: CommandContext, transcript: Transcript | None, row: ItemRow) -> dict[str, Any]:
     """Every model request and every tool call of one message, and what else was recorded, in order."""
     steps = await desk.store.trace(row.id)
     calls = [call for call in await desk.store.list_usage(row.at) if call.item == row.id]

@@ -8,7 +8,7 @@ from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.errors import BadRequest
-from palinurus.inbox.route import route
+from palinurus.inbox.route import route_inbound
 from palinurus.store.ids import new_id
 from palinurus.store.port import Item
 
@@ -18,7 +18,7 @@ MAX_EVENT = 512
 _encoder = msgspec.json.Encoder()
 
 
-def item_for(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item, Route]:
+def build_item(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item, Route]:
     """The row to store and where it goes. Raises BadRequest with what is wrong."""
     if not inbound.text.strip() and not inbound.images and not inbound.files:
         raise BadRequest("the message is empty")
@@ -26,7 +26,7 @@ def item_for(inbound: Inbound, settings: Settings, clock: Clock) -> tuple[Item, 
         raise BadRequest(f"the message has {len(inbound.text):,} characters; at most {MAX_TEXT:,} are taken")
     if len(inbound.event) > MAX_EVENT:
         raise BadRequest(f"the event id or idempotency key is longer than {MAX_EVENT} characters")
-    where = route(inbound, settings)
+    where = route_inbound(inbound, settings)
     if isinstance(where, str):
         raise BadRequest(where)
     now = clock.now()

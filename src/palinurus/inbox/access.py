@@ -26,12 +26,12 @@ from palinurus.core.policy.gate import (
 from palinurus.core.types.inbound import Inbound, Route, Sender
 from palinurus.core.types.keys import escape_key_part
 from palinurus.core.types.outbound import Reply
-from palinurus.inbox.bindings import identity
-from palinurus.inbox.commands.table import typed
-from palinurus.inbox.control import control
-from palinurus.inbox.overheard import Overheard
-from palinurus.inbox.pairing import Pairing, Standing, client_id
-from palinurus.inbox.route import route
+from palinurus.inbox.bindings import resolve_identity
+from palinurus.inbox.commands.table import parse_command
+from palinurus.inbox.control import is_control
+from palinurus.inbox.overheard import OverheardMessages
+from palinurus.inbox.pairing import ChatPairing, PairingStanding, make_notice_id
+from palinurus.inbox.route import route_inbound
 from palinurus.sessions.record import Record
 from palinurus.store.port import Store
 
@@ -46,24 +46,24 @@ WHEN = {
 }
 
 
-class Admitted(NamedTuple):
+class AdmittedMessage(NamedTuple):
     """A turn may come of it. `inbound` says what its sender may do."""
 
     inbound: Inbound
 
 
-class Turned(NamedTuple):
+class RejectedMessage(NamedTuple):
     """Away: nothing happens. `reply` goes to whoever wrote; its id is the same however often it is said."""
 
     why: str
     reply: Reply | None = None
 
 
-class Noted(NamedTuple):
+class NotedMessage(NamedTuple):
     """Context for later."""
 
 
-Outcome: TypeAlias = Admitted | Turned | Noted
+AdmissionOutcome: TypeAlias = AdmittedMessage | RejectedMessage | NotedMessage
 
 
 class _Led(NamedTuple):
@@ -84,11 +84,11 @@ class _Pace(NamedTuple):
     rest: float
 
 
-class Access:
+class ChannelAccess:
     """`own`: channels whose writers are the owner, because nobody else can write there (a folder of mode 0700)."""
 
     def __init__(
-        self, settings: Settings, store: Store, clock: Clock, pairing: Pairing, own: frozenset[str] = frozenset()
+        self, settings: Settings, store: Store, clock: Clock, pairing: ChatPairing, own: frozenset[str] = frozenset()
     ) -> None:
         self._settings = settings
         self._store = store
@@ -96,10 +96,10 @@ class Access:
         self._own = own
         self._flood = FloodGuard()
         self._loops = FloodGuard()
-        self._heard = Overheard()
+        self._heard = OverheardMessages()
         self.pairing = pairing
 
-    async def admit(self, inbound: Inbound) -> Outcome:
+    async def admit(self, inbound: Inbound) -> AdmissionOutcome:
         """What becomes of an event. Raises what the store raises; the channel then tries again."""
         led = self._led(inbound)
         if not isinstance(led, _Led):
@@ -110,7 +110,7 @@ class Access:
         """Would a turn come of it now? Asked before its files are fetched; nothing is counted, offered or written."""
         led = self._led(inbound)
         if not isinstance(led, _Led):
-            return isinstance(led, Admitted)
+            return isinstance(led, AdmittedMessage)
         inbound, account, _ = led
         now = self._clock.monotonic()
         if inbound.kind != "direct":
@@ -122,42 +122,42 @@ class Access:
         pace = self._pace(inbound, account, verdict)
         return verdict.word == "in" and (pace is None or not pace.flood.full(pace.key, now, pace.most, pace.window))
 
-    def _led(self, inbound: Inbound) -> _Led | Admitted | Turned:
+    def _led(self, inbound: Inbound) -> _Led | AdmittedMessage | RejectedMessage:
         """With the rights it came with taken away; or the outcome, where no rules are needed for it."""
         target = inbound.target
         accounts = self._settings.accounts.get(target.channel)
         if accounts is None or target.channel in self._own:
-            return Admitted(inbound)
+            return AdmittedMessage(inbound)
         account = accounts.get(target.account)
         if account is None:
-            return Turned(f"{target.channel} has no account {target.account!r}")
+            return RejectedMessage(f"{target.channel} has no account {target.account!r}")
         inbound = _stripped(inbound)
-        where = route(inbound, self._settings)
-        return Turned(where) if isinstance(where, str) else _Led(inbound, account, where)
+        where = route_inbound(inbound, self._settings)
+        return RejectedMessage(where) if isinstance(where, str) else _Led(inbound, account, where)
 
     def forget_context(self, inbound: Inbound) -> None:
         """An admitted message is on disk: what came along as context is used up."""
         self._heard.forget(inbound.target, len(inbound.before))
 
-    async def _direct(self, inbound: Inbound, account: AccountSettings) -> Outcome:
+    async def _direct(self, inbound: Inbound, account: AccountSettings) -> AdmissionOutcome:
         now = self._clock.monotonic()
         if self._unknown(inbound, account) and self._flood.step(_stranger(inbound), now, STRANGER) != "fine":
-            return Turned("too many messages of a stranger")  # the disk is not asked for each of them
+            return RejectedMessage("too many messages of a stranger")  # the disk is not asked for each of them
         verdict = await self._known(inbound, account)
         if verdict.word == "pair":
             asking = await self.pairing.ask(inbound)
-            return Turned("unknown", asking.reply() if asking is not None else None)
+            return RejectedMessage("unknown", asking.reply() if asking is not None else None)
         if verdict.word != "in":
-            return Turned(verdict.why)
+            return RejectedMessage(verdict.why)
         return self._let_in(self._placed(inbound, account, verdict), account, verdict)
 
     def _unknown(self, inbound: Inbound, account: AccountSettings) -> bool:
         """Do the lists of the config leave open who it is?"""
-        return decide_admission(_asked(inbound), self._rules(account, Standing())).word == "pair"
+        return decide_admission(_asked(inbound), self._rules(account, PairingStanding())).word == "pair"
 
     async def _known(self, inbound: Inbound, account: AccountSettings) -> AdmissionVerdict:
         """On a direct message: by the lists, and by who was let in."""
-        target, sender, rules = inbound.target, inbound.sender, self._rules(account, Standing())
+        target, sender, rules = inbound.target, inbound.sender, self._rules(account, PairingStanding())
         verdict = decide_admission(_asked(inbound), rules)
         if verdict.word != "pair" and (verdict.word != "in" or verdict.owner):
             return verdict
@@ -172,27 +172,27 @@ class Access:
         sole = len(listed) == 1 and bool(listed & {inbound.sender.id, *inbound.sender.also})
         if self._settings.session.dm_scope or verdict.owner or sole:
             return inbound
-        peer = escape_key_part(identity(inbound, self._settings.session.identity_links))
+        peer = escape_key_part(resolve_identity(inbound, self._settings.session.identity_links))
         return msgspec.structs.replace(inbound, session=f"{inbound.target.channel}:direct:{peer}")
 
-    async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> Outcome:
+    async def _group(self, inbound: Inbound, account: AccountSettings, where: Route) -> AdmissionOutcome:
         verdict, rules = await self._heard_in(inbound, account, where)
         if verdict.word == "note":
             self._heard.note(inbound, account.history)
-            return Noted()
+            return NotedMessage()
         if verdict.word != "in":
-            return Turned(verdict.why)
+            return RejectedMessage(verdict.why)
         admitted = self._let_in(inbound, account, verdict)
-        if not isinstance(admitted, Admitted):
+        if not isinstance(admitted, AdmittedMessage):
             return admitted
-        return Admitted(self._dressed(admitted.inbound, account, rules))
+        return AdmittedMessage(self._dressed(admitted.inbound, account, rules))
 
     async def _heard_in(
         self, inbound: Inbound, account: AccountSettings, where: Route
     ) -> tuple[AdmissionVerdict, AdmissionRules]:
         """On a group's message, and the rules it was made by."""
         standing = await self.pairing.standing(account.channel, account.account, inbound.sender.id)
-        rules = self._rules(account, standing, found(account, inbound), inbound)
+        rules = self._rules(account, standing, find_group_settings(account, inbound), inbound)
         rules = rules._replace(mention=await self._wanted(where, rules.mention))
         asked = _asked(inbound)
         if not asked.named:
@@ -209,7 +209,7 @@ class Access:
     def _rules(
         self,
         account: AccountSettings,
-        standing: Standing,
+        standing: PairingStanding,
         row: GroupSettings | None = None,
         inbound: Inbound | None = None,
     ) -> AdmissionRules:
@@ -242,24 +242,26 @@ class Access:
             bots=account.bots,
         )
 
-    def _let_in(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Admitted | Turned:
+    def _let_in(
+        self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict
+    ) -> AdmittedMessage | RejectedMessage:
         notice = self._slowed(inbound, account, verdict)
         if notice is not None:
             return notice
         sender = msgspec.structs.replace(inbound.sender, owner=verdict.owner, allowed=verdict.allowed or verdict.owner)
-        return Admitted(msgspec.structs.replace(inbound, sender=sender))
+        return AdmittedMessage(msgspec.structs.replace(inbound, sender=sender))
 
     def _dressed(self, inbound: Inbound, account: AccountSettings, rules: AdmissionRules) -> Inbound:
         """A group's message with what belongs to it: the group's prompt, and what was said before."""
-        row = found(account, inbound)
+        row = find_group_settings(account, inbound)
         prompt = row.prompt if row else ""
         quote = inbound.quote if account.visibility != "allowlist" else None
-        before = () if control(inbound) else self._heard.before(inbound.target, inbound.event)
+        before = () if is_control(inbound) else self._heard.before(inbound.target, inbound.event)
         manners = MANNERS.format(when=WHEN[rules.mention])
         options = {"system": f"{manners}\n\n{prompt}" if prompt else manners}
         return msgspec.structs.replace(inbound, quote=quote, before=before, options=options)
 
-    def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> Turned | None:
+    def _slowed(self, inbound: Inbound, account: AccountSettings, verdict: AdmissionVerdict) -> RejectedMessage | None:
         """Bots that go on and on, and strangers whom only `*` lets in, are stopped; each is told once."""
         target, sender, chat = inbound.target, inbound.sender, _place(inbound)
         if not sender.bot:
@@ -273,8 +275,8 @@ class Access:
         text = f"That was more than {pace.most} messages in a minute. I read on when you have paused for one."
         if sender.bot:
             text = f"I pause here for {pace.rest:g} seconds: a bot and I have been talking to each other for too long."
-        ident = client_id("slow", chat, sender.id, inbound.event or str(self._clock.now()))
-        return Turned(
+        ident = make_notice_id("slow", chat, sender.id, inbound.event or str(self._clock.now()))
+        return RejectedMessage(
             "too many messages", Reply(target, text, ident, "notice", plain=True) if step == "first" else None
         )
 
@@ -289,7 +291,7 @@ class Access:
         return _Pace(self._flood, f"{target.channel}/{target.account}/{sender.id}", account.rate, 60.0, 60.0)
 
 
-def found(account: AccountSettings, inbound: Inbound) -> GroupSettings | None:
+def find_group_settings(account: AccountSettings, inbound: Inbound) -> GroupSettings | None:
     """The row of the chat: its topic's, its own, its server's, the one for all others; None if there is none."""
     target = inbound.target
     keys = (
@@ -313,7 +315,7 @@ def _stranger(inbound: Inbound) -> str:
 
 def _asked(inbound: Inbound) -> AdmissionRequest:
     sender, direct = inbound.sender, inbound.kind == "direct"
-    found = typed(inbound.text)
+    found = parse_command(inbound.text)
     command = found is not None and found.command is not None
     return AdmissionRequest(
         # Some platforms let people speak as the group itself. Then nobody says who it is.

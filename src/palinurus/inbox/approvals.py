@@ -38,7 +38,7 @@ DECISIONS: tuple[ApprovalDecision, ...] = get_args(ApprovalDecision)
 State: TypeAlias = Literal["pending", "answered", "used", "cancelled", "expired"]
 
 
-class Row(msgspec.Struct, frozen=True, omit_defaults=True):
+class ApprovalRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """One question as it is kept."""
 
     id: str
@@ -62,18 +62,18 @@ class Row(msgspec.Struct, frozen=True, omit_defaults=True):
         return {"id": self.id, "decision": self.decision, "resolvedBy": self.by, "ts": self.decided, "request": request}
 
 
-class Answered(NamedTuple):
+class AnswerOutcome(NamedTuple):
     """What became of an answer. `problem` is "" if it counts; `row` None: there is no such question."""
 
-    row: Row | None
+    row: ApprovalRow | None
     problem: str = ""
     note: str = ""  # what else the person should know
 
 
-Listener: TypeAlias = Callable[[Literal["requested", "resolved"], Row], None]
+Listener: TypeAlias = Callable[[Literal["requested", "resolved"], ApprovalRow], None]
 
 
-class Board:
+class ApprovalBoard:
     """Implements `core.types.approval.Approver`. One per process; `stopping` is True while the program goes down:
     a question whose run is put aside then stays open. `file`: where allow-always is kept (config/approvals)."""
 
@@ -101,7 +101,7 @@ class Board:
             return ApprovalAnswer(None, f"nobody could be asked: {exc.message}")
 
     async def _ask(self, ask: ApprovalRequest, show: ShowCard | None) -> ApprovalAnswer:
-        wanted = digest(ask)
+        wanted = digest_question(ask)
         earlier = await self._earlier(wanted)
         if isinstance(earlier, ApprovalAnswer):
             return earlier
@@ -129,7 +129,7 @@ class Board:
             if self._waiting.get(row.id) is future:
                 del self._waiting[row.id]
 
-    async def _wait(self, row: Row, future: asyncio.Future[ApprovalAnswer]) -> ApprovalAnswer:
+    async def _wait(self, row: ApprovalRow, future: asyncio.Future[ApprovalAnswer]) -> ApprovalAnswer:
         timer = asyncio.ensure_future(self._clock.sleep(max(0.0, (row.expires - self._clock.now()) / 1000)))
         try:
             await asyncio.wait((future, timer), return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +141,7 @@ class Board:
                 await asyncio.wait((future,), timeout=1)
         return future.result() if future.done() else ApprovalAnswer(None, "nobody answered in time", row.id)
 
-    async def _earlier(self, wanted: str) -> ApprovalAnswer | Row | None:
+    async def _earlier(self, wanted: str) -> ApprovalAnswer | ApprovalRow | None:
         """The answer somebody gave to the same question after its run had gone, or that question, still open."""
         now = self._clock.now()
         for data, row in await self._rows():
@@ -166,9 +166,9 @@ class Board:
         taken = await self._store.put_record(KIND, ident, _encode(used), expect=kept.data)
         return ApprovalAnswer(row.decision, row.by, ident) if taken else None
 
-    def _row(self, ask: ApprovalRequest, wanted: str) -> Row:
+    def _row(self, ask: ApprovalRequest, wanted: str) -> ApprovalRow:
         now = self._clock.now()
-        return Row(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
+        return ApprovalRow(str(uuid.uuid4()), wanted, ask, now, now + round(ask.timeout * 1000))
 
     async def _end(self, ident: str, state: State, by: str) -> bool:
         """Close a pending question without an answer. False if it has been answered."""
@@ -184,19 +184,19 @@ class Board:
 
     # answering
 
-    async def answer(self, ident: str, decision: str, by: str) -> Answered:
+    async def answer(self, ident: str, decision: str, by: str) -> AnswerOutcome:
         """Record what a person decided. `ident` is the id or the beginning of it. Raises StateError kinds."""
         data, row, problem = await self._find(ident)
         if row is None:
-            return Answered(None, problem)
+            return AnswerOutcome(None, problem)
         if decision not in DECISIONS:
-            return Answered(row, f"{decision[:40]!r} is no decision; use {', '.join(row.ask.allowed)}")
+            return AnswerOutcome(row, f"{decision[:40]!r} is no decision; use {', '.join(row.ask.allowed)}")
         if row.state == "pending" and row.expires <= self._clock.now():
-            return Answered(row, "too late: the question has expired")
+            return AnswerOutcome(row, "too late: the question has expired")
         if row.state != "pending":
-            return Answered(row, _closed(row))
+            return AnswerOutcome(row, _closed(row))
         if decision not in row.ask.allowed:
-            return Answered(row, f"{decision} is not possible here; use {', '.join(row.ask.allowed)}")
+            return AnswerOutcome(row, f"{decision} is not possible here; use {', '.join(row.ask.allowed)}")
         future = self._waiting.get(row.id)
         told = msgspec.structs.replace(
             row,
@@ -208,26 +208,26 @@ class Board:
         if not await self._store.put_record(KIND, row.id, _encode(told), expect=data):
             kept = await self._store.get_record(KIND, row.id)
             now = (_decode(kept.data) if kept else None) or row
-            return Answered(now, _closed(now))
+            return AnswerOutcome(now, _closed(now))
         # The rule is there before the run goes on: the next command may be the same one.
         note = await self._remember(told) if decision == "allow-always" else ""
         if future is not None and not future.done():
             future.set_result(ApprovalAnswer(told.decision, by, row.id))
         self._tell("resolved", told)
-        return Answered(told, "", note)
+        return AnswerOutcome(told, "", note)
 
-    async def _remember(self, row: Row) -> str:
+    async def _remember(self, row: ApprovalRow) -> str:
         """Put it on the allowlist. Returns what went wrong."""
         try:
             if self._file:
                 args = (self._file, row.ask.agent, row.ask.rules, "allow-always", row.decided, row.ask.command)
-                await asyncio.to_thread(approvals.add, *args)
+                await asyncio.to_thread(approvals.add_rules, *args)
                 return ""
         except PalinurusError as exc:
             log.error("an allowlist rule could not be stored: %s", exc)
         return "the rule could not be stored, it counts this once"
 
-    async def _find(self, ident: str) -> tuple[bytes, Row | None, str]:
+    async def _find(self, ident: str) -> tuple[bytes, ApprovalRow | None, str]:
         if not ident:
             return b"", None, "which one? /approve lists them"
         found = [(data, row) for data, row in await self._rows() if row.id == ident or _short(row, ident)]
@@ -242,13 +242,13 @@ class Board:
 
     # looking
 
-    async def pending(self, session: str = "") -> list[Row]:
+    async def pending(self, session: str = "") -> list[ApprovalRow]:
         """Open questions, oldest first; of one session, or all."""
         now = self._clock.now()
         rows = [row for _, row in await self._rows() if row.state == "pending" and row.expires > now]
         return sorted((r for r in rows if not session or r.ask.session == session), key=lambda r: (r.created, r.id))
 
-    async def row(self, ident: str) -> Row | None:
+    async def row(self, ident: str) -> ApprovalRow | None:
         """By id or a unique beginning of it."""
         return (await self._find(ident))[1]
 
@@ -261,14 +261,14 @@ class Board:
         """The same for a part of the program that nobody answers through: it does not count as a face."""
         self._watchers.append(listener)
 
-    def _tell(self, what: Literal["requested", "resolved"], row: Row) -> None:
+    def _tell(self, what: Literal["requested", "resolved"], row: ApprovalRow) -> None:
         for listener in (*self._listeners, *self._watchers):
             try:
                 listener(what, row)
             except Exception:  # border: a broken face must not decide about questions
                 log.exception("a listener for approvals failed")
 
-    async def _rows(self) -> list[tuple[bytes, Row]]:
+    async def _rows(self) -> list[tuple[bytes, ApprovalRow]]:
         decoded = ((kept.data, _decode(kept.data)) for kept in await self._store.list_records(KIND))
         return [(data, row) for data, row in decoded if row is not None]
 
@@ -289,7 +289,7 @@ class Board:
             await asyncio.gather(*self._tasks)
 
 
-def digest(ask: ApprovalRequest) -> str:
+def digest_question(ask: ApprovalRequest) -> str:
     """What makes two questions the same: everything that decides the effect, and whose session it is. Not the run and
     not the call, which are others after a restart."""
     whose = (ask.kind, ask.agent, ask.session, ask.tool)
@@ -298,22 +298,22 @@ def digest(ask: ApprovalRequest) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _short(row: Row, ident: str) -> bool:
+def _short(row: ApprovalRow, ident: str) -> bool:
     return len(ident) >= PREFIX and row.id.startswith(ident.lower())
 
 
-def _closed(row: Row) -> str:
+def _closed(row: ApprovalRow) -> str:
     if row.decision is not None:
         return f"already answered: {row.decision} by {row.by}"
     return f"no longer open: {row.by or row.state}"
 
 
-def _encode(row: Row) -> bytes:
+def _encode(row: ApprovalRow) -> bytes:
     return msgspec.json.encode(row)
 
 
-def _decode(data: bytes) -> Row | None:
+def _decode(data: bytes) -> ApprovalRow | None:
     try:
-        return msgspec.json.decode(data, type=Row)
+        return msgspec.json.decode(data, type=ApprovalRow)
     except msgspec.MsgspecError:
         return None  # of another version: nobody waits for it

@@ -21,17 +21,17 @@ from palinurus.core.types.inbound import Attachment, Inbound
 from palinurus.core.types.messages import ImageBlock
 from palinurus.core.types.model import ModelFailure
 from palinurus.core.untrusted import clean_label, make_inert
-from palinurus.providers.transcribe import Sound
+from palinurus.providers.transcribe import SoundRecording
 from palinurus.workspace.images import ImageLimits, resized, sniff
 
 WORDS = ".words"  # beside a recording: what is said in it
 RECORDING = 64 << 20  # bytes of a recording that is looked at
 
 
-class Hearing(Protocol):
+class TranscriberPort(Protocol):
     """Who turns recordings into words (`providers/transcribe.py`)."""
 
-    async def transcribe(self, sound: Sound) -> str | ModelFailure: ...
+    async def transcribe(self, sound: SoundRecording) -> str | ModelFailure: ...
 
 
 class _Heard(NamedTuple):
@@ -41,10 +41,10 @@ class _Heard(NamedTuple):
     source: str = ""
 
 
-class Attached:
+class FileAttacher:
     """Implements `agent.received.Attach`."""
 
-    def __init__(self, ears: Hearing) -> None:
+    def __init__(self, ears: TranscriberPort) -> None:
         self._ears = ears
 
     async def __call__(self, inbound: Inbound, folder: str, side: int, vision: bool) -> Inbound:
@@ -69,7 +69,7 @@ class Attached:
             return _Heard(f"[{head}: could not be read]")
         words = await asyncio.to_thread(_known, file.path)
         if words is None:
-            found = await self._ears.transcribe(Sound(file.path, file.name, file.mime, data))
+            found = await self._ears.transcribe(SoundRecording(file.path, file.name, file.mime, data))
             if isinstance(found, ModelFailure):
                 where = f"; {file.path}" if file.voice else ""
                 return _Heard(f"[{head}: could not be transcribed: {clean_label(found.message, 200)}{where}]")
@@ -80,7 +80,7 @@ class Attached:
         return _Heard(f"[{head}, what is said in it:\n{make_inert(words)}\n]", f"audio {clean_label(file.name, 60)}")
 
 
-def sweep(home: str, before: float) -> int:
+def sweep_inbound_files(home: str, before: float) -> int:
     """Remove files that came in before a moment (seconds since 1970), and empty folders. Returns how many files."""
     gone = 0
     for folder, _, names in os.walk(os.path.join(home, "media", "inbound"), topdown=False):

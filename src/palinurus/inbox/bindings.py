@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from palinurus.config.settings import Binding, Settings
+from palinurus.config.settings import AgentBinding, Settings
 from palinurus.core.types.inbound import Inbound
 
-Tier = Callable[[Binding, Inbound], bool]
+Tier = Callable[[AgentBinding, Inbound], bool]
 
 
-def bind(inbound: Inbound, settings: Settings) -> str:
+def bind_agent(inbound: Inbound, settings: Settings) -> str:
     """The agent of the first binding that fits, most specific kind first; else the default agent."""
     fitting = [binding for binding in settings.bindings if _fits(binding, inbound)]
     for tier in TIERS.values() if fitting else ():
@@ -20,7 +20,7 @@ def bind(inbound: Inbound, settings: Settings) -> str:
     return settings.default_agent
 
 
-def identity(inbound: Inbound, links: Mapping[str, str]) -> str:
+def resolve_identity(inbound: Inbound, links: Mapping[str, str]) -> str:
     """The person's one name if `session.identityLinks` has this sender, else the sender's id.
 
     A stranger whose id happens to be such a name does not become that person: the channel is put before it.
@@ -35,7 +35,7 @@ def identity(inbound: Inbound, links: Mapping[str, str]) -> str:
     return place if own in links.values() else own
 
 
-def _fits(binding: Binding, inbound: Inbound) -> bool:
+def _fits(binding: AgentBinding, inbound: Inbound) -> bool:
     """Everything the binding asks for, but the peer's place in a thread: that is the tiers' business."""
     target = inbound.target
     return (
@@ -48,7 +48,7 @@ def _fits(binding: Binding, inbound: Inbound) -> bool:
     )
 
 
-def _peer(binding: Binding, inbound: Inbound) -> bool:
+def _peer(binding: AgentBinding, inbound: Inbound) -> bool:
     if binding.kind != inbound.kind:
         return False
     target = inbound.target
@@ -64,7 +64,7 @@ def _peer(binding: Binding, inbound: Inbound) -> bool:
     )
 
 
-def _parent(binding: Binding, inbound: Inbound) -> bool:
+def _parent(binding: AgentBinding, inbound: Inbound) -> bool:
     """The chat around a thread."""
     target = inbound.target
     return (

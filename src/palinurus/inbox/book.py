@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palinurus.inbox.lanes import Lanes
-from palinurus.inbox.queue import IDLE, Effect, Event, Queue, Row, step
+from palinurus.inbox.queue import IDLE, Effect, QueueEvent, QueueRow, SessionQueue, step_queue
 
 
-class Book:
+class SessionQueues:
     def __init__(self, lanes: Lanes) -> None:
         self._lanes = lanes
-        self._queues: dict[str, Queue] = {}
+        self._queues: dict[str, SessionQueue] = {}
         self._lane: dict[str, str] = {}
 
     def __contains__(self, session: str) -> bool:
@@ -24,17 +24,17 @@ class Book:
     def __iter__(self) -> Iterator[str]:
         return iter(self._queues)
 
-    def state(self, session: str) -> Queue:
+    def state(self, session: str) -> SessionQueue:
         return self._queues.get(session, IDLE)
 
     def lane(self, session: str) -> str:
         """Of a session in the book."""
         return self._lane[session]
 
-    def step(self, session: str, lane: str, event: Event) -> tuple[Effect, ...]:
+    def step(self, session: str, lane: str, event: QueueEvent) -> tuple[Effect, ...]:
         """Let it happen. Returns what is to be done."""
         before = self._queues.get(session, IDLE)
-        after, effects = step(before, event)
+        after, effects = step_queue(before, event)
         if after is before:
             return effects
         self._lanes.add_backlog(lane, len(after.rows) - len(before.rows))
@@ -45,10 +45,10 @@ class Book:
             self._lane.pop(session, None)
         return effects
 
-    def row(self, session: str, ident: str) -> Row | None:
+    def row(self, session: str, ident: str) -> QueueRow | None:
         return next((r for r in self.state(session).rows if r.id == ident), None)
 
-    def find(self, ident: str) -> tuple[str, Row] | None:
+    def find(self, ident: str) -> tuple[str, QueueRow] | None:
         """The session in which a message waits."""
         found = ((session, self.row(session, ident)) for session in self._queues)
         return next(((session, row) for session, row in found if row is not None), None)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from palinurus.abort import Abort, Aborted
-from palinurus.agent.ending import settled as on_disk
-from palinurus.agent.settle import outgoing
+from palinurus.agent.ending import settle_until_stored as on_disk
+from palinurus.agent.settle import to_outgoing
 from palinurus.agent.turn import Audience
-from palinurus.config.zones import zone
+from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import ParsedDirectives, parse_directives
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
@@ -24,13 +24,13 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.errors import PalinurusError
 from palinurus.inbox.commands import stop
-from palinurus.inbox.commands.desk import Answer, Call, Command, Desk, admin
-from palinurus.inbox.commands.facts import changed, facts
-from palinurus.inbox.commands.levels import Scene, apply
-from palinurus.inbox.commands.models import listed, meant
-from palinurus.inbox.commands.reset import session_id
-from palinurus.inbox.commands.status import card
-from palinurus.inbox.commands.table import TABLE, typed, unknown
+from palinurus.inbox.commands.desk import ChatCommand, CommandAnswer, CommandCall, CommandContext, is_admin
+from palinurus.inbox.commands.facts import change_record, gather_facts
+from palinurus.inbox.commands.levels import DirectiveContext, apply_directives
+from palinurus.inbox.commands.models import find_meant_model, list_models
+from palinurus.inbox.commands.reset import make_session_id
+from palinurus.inbox.commands.status import format_status_card
+from palinurus.inbox.commands.table import TABLE, describe_unknown, parse_command
 from palinurus.sessions.fresh import Moment, current, end_payload, start_payload
 from palinurus.store.port import Claim, Outcome, Outgoing, Settlement
 
@@ -42,24 +42,24 @@ _ONLY_CHARS = 4000  # no message of directives only is longer
 _LOUD = " \t\r\n.!?,…。！？"
 
 
-def control(inbound: Inbound, more: Mapping[str, Command] = {}) -> bool:
+def is_control(inbound: Inbound, more: Mapping[str, ChatCommand] = {}) -> bool:
     """Is this message for the program, not for the model? Only what trusted senders write ever is."""
     text = inbound.text
     if not inbound.may_command:
         return False
-    if len(text) <= _STOP_CHARS and not inbound.images and stops(text):
+    if len(text) <= _STOP_CHARS and not inbound.images and is_stop_word(text):
         return True
     if "/" not in text:
         return False
-    found = typed(text, more)
+    found = parse_command(text, more)
     if found is not None and (found.command is None or found.command.run is not None):
         return True
     return len(text) <= _ONLY_CHARS and not inbound.images and parse_directives(text).only
 
 
-def stops(text: str) -> bool:
+def is_stop_word(text: str) -> bool:
     """Is the whole message a stop word?"""
-    return " ".join(text.strip(_LOUD).lower().split()) in stop.WORDS
+    return " ".join(text.strip(_LOUD).lower().split()) in stop.STOP_WORDS
 
 
 class _Asked(NamedTuple):
@@ -77,19 +77,19 @@ class _Asked(NamedTuple):
         return (Reply(self.inbound.target, text, f"{self.claim.id}.{number}", "final", self.inbound.reply_to),)
 
     def rows(self, replies: tuple[Reply, ...], now: int) -> tuple[Outgoing, ...]:
-        return tuple(outgoing(reply, self.claim.id, at, now) for at, reply in enumerate(replies))
+        return tuple(to_outgoing(reply, self.claim.id, at, now) for at, reply in enumerate(replies))
 
 
-class Controller:
+class CommandController:
     """`replied` is told of replies that are in the outbox now."""
 
-    def __init__(self, desk: Desk, replied: Callable[[tuple[Reply, ...]], None]) -> None:
+    def __init__(self, desk: CommandContext, replied: Callable[[tuple[Reply, ...]], None]) -> None:
         self.desk = desk
         self._replied = replied
 
     def control(self, inbound: Inbound) -> bool:
         """See `control`."""
-        return control(inbound, self.desk.commands)
+        return is_control(inbound, self.desk.commands)
 
     async def turn(
         self, claim: Claim, inbound: Inbound, key: SessionKey, audience: Audience, abort: Abort | None = None
@@ -98,35 +98,35 @@ class Controller:
         asked = _Asked(claim, inbound, key, audience)
         if claim.attempts > MAX_ATTEMPTS or not inbound.text:
             why = "it stopped the gateway too often" if inbound.text else "the stored message cannot be read"
-            await self._settle(asked, Answer(f"The command was not run: {why}."), "dead")
+            await self._settle(asked, CommandAnswer(f"The command was not run: {why}."), "dead")
             return
         try:
             answer = await self._answer(claim, inbound, key)
         except PalinurusError as exc:
-            answer = Answer(f"⚠️ {exc.message}" + (f"\n{exc.fix}" if exc.fix else ""))
+            answer = CommandAnswer(f"⚠️ {exc.message}" + (f"\n{exc.fix}" if exc.fix else ""))
         except Exception:  # task boundary: the person is told, the rest goes on
             log.exception("message %s: the command failed", claim.id)
-            answer = Answer("⚠️ The command failed; the log says why.")
+            answer = CommandAnswer("⚠️ The command failed; the log says why.")
         if answer.follow is None:
             await self._settle(asked, answer)
         else:
             await self._followed(asked, answer, answer.follow, abort or Abort())
 
-    async def _answer(self, claim: Claim, inbound: Inbound, key: SessionKey) -> Answer:
+    async def _answer(self, claim: Claim, inbound: Inbound, key: SessionKey) -> CommandAnswer:
         desk = self.desk
         settings = desk.settings
-        ident = session_id(claim.id)
+        ident = make_session_id(claim.id)
         row = await desk.store.session(str(key))
-        moment = Moment(claim.at, zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
+        moment = Moment(claim.at, find_zone(settings.agents[key.agent].user_timezone), inbound.target.channel)
         found = await current(row, key, settings.session, moment, ident, settings.home)
-        call = Call(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
+        call = CommandCall(desk, claim, inbound, key, found.record, found.stored, "", "", {**TABLE, **desk.commands})
         answer = await _do(call)
         if answer.record is not None and found.ended is not None and answer.record.sessionId == ident:
             desk.hooks.observe("session_end", end_payload(key, found.ended, ident))
             desk.hooks.observe("session_start", start_payload(key, found))
         return answer
 
-    async def _followed(self, asked: _Asked, answer: Answer, follow: Inbound, abort: Abort) -> None:
+    async def _followed(self, asked: _Asked, answer: CommandAnswer, follow: Inbound, abort: Abort) -> None:
         """The session first, then the answer, then the message that follows, then the end of the command: a crash
         between any two is mended by doing it again, since each has an id that comes from the command's."""
         desk, claim = self.desk, asked.claim
@@ -146,13 +146,15 @@ class Controller:
                 await desk.store.yield_back(claim)
                 return
         except PalinurusError as exc:  # not accepted: say why
-            said, answer = 1, Answer(f"⚠️ {exc.message}")
+            said, answer = 1, CommandAnswer(f"⚠️ {exc.message}")
         if row is not None and relay is not None:
             await self._end(claim, Settlement(row.outcome or "failed", row.note), asked.audience, relay.end)
         else:
-            await self._settle(asked, Answer(answer.text), number=said)
+            await self._settle(asked, CommandAnswer(answer.text), number=said)
 
-    async def _settle(self, asked: _Asked, answer: Answer, outcome: Outcome = "answered", number: int = 0) -> None:
+    async def _settle(
+        self, asked: _Asked, answer: CommandAnswer, outcome: Outcome = "answered", number: int = 0
+    ) -> None:
         now = self.desk.clock.now()
         replies = self.desk.fitted(asked.inbound, asked.replies(answer.text, number))
         session = answer.record.row(asked.key) if answer.record is not None else None
@@ -188,52 +190,54 @@ class _Relay:
             self._audience.show(event)
 
 
-async def _do(call: Call) -> Answer:
+async def _do(call: CommandCall) -> CommandAnswer:
     """A stop word, a command, directives; anything else was one when it was accepted and is none any more."""
     text = call.inbound.text
-    if stops(text):
+    if is_stop_word(text):
         _tell(call, "stop", "")
-        return await stop.run(call._replace(name="stop"))
-    found = typed(text, call.desk.commands)
+        return await stop.run_stop(call._replace(name="stop"))
+    found = parse_command(text, call.desk.commands)
     if found is not None and found.command is None:
-        return Answer(unknown(found.name, call.desk.commands))
+        return CommandAnswer(describe_unknown(found.name, call.desk.commands))
     if found is not None and found.command is not None and found.command.run is not None:
         parsed = parse_directives(text) if found.name == "status" else None
         if parsed is None or not parsed.only:
-            if found.command.scope == "owner" and not admin(call.inbound):
-                return Answer(f"/{found.name} is for the owner only.")
+            if found.command.scope == "owner" and not is_admin(call.inbound):
+                return CommandAnswer(f"/{found.name} is for the owner only.")
             _tell(call, found.name, found.args)
             return await found.command.run(call._replace(name=found.name, args=found.args))
     parsed = parse_directives(text)
-    return _directives(call, parsed) if parsed.only else Answer("Nothing to do.")
+    return _directives(call, parsed) if parsed.only else CommandAnswer("Nothing to do.")
 
 
-def _tell(call: Call, name: str, args: str) -> None:
+def _tell(call: CommandCall, name: str, args: str) -> None:
     """Hooks hear of a command before it is done. Told again if a crash makes it run again."""
     who = {"senderId": call.inbound.sender.id, "channel": call.inbound.target.channel}
     where = {"sessionKey": str(call.key), "agentId": call.key.agent}
     call.desk.hooks.observe("command", {"name": name, "args": args.strip(), **who, **where})
 
 
-def _directives(call: Call, parsed: ParsedDirectives) -> Answer:
+def _directives(call: CommandCall, parsed: ParsedDirectives) -> CommandAnswer:
     """All directives of a message that holds nothing else."""
     desk, agent = call.desk, call.agent
-    before = after = facts(desk, call.key, call.record)
+    before = after = gather_facts(desk, call.key, call.record)
     problem = models = ""
     chosen = parsed.get("model")
     if chosen is not None and chosen.raw and chosen.raw.lower() != "status":
         if chosen.raw.lower() == "list":
-            models = listed(desk.catalog, agent, str(before.model.ref))
+            models = list_models(desk.catalog, agent, str(before.model.ref))
         else:
-            wanted = meant(desk.catalog, agent, chosen.raw)
+            wanted = find_meant_model(desk.catalog, agent, chosen.raw)
             if isinstance(wanted, str):
                 problem = wanted
             else:
-                after = facts(desk, call.key, call.record, wanted)
-    applied = apply(parsed.directives, Scene(before, after, call.inbound, desk.settings, problem, models))
-    record = changed(call.record, applied.changes, desk.clock.now()) if applied.changes else None
+                after = gather_facts(desk, call.key, call.record, wanted)
+    applied = apply_directives(
+        parsed.directives, DirectiveContext(before, after, call.inbound, desk.settings, problem, models)
+    )
+    record = change_record(call.record, applied.changes, desk.clock.now()) if applied.changes else None
     text = applied.text
     if parsed.get("status") is not None and not applied.refused:
         now = call if record is None else call._replace(record=record)
-        text = "\n".join(part for part in (text, card(now)) if part)
-    return Answer(text, record)
+        text = "\n".join(part for part in (text, format_status_card(now)) if part)
+    return CommandAnswer(text, record)

@@ -15,16 +15,16 @@ from palinurus.abort import Abort
 from palinurus.agent.turn import Audience
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import SessionKey, parse_session_key
-from palinurus.inbox.policy import Policy
+from palinurus.inbox.policy import QueuePolicy
 from palinurus.store.port import Claim, Item
 
-LANE = "control"
+CONTROL_LANE = "control"
 AT_ONCE = 16
 PATIENCE = 0.25  # seconds
-RULES = Policy("followup", 0.0, 50, "new")
+RULES = QueuePolicy("followup", 0.0, 50, "new")
 
 
-class Controller(Protocol):
+class ControllerPort(Protocol):
     """See `inbox/control.py`."""
 
     def control(self, inbound: Inbound) -> bool:
@@ -38,19 +38,19 @@ class Controller(Protocol):
         ...
 
 
-def lined_up(item: Item, busy: bool) -> Item:
+def to_control_item(item: Item, busy: bool) -> Item:
     """The row as a control message: `control:KEY`, or while that is busy a queue of its own, `control/ID:KEY`."""
-    head = f"{LANE}/{item.id}" if busy else LANE
-    return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=LANE)
+    head = f"{CONTROL_LANE}/{item.id}" if busy else CONTROL_LANE
+    return msgspec.structs.replace(item, session=f"{head}:{item.session}", lane=CONTROL_LANE)
 
 
-def key_of(claim: Claim) -> SessionKey | None:
+def find_key(claim: Claim) -> SessionKey | None:
     """The session a control message is about."""
     return parse_session_key(claim.session.partition(":")[2])
 
 
-class Controls:
-    def __init__(self, controller: Controller | None) -> None:
+class ControlLane:
+    def __init__(self, controller: ControllerPort | None) -> None:
         self._controller = controller
         self._last: dict[str, asyncio.Future[None]] = {}
 
@@ -59,7 +59,7 @@ class Controls:
 
     async def turn(self, claim: Claim, inbound: Inbound, audience: Audience, abort: Abort) -> None:
         """Do it, after the one before it if that is quick."""
-        key = key_of(claim)
+        key = find_key(claim)
         assert key is not None and self._controller is not None, claim.session
         name, done = str(key), asyncio.get_running_loop().create_future()
         before, self._last[name] = self._last.get(name), done

@@ -13,23 +13,22 @@ from collections.abc import Coroutine
 from typing import Any
 
 from palinurus.agent.steer import Mailbox
-from palinurus.agent.turn import Turns
+from palinurus.agent.turn import TurnRunner
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.keys import parse_session_key
 from palinurus.errors import Draining, QueueFull, StateError
-from palinurus.inbox import collect, queue
-from palinurus.inbox.accept import item_for
-from palinurus.inbox.book import Book
-from palinurus.inbox.controls import AT_ONCE, LANE, RULES, Controller, Controls, key_of, lined_up
-from palinurus.inbox.feed import Feeds, Sink
-from palinurus.inbox.finish import Finisher, Replied
+from palinurus.inbox import collect, controls, queue
+from palinurus.inbox.accept import build_item
+from palinurus.inbox.book import SessionQueues
+from palinurus.inbox.feed import RunFeeds, Sink
+from palinurus.inbox.finish import ClaimFinisher, ReplyListener
 from palinurus.inbox.lanes import Lanes
-from palinurus.inbox.policy import NONE, Policy, overrides, policy
-from palinurus.inbox.pump import Pump
-from palinurus.inbox.queue import Effect, Event
-from palinurus.inbox.running import Crowd, Running, stored
+from palinurus.inbox.policy import NO_OVERRIDES, QueuePolicy, read_overrides, resolve_policy
+from palinurus.inbox.pump import LanePump
+from palinurus.inbox.queue import Effect, QueueEvent
+from palinurus.inbox.running import ActiveRun, RunAudience, decode_stored
 from palinurus.points import point
 from palinurus.store.port import Accepted, Claim, Item, ItemRow, Store
 
@@ -47,29 +46,30 @@ class Dispatcher:
         self,
         settings: Settings,
         store: Store,
-        turns: Turns,
+        turns: TurnRunner,
         clock: Clock,
-        controller: Controller | None = None,
-        replied: Replied | None = None,
+        controller: controls.ControllerPort | None = None,
+        replied: ReplyListener | None = None,
         grace: float = 30.0,  # seconds a run gets to end after its deadline, and again after it was cancelled
     ) -> None:
         self._settings = settings
         self._store = store
         self._turns = turns
         self._clock = clock
-        self._controls = Controls(controller)
+        self._controls = controls.ControlLane(controller)
         self.grace = grace
         self._bound = max(BOUND, settings.lanes.queue_cap)
-        self._running: dict[str, Running] = {}
+        self._running: dict[str, ActiveRun] = {}
         self._coming: dict[str, int] = {}  # messages on their way to disk, by session
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeping: set[str] = set()
-        lanes = settings.lanes
-        self.lanes = Lanes({"main": lanes.main, "subagent": lanes.subagent, "cron": lanes.cron, LANE: AT_ONCE})
-        self._book = Book(self.lanes)
-        self._pump = Pump(store, self.lanes, self._start)
-        self._finisher = Finisher(store, clock, replied or (lambda replies: None))
-        self.feeds = Feeds()
+        width = settings.lanes
+        slots = {"main": width.main, "subagent": width.subagent, "cron": width.cron}
+        self.lanes = Lanes({**slots, controls.CONTROL_LANE: controls.AT_ONCE})
+        self._book = SessionQueues(self.lanes)
+        self._pump = LanePump(store, self.lanes, self._start)
+        self._finisher = ClaimFinisher(store, clock, replied or (lambda replies: None))
+        self.feeds = RunFeeds()
         self.draining = False
 
     # in
@@ -78,10 +78,11 @@ class Dispatcher:
         """Durable when it returns. Raises Draining, QueueFull, BadRequest, DiskFull."""
         if self.draining:
             raise Draining("the gateway is stopping and takes no new messages", fix="try again in a moment")
-        item, _ = item_for(inbound, self._settings, self._clock)
-        rules: Policy | None = None
+        item, _ = build_item(inbound, self._settings, self._clock)
+        rules: QueuePolicy | None = None
         if self._controls.control(inbound):
-            rules, item = RULES, lined_up(item, f"{LANE}:{item.session}" in self._book)
+            busy = f"{controls.CONTROL_LANE}:{item.session}" in self._book
+            rules, item = controls.RULES, controls.to_control_item(item, busy)
         session, lane = item.session, item.lane
         free = session not in self._book and session not in self._coming
         slot = free and self.lanes.take(lane)
@@ -89,8 +90,7 @@ class Dispatcher:
             rules = rules or await self._rules(inbound, session)
             self._admit(session, rules)
         unwatch = self.feeds.watch(item.id, sink) if sink is not None else None
-        accepted = None
-        self._coming[session] = self._coming.get(session, 0) + 1
+        self._coming[session], accepted = self._coming.get(session, 0) + 1, None
         try:
             accepted = await self._store.accept(item, claim=slot)
         finally:
@@ -106,7 +106,7 @@ class Dispatcher:
         return accepted
 
     def _accepted(
-        self, accepted: Accepted, item: Item, inbound: Inbound, rules: Policy | None, sink: Sink | None
+        self, accepted: Accepted, item: Item, inbound: Inbound, rules: QueuePolicy | None, sink: Sink | None
     ) -> None:
         if accepted.claim is not None:
             self._start(accepted.claim, inbound)
@@ -114,20 +114,20 @@ class Dispatcher:
             if sink is not None and accepted.state in ("queued", "running"):
                 self.feeds.watch(accepted.id, sink)
         else:
-            rules = rules or policy(inbound, NONE, self._settings.queue)
-            arrived = queue.Arrived(queue.row(item.id, inbound, rules, self._now()), rules)
+            rules = rules or resolve_policy(inbound, NO_OVERRIDES, self._settings.queue)
+            arrived = queue.ArrivalEvent(queue.make_row(item.id, inbound, rules, self._now()), rules)
             self._step(item.session, item.lane, arrived, inbound)
 
-    async def _rules(self, inbound: Inbound, session: str) -> Policy:
+    async def _rules(self, inbound: Inbound, session: str) -> QueuePolicy:
         row = await self._store.session(session)
-        return policy(inbound, overrides(row.data) if row else NONE, self._settings.queue)
+        return resolve_policy(inbound, read_overrides(row.data) if row else NO_OVERRIDES, self._settings.queue)
 
-    def _admit(self, session: str, rules: Policy) -> None:
+    def _admit(self, session: str, rules: QueuePolicy) -> None:
         state = self._book.state(session)
         coming = self._coming.get(session, 0)
         full = rules.drop == "new" or session in self._sweeping  # dropping more would put the next run off for ever
         cap = rules.cap if full else self._bound
-        if queue.live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
+        if queue.count_live(state) + coming >= cap or len(state.rows) + coming >= self._bound:
             raise QueueFull(f"{cap} messages already wait in this session", fix="wait for answers, or stop the run")
 
     def _came(self, session: str) -> None:
@@ -141,14 +141,14 @@ class Dispatcher:
         """At start: hand what a crash left behind back to the lanes. Returns how many messages wait."""
         rows = await self._store.recover()
         for row in rows:
-            inbound = stored(row.id, row.body, row.at)
+            inbound = decode_stored(row.id, row.body, row.at)
             rules = await self._rules(inbound, row.session)
-            self._step(row.session, row.lane, queue.Restored(queue.row(row.id, inbound, rules, self._now())))
+            self._step(row.session, row.lane, queue.RestoreEvent(queue.make_row(row.id, inbound, rules, self._now())))
         return len(rows)
 
     # the queue: one step of the pure part, and what it asks for
 
-    def _step(self, session: str, lane: str, event: Event, inbound: Inbound | None = None) -> tuple[Effect, ...]:
+    def _step(self, session: str, lane: str, event: QueueEvent, inbound: Inbound | None = None) -> tuple[Effect, ...]:
         effects = self._book.step(session, lane, event)
         for effect in effects:
             self._do(session, lane, effect, inbound)
@@ -158,18 +158,18 @@ class Dispatcher:
         """Begin and Settle are done by `_start`, whose claim they are about."""
         run = self._running.get(session)
         match effect:
-            case queue.Hold(until):
+            case queue.HoldEffect(until):
                 self._pump.hold(session, lane, until)
-            case queue.Sweep() if session not in self._sweeping and not self.draining:
+            case queue.SweepEffect() if session not in self._sweeping and not self.draining:
                 self._sweeping.add(session)
                 self._spawn(self._sweep(session, lane))
-            case queue.Steer(ident, dropped, lines) if run is not None and inbound is not None:
-                said = collect.noted(collect.spoken(inbound), collect.overflow(dropped, lines))
+            case queue.SteerEffect(ident, dropped, lines) if run is not None and inbound is not None:
+                said = collect.prepend_note(collect.strip_directives(inbound), collect.tell_overflow(dropped, lines))
                 if not run.mailbox.push(said.message(self._clock.now()), ident):
-                    self._step(session, lane, queue.Closed())
-            case queue.Unsteer(ident) if run is not None:
+                    self._step(session, lane, queue.MailboxCloseEvent())
+            case queue.UnsteerEffect(ident) if run is not None:
                 run.mailbox.drop(ident)
-            case queue.Abort(reason) if run is not None:
+            case queue.AbortEffect(reason) if run is not None:
                 run.abort.set(reason)
             case _:
                 pass
@@ -191,7 +191,7 @@ class Dispatcher:
                     return  # the session has a run; its end comes back here
                 known = self._book.row(claim.session, claim.id)
                 if known is not None and known.verdict is not None:
-                    await self._refuse(claim, stored(claim.id, claim.body, claim.at), known.verdict)
+                    await self._refuse(claim, decode_stored(claim.id, claim.body, claim.at), known.verdict)
                 elif self.lanes.take(lane):
                     self._start(claim)
                 else:
@@ -201,33 +201,33 @@ class Dispatcher:
         finally:
             self._sweeping.discard(session)
 
-    async def _refuse(self, claim: Claim, inbound: Inbound, verdict: queue.Verdict) -> None:
+    async def _refuse(self, claim: Claim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
         end = await self._finisher.end(claim, inbound, verdict.outcome, verdict.note, tell=verdict.tell)
         self.feeds.report_ended(claim.id, end)
-        self._step(claim.session, claim.lane, queue.Settled(claim.id))
+        self._step(claim.session, claim.lane, queue.VerdictEvent(claim.id))
 
     # runs
 
     def _start(self, claim: Claim, inbound: Inbound | None = None) -> None:
         point("claim.after")
         session, lane = claim.session, claim.lane
-        inbound = inbound or stored(claim.id, claim.body, claim.at)
+        inbound = inbound or decode_stored(claim.id, claim.body, claim.at)
         self._pump.free(session)
-        started = queue.Started(claim.id, queue.place(inbound), alone=claim.attempts > 1)
+        started = queue.ClaimEvent(claim.id, queue.get_place(inbound), alone=claim.attempts > 1)
         (effect,) = self._step(session, lane, started)
-        if isinstance(effect, queue.Settle):
+        if isinstance(effect, queue.SettleEffect):
             self._spawn(self._unrun(claim, inbound, effect.verdict))
             return
-        assert isinstance(effect, queue.Begin)
+        assert isinstance(effect, queue.BeginEffect)
         self.feeds.report_started(claim.id, session, inbound)
         mailbox = Mailbox(lambda ids: self._taken(run, ids))
-        run = Running(claim, inbound, effect, mailbox)
+        run = ActiveRun(claim, inbound, effect, mailbox)
         self._running[session] = run
         run.abort.on(lambda: self._closed(run))  # a run that is being stopped takes nothing more in
         run.timer = asyncio.get_running_loop().call_later(self._deadline(claim), self._late, run)
         run.task = asyncio.ensure_future(self._run(run))
 
-    async def _unrun(self, claim: Claim, inbound: Inbound, verdict: queue.Verdict) -> None:
+    async def _unrun(self, claim: Claim, inbound: Inbound, verdict: queue.QueueVerdict) -> None:
         try:
             await self._refuse(claim, inbound, verdict)
         finally:
@@ -235,11 +235,11 @@ class Dispatcher:
             self._pump.kick(claim.lane)
 
     def _deadline(self, claim: Claim) -> float:
-        key = key_of(claim) if claim.lane == LANE else parse_session_key(claim.session)
+        key = controls.find_key(claim) if claim.lane == controls.CONTROL_LANE else parse_session_key(claim.session)
         agent = self._settings.agents.get(key.agent if key else "")
         return (agent.timeout if agent else DEADLINE) + self.grace
 
-    async def _run(self, run: Running) -> None:
+    async def _run(self, run: ActiveRun) -> None:
         claim = run.claim
         try:
             await self._turn(run)
@@ -254,34 +254,34 @@ class Dispatcher:
         finally:
             self._finish(run)
 
-    async def _turn(self, run: Running) -> None:
+    async def _turn(self, run: ActiveRun) -> None:
         claim = run.claim
         await self._clock.sleep(0)  # whoever handed it in is answered before the turn takes the loop
         await self._gather(run)
-        crowd = Crowd(self.feeds, run, self._absorbed)
-        if claim.lane == LANE:
+        crowd = RunAudience(self.feeds, run, self._absorbed)
+        if claim.lane == controls.CONTROL_LANE:
             await self._controls.turn(claim, run.inbound, crowd, run.abort)
         else:
             await self._turns.turn(claim, run.inbound, run.abort, run.mailbox, crowd)
 
-    async def _gather(self, run: Running) -> None:
+    async def _gather(self, run: ActiveRun) -> None:
         """Put together what runs as one: the first message opens the turn, the others lie in the mailbox."""
         begin = run.begin
-        note = collect.overflow(begin.dropped, begin.lines)
+        note = collect.tell_overflow(begin.dropped, begin.lines)
         number, extras = 1, []
         for row in await self._store.list_waiting(run.claim.session) if begin.extra else ():
             known = self._book.row(run.claim.session, row.id)
             if row.id not in begin.extra or known is None or known.state != "handed":
                 continue
-            extra = collect.spoken(stored(row.id, row.body, row.at))
+            extra = collect.strip_directives(decode_stored(row.id, row.body, row.at))
             if known.mode == "collect":
                 number += 1
-                extra = collect.further(extra, number)
+                extra = collect.number_further(extra, number)
             extras.append((extra.message(self._clock.now()), row.id))
         run.mailbox.begin(extras)
-        run.inbound = collect.first(run.inbound, note) if number > 1 else collect.noted(run.inbound, note)
+        run.inbound = collect.number_first(run.inbound, note) if number > 1 else collect.prepend_note(run.inbound, note)
 
-    async def _broken(self, run: Running, note: str) -> None:
+    async def _broken(self, run: ActiveRun, note: str) -> None:
         """A turn that could not end its claim: end it here, and count what really waits."""
         end = await self._finisher.end(run.claim, run.inbound, "failed", note, tell=True)
         if end is not None:
@@ -291,9 +291,9 @@ class Dispatcher:
         except StateError:
             return
         known = frozenset(row.id for row in waiting)
-        self._step(run.claim.session, run.claim.lane, queue.Counted(known))
+        self._step(run.claim.session, run.claim.lane, queue.RecountEvent(known))
 
-    def _late(self, run: Running) -> None:
+    def _late(self, run: ActiveRun) -> None:
         """The run should have stopped itself long ago: cancel it; if that does not help, go on without it."""
         run.late += 1
         if run.over or run.task is None:
@@ -305,11 +305,11 @@ class Dispatcher:
         else:
             run.timer = asyncio.get_running_loop().call_later(self.grace, self._late, run)
 
-    async def _abandon(self, run: Running) -> None:
+    async def _abandon(self, run: ActiveRun) -> None:
         await self._broken(run, "the run did not end in time and could not be stopped")
         self._finish(run)
 
-    def _finish(self, run: Running) -> None:
+    def _finish(self, run: ActiveRun) -> None:
         """The claim has ended: the lane is free."""
         if run.over:
             return
@@ -322,23 +322,23 @@ class Dispatcher:
             del self._running[session]
         self.lanes.give(lane)
         self.feeds.report_ended(run.claim.id)
-        self._step(session, lane, queue.Ended(run.claim.id))
+        self._step(session, lane, queue.RunEndEvent(run.claim.id))
         self._pump.kick(lane)
 
-    def _taken(self, run: Running, ids: tuple[str, ...]) -> None:
-        self._step(run.claim.session, run.claim.lane, queue.Taken(ids))
+    def _taken(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
+        self._step(run.claim.session, run.claim.lane, queue.TakeEvent(ids))
 
-    def _absorbed(self, run: Running, ids: tuple[str, ...]) -> None:
+    def _absorbed(self, run: ActiveRun, ids: tuple[str, ...]) -> None:
         """Steered messages are part of a run now: they wait no more, and their watchers watch it."""
         run.absorbed.update(ids)
-        self._step(run.claim.session, run.claim.lane, queue.Absorbed(ids))
+        self._step(run.claim.session, run.claim.lane, queue.AbsorbEvent(ids))
         for ident in ids:
             self.feeds.merge(ident, run.claim.id)
 
-    def _closed(self, run: Running) -> None:
+    def _closed(self, run: ActiveRun) -> None:
         run.mailbox.close()
         if self._running.get(run.claim.session) is run:
-            self._step(run.claim.session, run.claim.lane, queue.Closed())
+            self._step(run.claim.session, run.claim.lane, queue.MailboxCloseEvent())
 
     # control
 
@@ -367,7 +367,7 @@ class Dispatcher:
 
     def _clear(self, session: str) -> None:
         if session in self._book:
-            self._step(session, self._book.lane(session), queue.Stopped())
+            self._step(session, self._book.lane(session), queue.QueueStopEvent())
 
     def abort_item(self, ident: str, reason: str = "user") -> bool:
         """Stop one message: its run (or the run it is part of), or its waiting. False if neither."""
@@ -378,7 +378,7 @@ class Dispatcher:
         session, row = self._book.find(ident) or ("", None)
         if row is None or row.state not in ("waiting", "handed"):
             return False
-        self._step(session, self._book.lane(session), queue.Stopped((ident,)))
+        self._step(session, self._book.lane(session), queue.QueueStopEvent((ident,)))
         return True
 
     async def wait(self, ident: str, timeout: float | None = None) -> ItemRow | None:

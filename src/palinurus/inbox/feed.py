@@ -16,7 +16,7 @@ from palinurus.store.port import ItemRow, Store
 Sink = Callable[[RunEvent], None]
 
 
-class Follower(Protocol):
+class RunFollower(Protocol):
     """Sees every message. Called inline: must be quick and must not raise."""
 
     def on_accepted(self, item: str, session: str, inbound: Inbound) -> None:
@@ -38,15 +38,15 @@ class Follower(Protocol):
         ...
 
 
-class Feeds:
+class RunFeeds:
     """Sinks are called inline, in the order of the events; they must be quick and must not raise."""
 
     def __init__(self) -> None:
         self._sinks: dict[str, list[Sink]] = {}
         self._ends: dict[str, list[asyncio.Future[None]]] = {}
-        self._followers: list[Follower] = []
+        self._followers: list[RunFollower] = []
 
-    def follow(self, follower: Follower) -> Callable[[], None]:
+    def follow(self, follower: RunFollower) -> Callable[[], None]:
         """Show everything to `follower` from now on. Returns the function that ends it."""
         self._followers.append(follower)
         return lambda: self._followers.remove(follower)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from palinurus.agent.ending import settled
-from palinurus.agent.settle import outgoing
+from palinurus.agent.ending import settle_until_stored
+from palinurus.agent.settle import to_outgoing
 from palinurus.clock import Clock
 from palinurus.core.types.events import AgentEnd
 from palinurus.core.types.inbound import Inbound
@@ -17,11 +17,11 @@ from palinurus.core.types.outbound import Reply
 from palinurus.core.types.usage import TokenUsage
 from palinurus.store.port import Claim, Outcome, Settlement, Store
 
-Replied = Callable[[tuple[Reply, ...]], None]
+ReplyListener = Callable[[tuple[Reply, ...]], None]
 
 
-class Finisher:
-    def __init__(self, store: Store, clock: Clock, replied: Replied) -> None:
+class ClaimFinisher:
+    def __init__(self, store: Store, clock: Clock, replied: ReplyListener) -> None:
         self._store = store
         self._clock = clock
         self._replied = replied
@@ -34,9 +34,9 @@ class Finisher:
         if tell and inbound.push:
             text = f"⚠️ {note[:1].upper()}{note[1:]}."
             replies = (Reply(inbound.target, text, f"{claim.id}.end", "notice", inbound.reply_to),)
-        rows = tuple(outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
+        rows = tuple(to_outgoing(reply, claim.id, at, now) for at, reply in enumerate(replies))
         settlement = Settlement(outcome, note, (), rows)
-        if self.stopped or not await settled(
+        if self.stopped or not await settle_until_stored(
             claim, lambda: self._store.settle(claim, settlement), self._clock, lambda: self.stopped
         ):
             return None

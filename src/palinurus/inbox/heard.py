@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.messages import AssistantMessage, ImageBlock, Message, TextBlock, ToolCall, ToolResult
-from palinurus.providers.redact import blank, redacted
+from palinurus.providers.redact import blank_secrets, redact_strings
 
 LONGEST = 4_000  # characters of one text
 
 
-class Cleaner:
+class HistoryCleaner:
     """Makes messages fit to be shown; `cut` and `blanked` say what was done to any of them."""
 
     def __init__(self, secrets: tuple[str, ...] = ()) -> None:
@@ -28,7 +28,7 @@ class Cleaner:
 
     def text(self, text: str, limit: int = LONGEST) -> str:
         """The text as it may be shown."""
-        clean = blank(text, self._secrets)
+        clean = blank_secrets(text, self._secrets)
         self.blanked = self.blanked or clean != text
         if len(clean) <= limit:
             return clean
@@ -55,7 +55,7 @@ class Cleaner:
         return made
 
     def _arguments(self, arguments: dict[str, Any]) -> Any:
-        clean = redacted(arguments, self._secrets)
+        clean = redact_strings(arguments, self._secrets)
         self.blanked = self.blanked or clean != arguments
         written = msgspec.json.encode(clean).decode()
         return clean if len(written) <= LONGEST else self.text(written)

@@ -13,11 +13,11 @@ import msgspec
 from palinurus.core.types.channel import ChannelStatus, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.inbox.pairing import Pairing
+from palinurus.inbox.pairing import ChatPairing
 from palinurus.tools.signin import SignIns
 
 
-class Line(msgspec.Struct, frozen=True):
+class ChannelAccountState(msgspec.Struct, frozen=True):
     """One account of one channel. `running`: somebody receives there."""
 
     channel: str
@@ -27,7 +27,7 @@ class Line(msgspec.Struct, frozen=True):
     dm: str = ""  # dmPolicy; "" where nobody configured the channel
 
 
-class Delivery(msgspec.Struct, frozen=True):
+class DeliveryStatus(msgspec.Struct, frozen=True):
     """What became of a message we sent. `state`: pending, sent, failed."""
 
     id: str
@@ -36,8 +36,8 @@ class Delivery(msgspec.Struct, frozen=True):
     error: str = ""
 
 
-class Lines(Protocol):
-    def all(self) -> tuple[Line, ...]:
+class ReceiversPort(Protocol):
+    def all(self) -> tuple[ChannelAccountState, ...]:
         """Every account, by channel."""
         ...
 
@@ -53,7 +53,7 @@ class Lines(Protocol):
         """Give up the sign-in of an account; "" or why that cannot be. Raises NotFound."""
         ...
 
-    async def send(self, target: Target, text: str, ident: str, wait: float) -> Delivery:
+    async def send(self, target: Target, text: str, ident: str, wait: float) -> DeliveryStatus:
         """Send a message through the outbox and wait so many seconds for its receipt. One `ident` is one message.
 
         Raises NotFound (no such channel), DiskFull."""
@@ -66,10 +66,10 @@ class Lines(Protocol):
         ...
 
 
-class Chats(NamedTuple):
+class ChatChannels(NamedTuple):
     """All of it."""
 
-    pairing: Pairing
+    pairing: ChatPairing
     say: Callable[[Reply], Awaitable[None]]  # a notice, through the outbox
-    lines: Lines
+    lines: ReceiversPort
     signins: SignIns | None = None

@@ -16,7 +16,7 @@ CHATS = 1_000  # the longest silent chat is forgotten first
 _Said: TypeAlias = tuple[str, str]  # event, line
 
 
-class Overheard:
+class OverheardMessages:
     def __init__(self, chats: int = CHATS) -> None:
         self._chats = chats
         self._said: OrderedDict[Target, deque[_Said]] = OrderedDict()

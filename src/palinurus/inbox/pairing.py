@@ -32,7 +32,7 @@ MOST = 3  # open codes of one account
 TRIES = 5  # wrong codes in a minute
 
 
-class Person(msgspec.Struct, frozen=True, omit_defaults=True):
+class PairingPerson(msgspec.Struct, frozen=True, omit_defaults=True):
     """Somebody on one account of one channel. `name` is for display only."""
 
     channel: str
@@ -44,7 +44,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def key(self) -> str:
-        return key(self.channel, self.account, self.id)
+        return make_person_key(self.channel, self.account, self.id)
 
     @property
     def who(self) -> str:
@@ -53,7 +53,7 @@ class Person(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.channel}:{self.id}{account}"
 
 
-class Asking(Person, frozen=True):
+class PairingStranger(PairingPerson, frozen=True):
     """A stranger who waits to be let in."""
 
     code: str = ""
@@ -70,10 +70,10 @@ class Asking(Person, frozen=True):
             f"Your id here: {self.channel}:{self.id}\n\n"
             f"The owner of this assistant lets you in with: pal pairing approve {self.code}"
         )
-        return Reply(self.target, text, client_id(ASKING, self.key, self.code), "notice", plain=True)
+        return Reply(self.target, text, make_notice_id(ASKING, self.key, self.code), "notice", plain=True)
 
 
-class Paired(Person, frozen=True):
+class PairedPerson(PairingPerson, frozen=True):
     """Somebody who was let in, and by whom."""
 
     by: str = ""
@@ -84,22 +84,26 @@ class Paired(Person, frozen=True):
         if self.target is None:
             return None
         return Reply(
-            self.target, "You are let in. Write away.", client_id(LET_IN, self.key, str(self.at)), "notice", plain=True
+            self.target,
+            "You are let in. Write away.",
+            make_notice_id(LET_IN, self.key, str(self.at)),
+            "notice",
+            plain=True,
         )
 
 
-class Standing(NamedTuple):
+class PairingStanding(NamedTuple):
     """What a person may by pairing alone."""
 
     paired: bool = False
     owner: bool = False
 
 
-class Pairing:
+class ChatPairing:
     """`owned`: the config names an owner, so nobody becomes it by being the first. `gone` is told who was put out."""
 
     def __init__(
-        self, store: Store, clock: Clock, *, owned: bool, gone: Callable[[Person], None] = lambda person: None
+        self, store: Store, clock: Clock, *, owned: bool, gone: Callable[[PairingPerson], None] = lambda person: None
     ) -> None:
         self._store = store
         self._clock = clock
@@ -108,15 +112,15 @@ class Pairing:
         self._lock = asyncio.Lock()
         self._wrong = FloodGuard(1)
 
-    async def standing(self, channel: str, account: str, ident: str) -> Standing:
+    async def standing(self, channel: str, account: str, ident: str) -> PairingStanding:
         """As it is on disk now: what was taken away counts at once."""
-        own = key(channel, account, ident)
+        own = make_person_key(channel, account, ident)
         if await self._store.get_record(LET_IN, own) is None:
-            return Standing()
+            return PairingStanding()
         first = None if self._owned else await self._store.get_record(OWNER, FIRST)
-        return Standing(True, first is not None and first.data == own.encode())
+        return PairingStanding(True, first is not None and first.data == own.encode())
 
-    async def ask(self, inbound: Inbound) -> Asking | None:
+    async def ask(self, inbound: Inbound) -> PairingStranger | None:
         """The stranger's code: the one they have, or a new one. None when too many strangers wait already."""
         now, target, sender = self._clock.now(), inbound.target, inbound.sender
         async with self._lock:
@@ -129,27 +133,27 @@ class Pairing:
                 return None
             name = clean_label(sender.name, 60)
             code = _code({one.code for one in waiting})
-            made = Asking(target.channel, target.account, sender.id, now, name, target, code)
+            made = PairingStranger(target.channel, target.account, sender.id, now, name, target, code)
             await self._store.put_record(ASKING, made.key, msgspec.json.encode(made))
             return made
 
-    async def list_waiting(self) -> list[Asking]:
+    async def list_waiting(self) -> list[PairingStranger]:
         """Who waits, oldest first. Codes that are too old are removed."""
         now, found = self._clock.now(), []
         for row in await self._store.list_records(ASKING):
-            one = msgspec.json.decode(row.data, type=Asking)
+            one = msgspec.json.decode(row.data, type=PairingStranger)
             if one.expired(now):
                 await self._store.put_record(ASKING, row.key, None, expect=row.data)
             else:
                 found.append(one)
         return sorted(found, key=lambda one: one.at)
 
-    async def list_paired(self) -> list[Paired]:
+    async def list_paired(self) -> list[PairedPerson]:
         """Who was let in, oldest first."""
         rows = await self._store.list_records(LET_IN)
-        return sorted((msgspec.json.decode(row.data, type=Paired) for row in rows), key=lambda one: one.at)
+        return sorted((msgspec.json.decode(row.data, type=PairedPerson) for row in rows), key=lambda one: one.at)
 
-    async def approve(self, code: str, by: str, *, first: bool = True) -> Paired | str:
+    async def approve(self, code: str, by: str, *, first: bool = True) -> PairedPerson | str:
         """Let in whoever has this code; or why nothing happened. A code works once.
 
         `first`: whoever approves may make the first one the owner.
@@ -165,7 +169,7 @@ class Pairing:
                     return "too many wrong codes; wait a minute"
                 return "no stranger has this code now (codes are good for one hour, and once)"
             one = found[0]
-            made = Paired(one.channel, one.account, one.id, now, one.name, one.target, by)
+            made = PairedPerson(one.channel, one.account, one.id, now, one.name, one.target, by)
             if not self._owned and first:
                 await self._store.put_record(OWNER, FIRST, made.key.encode(), expect=None)
                 held = await self._store.get_record(OWNER, FIRST)
@@ -174,7 +178,7 @@ class Pairing:
             await self._store.put_record(ASKING, made.key, None)
             return made
 
-    async def reject(self, code: str) -> Asking | str:
+    async def reject(self, code: str) -> PairingStranger | str:
         """Forget a code; or why not. The stranger is not told."""
         wanted = code.strip().upper().replace("-", "")
         for one in await self.list_waiting():
@@ -183,7 +187,7 @@ class Pairing:
                 return one
         return "no stranger has this code now"
 
-    async def revoke(self, who: str) -> Paired | str:
+    async def revoke(self, who: str) -> PairedPerson | str:
         """Take back what was given to `channel:id` (or an id that only one of them has); or why not."""
         found = [
             one for one in await self.list_paired() if who in (one.id, f"{one.channel}:{one.id}", one.key, one.who)
@@ -198,12 +202,12 @@ class Pairing:
         return gone
 
 
-def key(channel: str, account: str, ident: str) -> str:
+def make_person_key(channel: str, account: str, ident: str) -> str:
     """One person's records; no two share one."""
     return f"{escape_key_part(channel)}/{escape_key_part(account)}/{escape_key_part(ident)}"
 
 
-def client_id(kind: str, *parts: str) -> str:
+def make_notice_id(kind: str, *parts: str) -> str:
     """The id of a notice: short, and the same for the same parts."""
     return f"{kind}.{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:20]}"
 

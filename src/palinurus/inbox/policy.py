@@ -22,14 +22,14 @@ Drop: TypeAlias = Literal["old", "new", "summarize"]
 OWN_ANSWER: frozenset[str] = frozenset(("http",))
 
 
-class Policy(msgspec.Struct, frozen=True):
+class QueuePolicy(msgspec.Struct, frozen=True):
     mode: Mode = "steer"
     debounce: float = 0.5  # seconds of quiet before collected messages run
     cap: int = 20
     drop: Drop = "summarize"
 
 
-class Overrides(msgspec.Struct, frozen=True):
+class QueueOverrides(msgspec.Struct, frozen=True):
     """What a session's record (or a message's options) may say; values are checked when used."""
 
     queueMode: Any = None
@@ -38,43 +38,43 @@ class Overrides(msgspec.Struct, frozen=True):
     queueDrop: Any = None
 
 
-NONE = Overrides()
-_record = msgspec.json.Decoder(Overrides)
+NO_OVERRIDES = QueueOverrides()
+_record = msgspec.json.Decoder(QueueOverrides)
 
 
-def mode(word: object) -> Mode | None:
+def parse_mode(word: object) -> Mode | None:
     """The mode a word means, or None."""
     flat = word.strip().lower().replace("-", "").replace("_", "") if isinstance(word, str) else ""
     return cast("Mode | None", QUEUE_WORDS.get(flat))
 
 
-def overrides(record: bytes) -> Overrides:
+def read_overrides(record: bytes) -> QueueOverrides:
     """The queue's part of an encoded session record; nothing if that cannot be read."""
     try:
         return _record.decode(record)
     except (msgspec.DecodeError, RecursionError):
-        return NONE
+        return NO_OVERRIDES
 
 
-def policy(inbound: Inbound, session: Overrides, settings: QueueSettings) -> Policy:
+def resolve_policy(inbound: Inbound, session: QueueOverrides, settings: QueueSettings) -> QueuePolicy:
     """What applies to this message. `options` may hold the record's names, and `queue` for the mode."""
     options, channel = inbound.options, inbound.target.channel
     if channel in OWN_ANSWER:
-        return Policy("followup", 0.0, settings.cap, "new")
+        return QueuePolicy("followup", 0.0, settings.cap, "new")
     debounce = _first(options.get("queueDebounceMs"), session.queueDebounceMs)
     drop = options.get("queueDrop", session.queueDrop)
     chosen: Mode = (
-        mode(_inline(inbound))
-        or mode(options.get("queue"))
-        or mode(options.get("queueMode"))
-        or mode(session.queueMode)
-        or mode(settings.by_channel.get(channel))
-        or mode(settings.mode)
+        parse_mode(_inline(inbound))
+        or parse_mode(options.get("queue"))
+        or parse_mode(options.get("queueMode"))
+        or parse_mode(session.queueMode)
+        or parse_mode(settings.by_channel.get(channel))
+        or parse_mode(settings.mode)
         or "steer"
     )
     if inbound.files and chosen != "interrupt":
         chosen = "followup"  # files are looked at before a turn begins: such a message has one of its own
-    return Policy(
+    return QueuePolicy(
         chosen,
         settings.debounce_by_channel.get(channel, settings.debounce) if debounce is None else debounce / 1000,
         _first(options.get("queueCap"), session.queueCap, least=1) or settings.cap,

@@ -35,7 +35,7 @@ MAKERS = frozenset(("cron", "sessions_spawn"))  # a run that used one has set so
 _PEOPLE = frozenset(("main", "direct", "group", "other"))  # kinds of sessions in which somebody is promised something
 
 
-class Open(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenPromise(msgspec.Struct, frozen=True, omit_defaults=True):
     """An open item. `source`: whose words the run had seen (taint). `due`: it was accepted, its job is being made."""
 
     id: str
@@ -55,7 +55,7 @@ class Open(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(uuid.uuid5(uuid.NAMESPACE_OID, f"promise:{self.id}"))
 
 
-class Promises:
+class PromiseFollower:
     """A follower of the inbox. `pending(session, text)`: is something under way that keeps this promise?"""
 
     def __init__(self, store: Store, pending: Callable[[str, str], bool]) -> None:
@@ -92,7 +92,7 @@ class Promises:
                 continue
             place = inbound.target
             source = ", ".join(taint.collect_taint(event.messages))[:80]
-            made = Open(
+            made = OpenPromise(
                 f"{item}-{at}", session, key.agent, promise.text, event.ended, place.channel, place.to, place.account,
                 source,
             )  # fmt: skip
@@ -108,19 +108,19 @@ class Promises:
         """When all that was noticed is on disk."""
         await asyncio.gather(*self._tasks)
 
-    async def _keep(self, made: Open) -> None:
+    async def _keep(self, made: OpenPromise) -> None:
         try:
             await self._store.put_record(KIND, made.id, msgspec.json.encode(made), expect=None)
         except StateError as exc:  # a full disk: the reply was what mattered
             log.warning("a promise could not be noted: %s", exc.message)
 
 
-async def opened(store: Store, now: int, session: str | None = None) -> list[Open]:
+async def list_open_promises(store: Store, now: int, session: str | None = None) -> list[OpenPromise]:
     """The open items (of one session), oldest first; those that are too old or too many go."""
-    every: list[Open] = []
+    every: list[OpenPromise] = []
     for kept in await store.list_records(KIND):
         try:
-            every.append(msgspec.json.decode(kept.data, type=Open))
+            every.append(msgspec.json.decode(kept.data, type=OpenPromise))
         except msgspec.DecodeError:
             await store.put_record(KIND, kept.key, None)
     every.sort(key=lambda one: one.at)
@@ -131,49 +131,49 @@ async def opened(store: Store, now: int, session: str | None = None) -> list[Ope
     return [one for one in stay if session in (None, one.session) and not one.due]
 
 
-async def closed(store: Store, one: Open) -> bool:
+async def close_promise(store: Store, one: OpenPromise) -> bool:
     """It is no longer open. False: somebody else closed it."""
     return await store.put_record(KIND, one.id, None, expect=msgspec.json.encode(one))
 
 
-async def accepted(store: Store, schedules: Schedules, one: Open, due: int) -> dict[str, Any] | None:
+async def accept_promise(store: Store, schedules: Schedules, one: OpenPromise, due: int) -> dict[str, Any] | None:
     """Make it a job; None: it is no longer open. Raises BadRequest, and it stays open."""
     taken = msgspec.structs.replace(one, due=due)
     if not await store.put_record(KIND, one.id, msgspec.json.encode(taken), expect=msgspec.json.encode(one)):
         return None
     try:
-        job = await schedules.add(job_for(taken), Maker(one.session, one.agent, source=one.source, ident=one.job))
+        job = await schedules.add(to_job(taken), Maker(one.session, one.agent, source=one.source, ident=one.job))
     except BadRequest:
         await store.put_record(KIND, one.id, msgspec.json.encode(one), expect=msgspec.json.encode(taken))
         raise
-    await closed(store, taken)
+    await close_promise(store, taken)
     return job
 
 
-async def resumed(store: Store, schedules: Schedules, now: int) -> None:
+async def resume_accepted(store: Store, schedules: Schedules, now: int) -> None:
     """Finish what was being accepted when the program was stopped; what is late by now comes at once."""
     for kept in await store.list_records(KIND):
         try:
-            one = msgspec.json.decode(kept.data, type=Open)
+            one = msgspec.json.decode(kept.data, type=OpenPromise)
             if not one.due:
                 continue
             if not await _ran(schedules, one):
                 maker = Maker(one.session, one.agent, source=one.source, ident=one.job)
-                await schedules.add(job_for(msgspec.structs.replace(one, due=max(one.due, now))), maker)
-            await closed(store, one)
+                await schedules.add(to_job(msgspec.structs.replace(one, due=max(one.due, now))), maker)
+            await close_promise(store, one)
         except (msgspec.DecodeError, BadRequest) as exc:
             log.warning("a promise was accepted, but no job was made for it: %s", exc)
             await store.put_record(KIND, kept.key, None)
 
 
-async def _ran(schedules: Schedules, one: Open) -> bool:
+async def _ran(schedules: Schedules, one: OpenPromise) -> bool:
     try:
         return bool(await schedules.runs(one.job))
     except NotFound:
         return False
 
 
-def job_for(one: Open) -> dict[str, Any]:
+def to_job(one: OpenPromise) -> dict[str, Any]:
     """The job that keeps the promise, in the session that heard it."""
     return {
         "name": one.text[:60],

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 AGAIN = 1.0  # seconds after the store failed
 
 
-class Pump:
+class LanePump:
     """`start` gets every claim, with the slot that was taken for it."""
 
     def __init__(self, store: Store, lanes: Lanes, start: Callable[[Claim], None]) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from palinurus.core.types.inbound import Inbound, Target
-from palinurus.inbox.policy import Mode, Policy
+from palinurus.inbox.policy import Mode, QueuePolicy
 
 MAX_LINE = 160
 
@@ -25,7 +25,7 @@ STOPPED = "not answered: stopped"
 OVERFLOW = "not answered: more than {cap} messages were waiting"
 
 
-class Place(msgspec.Struct, frozen=True):
+class QueuePlace(msgspec.Struct, frozen=True):
     """Where an answer goes and with whose rights it is made: messages are only put together if both are the same."""
 
     target: Target
@@ -33,107 +33,118 @@ class Place(msgspec.Struct, frozen=True):
     rights: tuple[Any, ...]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class QueueVerdict(msgspec.Struct, frozen=True):
     outcome: Literal["refused", "aborted"]
     note: str
     tell: bool = False  # the sender hears of it: nothing else will tell them
 
 
-class Row(msgspec.Struct, frozen=True):
+class QueueRow(msgspec.Struct, frozen=True):
     id: str
-    place: Place
+    place: QueuePlace
     mode: Mode
     until: float = 0.0  # collected messages run after this moment, unless more come
     full: int = 20  # … or when there are so many
     line: str = ""  # what an overflow summary says of it
     state: Literal["waiting", "handed", "taken", "doomed"] = "waiting"
-    verdict: Verdict | None = None
+    verdict: QueueVerdict | None = None
     dropped: int = 0  # messages that the run is told of along with this one, once it reads it
     lines: tuple[str, ...] = ()
 
 
-class Queue(msgspec.Struct, frozen=True):
+class SessionQueue(msgspec.Struct, frozen=True):
     """The state of one session. `rows` are in the order of arrival."""
 
     run: str = ""  # the message whose run is going
-    place: Place | None = None
+    place: QueuePlace | None = None
     open: bool = False  # may messages be handed to the run?
-    rows: tuple[Row, ...] = ()
+    rows: tuple[QueueRow, ...] = ()
     dropped: int = 0  # since the last run that was told of it
     lines: tuple[str, ...] = ()
 
 
-IDLE = Queue()
+IDLE = SessionQueue()
 TOGETHER = ("collect", "steer")  # modes in which messages that wait make one turn
 
 
 # events
 
 
-class Arrived(msgspec.Struct, frozen=True):
+class ArrivalEvent(msgspec.Struct, frozen=True):
     """On disk and not claimed."""
 
-    row: Row
-    policy: Policy
+    row: QueueRow
+    policy: QueuePolicy
 
 
-class Restored(msgspec.Struct, frozen=True):
+class RestoreEvent(msgspec.Struct, frozen=True):
     """Found on disk at start. No cap applies: it was accepted, and may have begun."""
 
-    row: Row
+    row: QueueRow
 
 
-class Started(msgspec.Struct, frozen=True):
+class ClaimEvent(msgspec.Struct, frozen=True):
     """Claimed. `alone`: it has been tried before and is not put together with others."""
 
     id: str
-    place: Place
+    place: QueuePlace
     alone: bool = False
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TakeEvent(msgspec.Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-class Absorbed(msgspec.Struct, frozen=True):
+class AbsorbEvent(msgspec.Struct, frozen=True):
     ids: tuple[str, ...]
 
 
-class Closed(msgspec.Struct, frozen=True):
+class MailboxCloseEvent(msgspec.Struct, frozen=True):
     """The run looks into its mailbox no more."""
 
 
-class Ended(msgspec.Struct, frozen=True):
+class RunEndEvent(msgspec.Struct, frozen=True):
     """The run's claim is settled or given back."""
 
     id: str
 
 
-class Stopped(msgspec.Struct, frozen=True):
+class QueueStopEvent(msgspec.Struct, frozen=True):
     """Somebody said stop: the run is being aborted, and nothing that waits shall run. `only`: just these."""
 
     only: tuple[str, ...] | None = None
 
 
-class Settled(msgspec.Struct, frozen=True):
+class VerdictEvent(msgspec.Struct, frozen=True):
     """A doomed message's verdict is on disk."""
 
     id: str
 
 
-class Counted(msgspec.Struct, frozen=True):
+class RecountEvent(msgspec.Struct, frozen=True):
     """What really waits on disk, after something went wrong."""
 
     ids: frozenset[str]
 
 
-Event: TypeAlias = Arrived | Restored | Started | Taken | Absorbed | Closed | Ended | Stopped | Settled | Counted
+QueueEvent: TypeAlias = (
+    ArrivalEvent
+    | RestoreEvent
+    | ClaimEvent
+    | TakeEvent
+    | AbsorbEvent
+    | MailboxCloseEvent
+    | RunEndEvent
+    | QueueStopEvent
+    | VerdictEvent
+    | RecountEvent
+)
 
 
 # effects
 
 
-class Steer(msgspec.Struct, frozen=True):
+class SteerEffect(msgspec.Struct, frozen=True):
     """Put the message that just arrived into the run's mailbox, told of what was dropped."""
 
     id: str
@@ -141,17 +152,17 @@ class Steer(msgspec.Struct, frozen=True):
     lines: tuple[str, ...] = ()
 
 
-class Unsteer(msgspec.Struct, frozen=True):
+class UnsteerEffect(msgspec.Struct, frozen=True):
     """Take it back out."""
 
     id: str
 
 
-class Abort(msgspec.Struct, frozen=True):
+class AbortEffect(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Begin(msgspec.Struct, frozen=True):
+class BeginEffect(msgspec.Struct, frozen=True):
     """Run it, with `extra` messages in the mailbox from the start."""
 
     extra: tuple[str, ...] = ()
@@ -159,55 +170,55 @@ class Begin(msgspec.Struct, frozen=True):
     lines: tuple[str, ...] = ()
 
 
-class Settle(msgspec.Struct, frozen=True):
+class SettleEffect(msgspec.Struct, frozen=True):
     """The claimed message is not run: this is its end."""
 
     id: str
-    verdict: Verdict
+    verdict: QueueVerdict
 
 
-class Sweep(msgspec.Struct, frozen=True):
+class SweepEffect(msgspec.Struct, frozen=True):
     """The session is free and its oldest message is doomed: claim and settle it."""
 
 
-class Hold(msgspec.Struct, frozen=True):
+class HoldEffect(msgspec.Struct, frozen=True):
     """Nothing of this session starts before `until`; 0 = it may start."""
 
     until: float
 
 
-Effect: TypeAlias = Steer | Unsteer | Abort | Begin | Settle | Sweep | Hold
-Stepped: TypeAlias = tuple[Queue, tuple[Effect, ...]]
+Effect: TypeAlias = SteerEffect | UnsteerEffect | AbortEffect | BeginEffect | SettleEffect | SweepEffect | HoldEffect
+Stepped: TypeAlias = tuple[SessionQueue, tuple[Effect, ...]]
 
 
-def row(ident: str, inbound: Inbound, policy: Policy, now: float) -> Row:
+def make_row(ident: str, inbound: Inbound, policy: QueuePolicy, now: float) -> QueueRow:
     """What the queue needs to know of a message."""
     until = now + policy.debounce if policy.mode == "collect" else 0.0
-    return Row(ident, place(inbound), policy.mode, until, policy.cap, brief(inbound.text))
+    return QueueRow(ident, get_place(inbound), policy.mode, until, policy.cap, shorten_line(inbound.text))
 
 
-def place(inbound: Inbound) -> Place:
+def get_place(inbound: Inbound) -> QueuePlace:
     sender = inbound.sender
-    return Place(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes))
+    return QueuePlace(inbound.target, inbound.push, (sender.owner, sender.allowed, sender.scopes))
 
 
-def brief(text: str) -> str:
+def shorten_line(text: str) -> str:
     """One line of at most 160 characters."""
     line = " ".join(text[: MAX_LINE * 4].split())
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1].rstrip() + "…"
 
 
-def live(queue: Queue) -> int:
+def count_live(queue: SessionQueue) -> int:
     """Messages that wait and will be run: what the cap counts."""
     return sum(r.state in ("waiting", "handed") for r in queue.rows)
 
 
-def step(queue: Queue, event: Event) -> Stepped:
+def step_queue(queue: SessionQueue, event: QueueEvent) -> Stepped:
     """What changes, and what is to be done about it. An event that no longer fits changes nothing."""
     return _STEPS[type(event)](queue, event)
 
 
-def _arrived(queue: Queue, event: Arrived) -> Stepped:
+def _arrived(queue: SessionQueue, event: ArrivalEvent) -> Stepped:
     new, policy = event.row, event.policy
     if new.id == queue.run or any(r.id == new.id for r in queue.rows):
         return queue, ()
@@ -215,57 +226,57 @@ def _arrived(queue: Queue, event: Arrived) -> Stepped:
     effects: list[Effect] = []
     if same and new.mode == "interrupt":
         old = [r.id for r in queue.rows if r.place == new.place]
-        queue, effects = _doom(queue, old, Verdict("aborted", INTERRUPTED))
+        queue, effects = _doom(queue, old, QueueVerdict("aborted", INTERRUPTED))
         queue = replace(queue, open=False)
-        effects.append(Abort("interrupt"))
+        effects.append(AbortEffect("interrupt"))
     queue = replace(queue, rows=(*queue.rows, new))
     queue, dropped = _overflow(queue, new, policy)
     effects += dropped
     if same and queue.open and new.mode == "steer" and _next(queue, new):
-        effects.append(Steer(new.id, queue.dropped, queue.lines))
+        effects.append(SteerEffect(new.id, queue.dropped, queue.lines))
         handed = replace(new, state="handed", dropped=queue.dropped, lines=queue.lines)
         queue = replace(queue, rows=(*queue.rows[:-1], handed), dropped=0, lines=())
     return queue, (*effects, *_ready(queue))
 
 
-def _restored(queue: Queue, event: Restored) -> Stepped:
+def _restored(queue: SessionQueue, event: RestoreEvent) -> Stepped:
     queue = replace(queue, rows=(*queue.rows, event.row))
     return queue, _ready(queue)
 
 
-def _overflow(queue: Queue, new: Row, policy: Policy) -> tuple[Queue, list[Effect]]:
+def _overflow(queue: SessionQueue, new: QueueRow, policy: QueuePolicy) -> tuple[SessionQueue, list[Effect]]:
     """One message too many: the newest goes, or the oldest, of the same chat if there is one."""
-    if live(queue) <= policy.cap:
+    if count_live(queue) <= policy.cap:
         return queue, []
     note = OVERFLOW.format(cap=policy.cap)
     if policy.drop == "new":
-        return _doom(queue, [new.id], Verdict("refused", note, tell=True))
+        return _doom(queue, [new.id], QueueVerdict("refused", note, tell=True))
     old = [r for r in queue.rows if r.state in ("waiting", "handed") and r.id != new.id]
     victim = next((r for r in old if r.place == new.place), old[0] if old else new)
-    queue, effects = _doom(queue, [victim.id], Verdict("refused", note, tell=policy.drop == "old"))
+    queue, effects = _doom(queue, [victim.id], QueueVerdict("refused", note, tell=policy.drop == "old"))
     if policy.drop == "summarize":
         lines = (*queue.lines, victim.line)[-policy.cap :]
         queue = replace(queue, dropped=queue.dropped + 1, lines=lines)
     return queue, effects
 
 
-def _started(queue: Queue, event: Started) -> Stepped:
+def _started(queue: SessionQueue, event: ClaimEvent) -> Stepped:
     known = next((r for r in queue.rows if r.id == event.id), None)
     if known is not None and known.verdict is not None:
-        return queue, (Settle(known.id, known.verdict),)
+        return queue, (SettleEffect(known.id, known.verdict),)
     queue = _back(queue, ("handed", "taken"))  # what an ended run had not read waits again
     rest = tuple(r for r in queue.rows if r.id != event.id)
     extra: tuple[str, ...] = ()
     if known is not None and known.mode in TOGETHER and not event.alone:
         extra = tuple(r.id for r in _batch((known, *rest))[1:])
-    begun = Queue(event.id, event.place, True, rest)
-    return _mark(begun, extra, "handed"), (Begin(extra, queue.dropped, queue.lines),)
+    begun = SessionQueue(event.id, event.place, True, rest)
+    return _mark(begun, extra, "handed"), (BeginEffect(extra, queue.dropped, queue.lines),)
 
 
-def _batch(rows: tuple[Row, ...]) -> list[Row]:
+def _batch(rows: tuple[QueueRow, ...]) -> list[QueueRow]:
     """The messages at the head that make one turn: of one mode, from one place, with the same rights. Those to be
     steered go along too: who writes later is steered into the run, and would overtake them."""
-    batch: list[Row] = []
+    batch: list[QueueRow] = []
     for one in rows:
         if one.state == "doomed":
             continue
@@ -275,70 +286,70 @@ def _batch(rows: tuple[Row, ...]) -> list[Row]:
     return batch
 
 
-def _taken(queue: Queue, event: Taken) -> Stepped:
+def _taken(queue: SessionQueue, event: TakeEvent) -> Stepped:
     return _mark(queue, event.ids, "taken"), ()
 
 
-def _absorbed(queue: Queue, event: Absorbed) -> Stepped:
+def _absorbed(queue: SessionQueue, event: AbsorbEvent) -> Stepped:
     return replace(queue, rows=tuple(r for r in queue.rows if r.id not in event.ids)), ()
 
 
-def _closed(queue: Queue, event: Closed) -> Stepped:
+def _closed(queue: SessionQueue, event: MailboxCloseEvent) -> Stepped:
     return replace(_back(queue, ("handed",)), open=False), ()
 
 
-def _ended(queue: Queue, event: Ended) -> Stepped:
+def _ended(queue: SessionQueue, event: RunEndEvent) -> Stepped:
     if queue.run != event.id:
         return queue, ()
     queue = _back(replace(queue, run="", place=None, open=False), ("handed", "taken"))
     return queue, _ready(queue)
 
 
-def _stopped(queue: Queue, event: Stopped) -> Stepped:
+def _stopped(queue: SessionQueue, event: QueueStopEvent) -> Stepped:
     ids = [r.id for r in queue.rows if event.only is None or r.id in event.only]
-    queue, effects = _doom(queue, ids, Verdict("aborted", STOPPED))
+    queue, effects = _doom(queue, ids, QueueVerdict("aborted", STOPPED))
     if event.only is None:
         queue = replace(queue, open=False, dropped=0, lines=())
     return queue, (*effects, *_ready(queue))
 
 
-def _settled(queue: Queue, event: Settled) -> Stepped:
+def _settled(queue: SessionQueue, event: VerdictEvent) -> Stepped:
     queue = replace(queue, rows=tuple(r for r in queue.rows if r.id != event.id))
     return queue, _ready(queue)
 
 
-def _counted(queue: Queue, event: Counted) -> Stepped:
+def _counted(queue: SessionQueue, event: RecountEvent) -> Stepped:
     queue = replace(queue, rows=tuple(r for r in queue.rows if r.id in event.ids))
     return queue, _ready(queue)
 
 
-def _ready(queue: Queue) -> tuple[Effect, ...]:
+def _ready(queue: SessionQueue) -> tuple[Effect, ...]:
     """What may happen next in a session without a run."""
     if queue.run or not queue.rows:
         return ()
     if queue.rows[0].state == "doomed":
-        return (Sweep(),)
+        return (SweepEffect(),)
     batch = _batch(queue.rows)
-    return (Hold(max(r.until for r in batch) if batch and len(batch) < batch[-1].full else 0.0),)
+    return (HoldEffect(max(r.until for r in batch) if batch and len(batch) < batch[-1].full else 0.0),)
 
 
-def _doom(queue: Queue, ids: Iterable[str], verdict: Verdict) -> tuple[Queue, list[Effect]]:
+def _doom(queue: SessionQueue, ids: Iterable[str], verdict: QueueVerdict) -> tuple[SessionQueue, list[Effect]]:
     """Those among `ids` that can still be taken back: not what the loop has read."""
     able = {r.id: r for r in queue.rows if r.state in ("waiting", "handed")}
     chosen = [able[i] for i in ids if i in able]
     names = {r.id for r in chosen}
     queue = _untold(queue, chosen)
     rows = tuple(replace(r, state="doomed", verdict=verdict) if r.id in names else r for r in queue.rows)
-    return replace(queue, rows=rows), [Unsteer(r.id) for r in chosen if r.state == "handed"]
+    return replace(queue, rows=rows), [UnsteerEffect(r.id) for r in chosen if r.state == "handed"]
 
 
-def _back(queue: Queue, states: tuple[str, ...]) -> Queue:
+def _back(queue: SessionQueue, states: tuple[str, ...]) -> SessionQueue:
     """Messages in these states wait again."""
     queue = _untold(queue, [r for r in queue.rows if r.state in states])
     return _mark(queue, [r.id for r in queue.rows if r.state in states], "waiting")
 
 
-def _untold(queue: Queue, rows: list[Row]) -> Queue:
+def _untold(queue: SessionQueue, rows: list[QueueRow]) -> SessionQueue:
     """What the run was to be told along with these is still to be told."""
     names, dropped = {r.id for r in rows}, sum(r.dropped for r in rows)
     if not dropped:
@@ -348,7 +359,7 @@ def _untold(queue: Queue, rows: list[Row]) -> Queue:
     return replace(queue, rows=kept, dropped=queue.dropped + dropped, lines=lines)
 
 
-def _mark(queue: Queue, ids: Iterable[str], state: str) -> Queue:
+def _mark(queue: SessionQueue, ids: Iterable[str], state: str) -> SessionQueue:
     names = frozenset(ids)
     if not names:
         return queue
@@ -356,21 +367,21 @@ def _mark(queue: Queue, ids: Iterable[str], state: str) -> Queue:
     return replace(queue, rows=rows)
 
 
-def _next(queue: Queue, new: Row) -> bool:
+def _next(queue: SessionQueue, new: QueueRow) -> bool:
     """Is it the first that waits to be steered from its place? None overtakes another."""
     waits = (r for r in queue.rows if r.state == "waiting" and r.mode == "steer" and r.place == new.place)
     return next(waits, None) == new
 
 
-_STEPS: dict[type, Callable[[Queue, Any], Stepped]] = {
-    Arrived: _arrived,
-    Restored: _restored,
-    Started: _started,
-    Taken: _taken,
-    Absorbed: _absorbed,
-    Closed: _closed,
-    Ended: _ended,
-    Stopped: _stopped,
-    Settled: _settled,
-    Counted: _counted,
+_STEPS: dict[type, Callable[[SessionQueue, Any], Stepped]] = {
+    ArrivalEvent: _arrived,
+    RestoreEvent: _restored,
+    ClaimEvent: _started,
+    TakeEvent: _taken,
+    AbsorbEvent: _absorbed,
+    MailboxCloseEvent: _closed,
+    RunEndEvent: _ended,
+    QueueStopEvent: _stopped,
+    VerdictEvent: _settled,
+    RecountEvent: _counted,
 }

@@ -11,14 +11,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
-from palinurus.agent.cell import sandboxed
+from palinurus.agent.cell import is_sandboxed
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Sender, Target
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import Message, UserMessage
 from palinurus.errors import PalinurusError, StateBroken
-from palinurus.inbox.heard import Cleaner
+from palinurus.inbox.heard import HistoryCleaner
 from palinurus.sessions.record import Record
 from palinurus.sessions.rows import chat, kind, row
 from palinurus.sessions.transcript import Transcripts
@@ -34,7 +34,7 @@ _SHOWN = (
 TITLE, LAST = 60, 200  # characters
 
 
-class Doors(NamedTuple):
+class SessionInboxPort(NamedTuple):
     """How a letter gets in, and how its answer is waited for."""
 
     submit: Callable[[Inbound], Awaitable[Accepted]]
@@ -46,10 +46,12 @@ class _Seen(NamedTuple):
     record: Record
 
 
-class Reaching:
+class SessionDirectory:
     """One per program."""
 
-    def __init__(self, settings: Settings, store: Store, transcripts: Transcripts, clock: Clock, doors: Doors) -> None:
+    def __init__(
+        self, settings: Settings, store: Store, transcripts: Transcripts, clock: Clock, doors: SessionInboxPort
+    ) -> None:
         self._settings = settings
         self._store = store
         self._transcripts = transcripts
@@ -90,7 +92,7 @@ class Reaching:
         seen = await self._one(caller, session)
         if seen is None:
             return None
-        cleaner = Cleaner(self._secrets)
+        cleaner = HistoryCleaner(self._secrets)
         messages = cleaner.messages(await self._said(seen), tools=tools)
         older = len(messages) > limit
         return Heard(str(seen.key), tuple(messages[-limit:]), older, cleaner.cut, cleaner.blanked)
@@ -101,7 +103,7 @@ class Reaching:
         shown["kind"] = kind(seen.key)
         if not (wanted.messages or wanted.titles or wanted.last or wanted.search):
             return shown
-        cleaner = Cleaner(self._secrets)
+        cleaner = HistoryCleaner(self._secrets)
         said = await self._said(seen)
         if wanted.titles or wanted.search:
             first = next((m.text for m in said if isinstance(m, UserMessage) and m.text.strip()), "")
@@ -200,7 +202,7 @@ class Reaching:
     def _sees(self, start: SessionKey, seen: _Seen, every: Mapping[str, _Seen]) -> bool:
         rules, mode = self._settings.reach, self._settings.reach.visibility
         if (
-            sandboxed(self._settings.agents[start.agent], start)
+            is_sandboxed(self._settings.agents[start.agent], start)
             and rules.boxed.get(start.agent) != "all"
             and mode != "self"
         ):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from palinurus.config.settings import Settings
 from palinurus.core.types.inbound import Inbound, Route
 from palinurus.core.types.keys import SessionKey, escape_key_part, parse_agent_id, parse_session_key
-from palinurus.inbox.bindings import bind, identity
+from palinurus.inbox.bindings import bind_agent, resolve_identity
 
 
-def route(inbound: Inbound, settings: Settings) -> Route | str:
+def route_inbound(inbound: Inbound, settings: Settings) -> Route | str:
     """The route, or what is wrong with the message."""
-    agent = parse_agent_id(inbound.agent) if inbound.agent else bind(inbound, settings)
+    agent = parse_agent_id(inbound.agent) if inbound.agent else bind_agent(inbound, settings)
     if agent is None or agent not in settings.agents:
         return f"unknown agent '{inbound.agent}'; configured: {', '.join(sorted(settings.agents))}"
     key = parse_session_key(inbound.session, agent) if inbound.session else _own_key(inbound, settings, agent)
@@ -27,7 +27,7 @@ def _own_key(inbound: Inbound, settings: Settings, agent: str) -> SessionKey:
     if inbound.kind != "direct":
         thread = f":thread:{escape_key_part(target.thread)}" if target.thread else ""
         return SessionKey(agent, f"{target.channel}:{inbound.kind}:{escape_key_part(target.to)}{thread}")
-    peer = escape_key_part(identity(inbound, settings.session.identity_links))
+    peer = escape_key_part(resolve_identity(inbound, settings.session.identity_links))
     scopes = {
         "main": settings.session.main_key,
         "per-peer": f"direct:{peer}",

@@ -12,8 +12,8 @@ from palinurus.abort import Abort
 from palinurus.agent.steer import Mailbox
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound, Sender, Target
-from palinurus.inbox.feed import Feeds
-from palinurus.inbox.queue import Begin
+from palinurus.inbox.feed import RunFeeds
+from palinurus.inbox.queue import BeginEffect
 from palinurus.store.port import Claim
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 _decoder = msgspec.json.Decoder(Inbound)
 
 
-def stored(ident: str, body: bytes, at: int) -> Inbound:
+def decode_stored(ident: str, body: bytes, at: int) -> Inbound:
     """The message as it was accepted; without text if the row cannot be read (the turn explains that)."""
     try:
         return _decoder.decode(body)
@@ -30,12 +30,12 @@ def stored(ident: str, body: bytes, at: int) -> Inbound:
         return Inbound(Target("unknown"), Sender(""), "", "", at, push=False)
 
 
-class Running:
+class ActiveRun:
     """A session's run. `over` once its lane is free again; `late` counts the times it was told that it must end."""
 
     __slots__ = ("abort", "absorbed", "begin", "claim", "inbound", "late", "mailbox", "over", "task", "timer")
 
-    def __init__(self, claim: Claim, inbound: Inbound, begin: Begin, mailbox: Mailbox) -> None:
+    def __init__(self, claim: Claim, inbound: Inbound, begin: BeginEffect, mailbox: Mailbox) -> None:
         self.claim = claim
         self.inbound = inbound
         self.begin = begin
@@ -48,10 +48,10 @@ class Running:
         self.over = False
 
 
-class Crowd:
+class RunAudience:
     """The audience of one run: the sinks of its message, and of those that were steered into it."""
 
-    def __init__(self, feeds: Feeds, run: Running, absorbed: Callable[[Running, tuple[str, ...]], None]) -> None:
+    def __init__(self, feeds: RunFeeds, run: ActiveRun, absorbed: Callable[[ActiveRun, tuple[str, ...]], None]) -> None:
         self._feeds = feeds
         self._run = run
         self._tell = absorbed

@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
-from palinurus.config.zones import zone
+from palinurus.config.zones import find_zone
 from palinurus.core.levels.resolve import LevelRequest, resolve_thinking
 from palinurus.core.status import SessionCard, choose_clock_hours
 from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.tool import ToolFailure
 from palinurus.errors import StateBroken
-from palinurus.inbox.commands.facts import changed, chosen
-from palinurus.inbox.commands.models import meant
+from palinurus.inbox.commands.facts import change_record, find_session_model
+from palinurus.inbox.commands.models import find_meant_model
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 from palinurus.store.port import Store
@@ -26,13 +26,13 @@ from palinurus.store.port import Store
 _DEPTH = 8  # sessions that started each other
 
 
-class Seen(NamedTuple):
+class VisibleSession(NamedTuple):
     key: SessionKey
     record: Record
     agent: AgentSettings
 
 
-class Standing:
+class SessionStatusReader:
     """Reads the store; `set_model` writes the session's row, as /model does."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Standing:
         if seen is None:
             return None
         record, agent = seen.record, seen.agent
-        model = chosen(self._catalog, agent, record)
+        model = find_session_model(self._catalog, agent, record)
         asked = LevelRequest(
             None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
         )
         spent = await self._store.list_usage(0, str(seen.key))
         priced = [entry.cost for entry in spent if entry.cost is not None]
-        tz = zone(agent.user_timezone)
+        tz = find_zone(agent.user_timezone)
         return SessionCard(
             session=str(seen.key),
             model=str(model.ref),
@@ -90,7 +90,7 @@ class Standing:
         seen = await self._seen(caller, session)
         if seen is None:
             raise ToolFailure("no such session")
-        found = meant(self._catalog, seen.agent, model or "default")
+        found = find_meant_model(self._catalog, seen.agent, model or "default")
         if isinstance(found, str):
             raise ToolFailure(found)
         own = model is not None
@@ -101,10 +101,10 @@ class Standing:
             "authProfileOverride": None,
             "authProfileOverrideSource": None,
         }
-        await self._store.save_session(changed(seen.record, changes, self._clock.now()).row(seen.key))
+        await self._store.save_session(change_record(seen.record, changes, self._clock.now()).row(seen.key))
         return str(found.ref)
 
-    async def _seen(self, caller: str, session: str) -> Seen | None:
+    async def _seen(self, caller: str, session: str) -> VisibleSession | None:
         start = parse_session_key(caller)
         key = parse_session_key(session, start.agent if start else self._settings.default_agent)
         agent = self._settings.agents.get(key.agent) if key else None
@@ -114,7 +114,7 @@ class Standing:
         above, at = record, str(key)
         for _ in range(_DEPTH):
             if at == caller:
-                return Seen(key, record, agent)
+                return VisibleSession(key, record, agent)
             at = above.spawnedBy or ""
             parent = await self._record(at) if at else None
             if parent is None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from palinurus.core.types.keys import parse_session_key
 from palinurus.inbox.children import views
-from palinurus.inbox.children.record import Child
-from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.children.record import SubagentRecord
+from palinurus.inbox.commands.desk import CommandContext
 from palinurus.tools.process.table import Row
 
 TITLE = 200
@@ -28,13 +28,13 @@ _CHILDREN = {
 _FIRES = {"ok": "completed", "error": "failed", "skipped": "cancelled"}
 
 
-async def listed(desk: Desk) -> list[dict[str, Any]]:
+async def list_tasks(desk: CommandContext) -> list[dict[str, Any]]:
     """Newest first."""
     now = desk.clock.now()
     found = [_command(row) for row in desk.processes() if row.background or row.status == "running"]
     if desk.nest is not None:
         children = desk.nest.registry.every()
-        found += [_child(child) for child in children if views.recent(child, now, RECENT)]
+        found += [_child(child) for child in children if views.is_recent(child, now, RECENT)]
     if desk.schedules is not None:
         main = desk.settings.session.main_key
         jobs = {job["id"]: job for job in desk.schedules.jobs(True)}
@@ -44,7 +44,7 @@ async def listed(desk: Desk) -> list[dict[str, Any]]:
     return sorted(found, key=lambda task: -task["createdAt"])
 
 
-def lines(tasks: Iterable[dict[str, Any]], now: int) -> list[str]:
+def format_tasks(tasks: Iterable[dict[str, Any]], now: int) -> list[str]:
     """For people, one line each."""
     return [
         f"{_MARKS.get(task['status'], '•')} {task['kind']} {task['status']}, "
@@ -75,13 +75,13 @@ def _command(row: Row) -> dict[str, Any]:
     return made
 
 
-def _child(child: Child) -> dict[str, Any]:
+def _child(child: SubagentRecord) -> dict[str, Any]:
     key = parse_session_key(child.session)
     made = {
         "id": child.id,
         "kind": "subagent",
         "runtime": "agent",
-        "status": _CHILDREN.get(views.status(child), "running" if child.started else "queued"),
+        "status": _CHILDREN.get(views.describe_status(child), "running" if child.started else "queued"),
         "title": child.name[:TITLE],
         "agentId": key.agent if key is not None else "",
         "sessionKey": child.parent,

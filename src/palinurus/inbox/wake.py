@@ -26,7 +26,7 @@ _AFTER = (
 )
 
 
-class Waker:
+class SessionWaker:
     """Implements `tools.process.table.Tell`."""
 
     def __init__(self, submit: Submit, clock: Clock) -> None:
@@ -35,7 +35,7 @@ class Waker:
 
     async def __call__(self, notice: Notice) -> bool:
         """True once the message is on disk (or can never be); False when the gateway is stopping."""
-        message = told(notice, self._clock.now())
+        message = make_notice_message(notice, self._clock.now())
         wait = FIRST
         while True:
             try:
@@ -52,7 +52,7 @@ class Waker:
             wait = min(wait * 2, LONGEST)
 
 
-def told(notice: Notice, now: int) -> Inbound:
+def make_notice_message(notice: Notice, now: int) -> Inbound:
     """The message. Its event id comes from the notice's key: told twice, it is one message."""
     return replace(
         notice.asker,

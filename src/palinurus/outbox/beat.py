@@ -14,7 +14,7 @@ from palinurus.core.types.events import AgentEnd, RunEvent
 from palinurus.core.types.outbound import Reply, ReplyBuilder
 
 
-class Quiet:
+class HeartbeatSpeaker:
     """A speaker around the run's own. `ok` is sent for a beat that found nothing, where people want to see that."""
 
     def __init__(self, inner: ReplyBuilder, options: Mapping[str, Any], ok: Reply | None = None) -> None:

@@ -30,7 +30,7 @@ from palinurus.core.types.events import (
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.messages import AssistantMessage, ToolResult
 from palinurus.core.types.outbound import Reply, ReplyKind, RunVisibility
-from palinurus.outbox.growing import Growing
+from palinurus.outbox.growing import GrowingMessage
 
 NOTICES: dict[RunEndReason, str] = {
     "aborted": "⚙️ Agent was aborted.",
@@ -47,7 +47,7 @@ GIVERS = ("web", "mcp", "plugin", "chat")  # whose results the model cannot have
 TOLD = ("stop", "interrupt")  # who stopped a run so is answered himself, or goes on with another message
 
 
-class Blocks:
+class BlockSpeaker:
     """The speaker of one run. With `push` off nobody is spoken to: the client reads the events itself.
 
     With `blocks` a long text goes out in parts while it grows. `enforce`: the model was told to put its answer
@@ -73,7 +73,7 @@ class Blocks:
         self._files = allow_beneath(roots)
         self._given = [inbound.text]
         self._trace = trace
-        self._growing: Growing | None = None
+        self._growing: GrowingMessage | None = None
         self._heard: list[AssistantMessage] = []
         self._pending: list[VisibleAnswer] = []  # what was said and is not sent
         self._thoughts: list[str] = []  # reasoning that goes before it
@@ -110,13 +110,13 @@ class Blocks:
         if self._blocks is None:
             return
         if self._growing is None:
-            self._growing = Growing(self._blocks, self._allowed, enforce=self._enforce)
+            self._growing = GrowingMessage(self._blocks, self._allowed, enforce=self._enforce)
         if event.kind == "thinking":
             self._growing.think(event.delta)
         elif parts := self._growing.feed(event.delta):
             self._grown(self._growing, parts)
 
-    def _grown(self, growing: Growing, parts: list[VisibleAnswer]) -> None:
+    def _grown(self, growing: GrowingMessage, parts: list[VisibleAnswer]) -> None:
         """Parts of a message go out before its end, reasoning first."""
         if not parts:
             return
@@ -141,7 +141,7 @@ class Blocks:
             said = read_answer(message.text, enforce=self._enforce, allowed=self._allowed)
             self._think(f"{message.thinking}\n{said.thinking}")
         else:
-            growing = self._growing or Growing(self._blocks, self._allowed, enforce=self._enforce)
+            growing = self._growing or GrowingMessage(self._blocks, self._allowed, enforce=self._enforce)
             parts, said = growing.close(message.text)
             self._grown(growing, parts)
             self._think(growing.take_thoughts() or ("" if self._growing else message.thinking))
@@ -294,13 +294,13 @@ class Blocks:
 
 
 _STEPS: dict[type, Callable[..., None]] = {
-    MessageStart: Blocks._begin,
-    MessageUpdate: Blocks._update,
-    MessageEnd: Blocks._end,
-    ToolStart: Blocks._tool,
-    ToolUpdate: Blocks._asked,
-    ToolEnd: Blocks._done,
-    AgentEnd: Blocks._close,
+    MessageStart: BlockSpeaker._begin,
+    MessageUpdate: BlockSpeaker._update,
+    MessageEnd: BlockSpeaker._end,
+    ToolStart: BlockSpeaker._tool,
+    ToolUpdate: BlockSpeaker._asked,
+    ToolEnd: BlockSpeaker._done,
+    AgentEnd: BlockSpeaker._close,
 }
 
 

@@ -12,7 +12,7 @@ import msgspec
 from palinurus.core.types.channel import Channel, EditAction
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.drafts import called
+from palinurus.outbox.drafts import call_platform
 from palinurus.store.port import Store
 
 KIND = "card"  # of the records, by the id of the question
@@ -20,7 +20,7 @@ MARK = ".a-"  # in a client id: what follows is the id of the question (`blocks.
 CLOSED = "this question is no longer open"
 
 
-class Card(msgspec.Struct, frozen=True):
+class CardMessage(msgspec.Struct, frozen=True):
     """A card that was shown."""
 
     target: Target
@@ -28,7 +28,7 @@ class Card(msgspec.Struct, frozen=True):
     text: str
 
 
-class Cards:
+class ApprovalCards:
     """`shown` hears of messages, `decided` of decisions, in any order. `spawn` does work in the background."""
 
     def __init__(
@@ -41,10 +41,10 @@ class Cards:
 
     def on_shown(self, reply: Reply, message_id: str) -> None:
         """A message was shown; those that are no cards are nobody's business here."""
-        question = question_of(reply.client_id)
+        question = parse_question_id(reply.client_id)
         channel = self._channels.get(reply.target.channel)
         if question and channel is not None and message_id and "edit" in channel.abilities.acts:
-            card = Card(reply.target, message_id, reply.text)
+            card = CardMessage(reply.target, message_id, reply.text)
             self._spawn(lambda: self._keep(question, card))
 
     def on_decided(self, question: str, words: str) -> None:
@@ -60,7 +60,7 @@ class Cards:
             if row.key not in open_ones:
                 self.on_decided(row.key, CLOSED)
 
-    async def _keep(self, question: str, card: Card) -> None:
+    async def _keep(self, question: str, card: CardMessage) -> None:
         await self._store.put_record(KIND, question, msgspec.json.encode(card))
         if question in self._decided:
             await self._mend(question)
@@ -69,15 +69,15 @@ class Cards:
         kept = await self._store.get_record(KIND, question)
         if kept is None:  # not shown yet, or set right already
             return
-        card = msgspec.json.decode(kept.data, type=Card)
+        card = msgspec.json.decode(kept.data, type=CardMessage)
         channel = self._channels.get(card.target.channel)
         if channel is not None:
             text = f"{card.text.rsplit(chr(10), 1)[0]}\n— {self._decided[question]}"
-            await called(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
+            await call_platform(channel.act(card.target, EditAction(card.message_id, text, plain=True)))
         await self._store.put_record(KIND, question, None)
 
 
-def question_of(client_id: str) -> str:
+def parse_question_id(client_id: str) -> str:
     """The question whose card has this id; "" if it is none. A card that is cut has its buttons on the last part."""
     _, mark, rest = client_id.partition(MARK)
     return rest.split(".")[0] if mark else ""

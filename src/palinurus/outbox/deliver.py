@@ -20,9 +20,9 @@ from palinurus.core.types.channel import Channel, SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
 from palinurus.errors import StateError
 from palinurus.outbox import troubles
-from palinurus.outbox.drafts import Drafts
-from palinurus.outbox.pace import KIND, Joined, Pacer
-from palinurus.outbox.send import Message, Sender
+from palinurus.outbox.drafts import LiveDrafts
+from palinurus.outbox.pace import KIND, BlockPacer, JoinedBlocks
+from palinurus.outbox.send import MessageSender, OutgoingMessage
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.store.port import Outgoing, StaleClaim, Store
@@ -37,22 +37,22 @@ UNCERTAIN = "not known whether it arrived"
 _decoder = msgspec.json.Decoder(Reply)
 
 
-class Aids(NamedTuple):
+class DeliveryAids(NamedTuple):
     """Who helps with delivery. `shown` hears of every message that was shown: (reply, the platform's id)."""
 
-    drafts: Drafts | None = None
-    pace: Pacer | None = None
+    drafts: LiveDrafts | None = None
+    pace: BlockPacer | None = None
     shown: Callable[[Reply, str], None] | None = None
 
 
-ALONE = Aids()
+ALONE = DeliveryAids()
 
 
 class Deliverer:
     """One worker a channel; `wake` when rows were added."""
 
     def __init__(
-        self, store: Store, channels: Mapping[str, Channel], hooks: Hooks, clock: Clock, aids: Aids = ALONE
+        self, store: Store, channels: Mapping[str, Channel], hooks: Hooks, clock: Clock, aids: DeliveryAids = ALONE
     ) -> None:
         self._workers = {name: _Worker(one, store, hooks, clock, aids) for name, one in channels.items()}
         self._tasks: list[asyncio.Task[None]] = []
@@ -74,13 +74,13 @@ class Deliverer:
 class _Worker:
     """The rows of one channel. Each chat is written to by one task at a time."""
 
-    def __init__(self, channel: Channel, store: Store, hooks: Hooks, clock: Clock, aids: Aids) -> None:
+    def __init__(self, channel: Channel, store: Store, hooks: Hooks, clock: Clock, aids: DeliveryAids) -> None:
         self._channel = channel
         self._store = store
         self._hooks = hooks
         self._clock = clock
         self._aids = aids
-        self._sender = Sender(channel)
+        self._sender = MessageSender(channel)
         self.wake = asyncio.Event()
         self._busy: dict[str, asyncio.Task[None]] = {}  # by target
         self._held: dict[str, float] = {}  # accounts that take nothing before this time
@@ -167,7 +167,7 @@ class _Worker:
         drafts = self._aids.drafts
         draft = await drafts.take(row.item, row.id, reply.target) if drafts is not None else ""
         row = await self._store.mark_sending(row.id, self._clock.now())
-        result = await self._sender.send(Message(changed, draft, row.attempts > 1))
+        result = await self._sender.send(OutgoingMessage(changed, draft, row.attempts > 1))
         if isinstance(result, SendReceipt):
             point("outbox.sent")
             await self._settle(row, reply, joined, result.message_id)
@@ -189,7 +189,9 @@ class _Worker:
         await self._store.mark_undelivered(row.id, f"{UNCERTAIN}: sent once more", self._clock.now())
         return None
 
-    async def _failed(self, row: Outgoing, reply: Reply, joined: Joined | None, result: SendFailure) -> float | None:
+    async def _failed(
+        self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, result: SendFailure
+    ) -> float | None:
         if result.trouble == "cut":
             found = await self._channel.find(reply)
             if found is not None:
@@ -198,7 +200,7 @@ class _Worker:
             if not self._channel.dedupes and row.attempts > 1:
                 await self._give_up(row, reply, joined, f"{result.reason}; {UNCERTAIN}")
                 return None
-        follows = troubles.after(result, row.attempts, self._clock.now() - row.at)
+        follows = troubles.plan_retry(result, row.attempts, self._clock.now() - row.at)
         if follows.wait is None:
             self._sent(reply, "", result.reason)
             await self._give_up(row, reply, joined, result.reason)
@@ -212,17 +214,17 @@ class _Worker:
 
     # --- rows that go as one message
 
-    async def _joined(self, row: Outgoing, reply: Reply) -> Joined | None:
+    async def _joined(self, row: Outgoing, reply: Reply) -> JoinedBlocks | None:
         """The message this row is the first of. On record before it is sent, so that it is known as one afterwards."""
         if row.attempts:
             kept = await self._store.get_record(KIND, row.id) if reply.kind == "block" else None
-            return msgspec.json.decode(kept.data, type=Joined) if kept is not None else None
+            return msgspec.json.decode(kept.data, type=JoinedBlocks) if kept is not None else None
         joined = self._aids.pace.find_joined(reply) if self._aids.pace is not None else None
         if joined is not None:
             await self._store.put_record(KIND, row.id, msgspec.json.encode(joined))
         return joined
 
-    async def _settle(self, row: Outgoing, reply: Reply, joined: Joined | None, receipt: str) -> None:
+    async def _settle(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, receipt: str) -> None:
         """It was shown, with all that went along; the first row last, since it has the record."""
         if not receipt and row.state == "sending" and row.attempts > 1:
             await self._give_up(row, reply, joined, f"{UNCERTAIN}; not sent a third time")
@@ -238,7 +240,7 @@ class _Worker:
         if self._aids.shown is not None:
             self._aids.shown(reply, receipt)
 
-    async def _give_up(self, row: Outgoing, reply: Reply, joined: Joined | None, why: str) -> None:
+    async def _give_up(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None, why: str) -> None:
         log.warning("reply %s to %s: %s", row.id, row.channel, why)
         for ident in (*(joined.ids[1:] if joined is not None else ()), row.id):
             try:
@@ -247,7 +249,7 @@ class _Worker:
                 log.debug("reply %s was settled before", ident)
         await self._over(row, reply, joined)
 
-    async def _over(self, row: Outgoing, reply: Reply, joined: Joined | None) -> None:
+    async def _over(self, row: Outgoing, reply: Reply, joined: JoinedBlocks | None) -> None:
         self._sender.over(row.id)
         if joined is not None:
             await self._store.put_record(KIND, row.id, None)

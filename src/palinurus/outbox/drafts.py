@@ -28,7 +28,7 @@ TRIES = 3  # failures in a row after which a draft is left as it is
 PATIENCE = 10.0  # seconds that a call of the platform may take
 
 
-class Kept(msgspec.Struct, frozen=True):
+class DraftRecord(msgspec.Struct, frozen=True):
     """What is on record. Without `message_id` it was about to be sent."""
 
     item: str  # the message that is answered
@@ -38,10 +38,10 @@ class Kept(msgspec.Struct, frozen=True):
     taken: str = ""  # the row of the outbox that takes its place: from then on it is never removed
 
 
-class Draft:
+class LiveDraft:
     """One growing message. `touch` it as often as there is something new; edits keep the channel's pace."""
 
-    def __init__(self, drafts: Drafts, item: str, channel: Channel, first: Reply) -> None:
+    def __init__(self, drafts: LiveDrafts, item: str, channel: Channel, first: Reply) -> None:
         self._drafts = drafts
         self._item = item
         self._first = first
@@ -100,7 +100,7 @@ class Draft:
                 self._item, self._channel, msgspec.structs.replace(self._first, text=text)
             )
         else:
-            done = await called(self._channel.act(self._target, EditAction(kept.message_id, text)))
+            done = await call_platform(self._channel.act(self._target, EditAction(kept.message_id, text)))
         if isinstance(done, SendReceipt):
             self._shown, self._failures = text, 0
             return 0.0
@@ -109,16 +109,16 @@ class Draft:
         return done.retry_after or 0.0
 
 
-class Drafts:
+class LiveDrafts:
     """All of them. `load` at the start, before runs are taken up again."""
 
     def __init__(self, store: Store, channels: Mapping[str, Channel], clock: Clock) -> None:
         self._store = store
         self._channels = channels
         self.clock = clock
-        self._kept: dict[str, Kept] = {}  # by item: the draft that grows
-        self._taken: dict[str, Kept] = {}  # by item: the draft whose place a row is taking
-        self._open: dict[str, Draft] = {}
+        self._kept: dict[str, DraftRecord] = {}  # by item: the draft that grows
+        self._taken: dict[str, DraftRecord] = {}  # by item: the draft whose place a row is taking
+        self._open: dict[str, LiveDraft] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -126,7 +126,7 @@ class Drafts:
         """Take up what a crash left: the drafts of messages whose answer has gone out are removed."""
         for row in await self._store.list_records(KIND):
             try:
-                kept = msgspec.json.decode(row.data, type=Kept)
+                kept = msgspec.json.decode(row.data, type=DraftRecord)
             except msgspec.MsgspecError:  # of another version
                 await self._store.put_record(KIND, row.key, None)
                 continue
@@ -146,23 +146,23 @@ class Drafts:
         steps = [step.what for step in await self._store.trace(item)]
         return steps.count("reply queued") > steps.count("sent") + steps.count("failed")
 
-    def open(self, item: str, target: Target, reply_to: str = "") -> Draft | None:
+    def open(self, item: str, target: Target, reply_to: str = "") -> LiveDraft | None:
         """A draft for the answer to `item`, as a reply to `reply_to`; None where messages cannot be edited."""
         channel = self._channels.get(target.channel)
         if channel is None or "edit" not in channel.abilities.acts:
             return None
-        made = self._open[item] = Draft(self, item, channel, Reply(target, "", "", "draft", reply_to))
+        made = self._open[item] = LiveDraft(self, item, channel, Reply(target, "", "", "draft", reply_to))
         return made
 
-    async def known(self, item: str, channel: Channel) -> Kept | None:
+    async def known(self, item: str, channel: Channel) -> DraftRecord | None:
         """The draft people see; None if there is none (or nobody can tell)."""
         kept = self._kept.get(item)
         return await self._seen(kept, channel) if kept is not None else None
 
-    async def _seen(self, kept: Kept, channel: Channel) -> Kept | None:
+    async def _seen(self, kept: DraftRecord, channel: Channel) -> DraftRecord | None:
         if kept.message_id:
             return kept
-        found = await called(channel.find(Reply(kept.target, "", kept.client_id, "draft")))
+        found = await call_platform(channel.find(Reply(kept.target, "", kept.client_id, "draft")))
         if isinstance(found, SendReceipt):
             return await self._note(msgspec.structs.replace(kept, message_id=found.message_id))
         await self._forget(kept)
@@ -171,11 +171,11 @@ class Drafts:
     async def send(self, item: str, channel: Channel, reply: Reply) -> SendReceipt | SendFailure:
         """A new draft, on record before and after."""
         self._count += 1
-        kept = Kept(
+        kept = DraftRecord(
             item, reply.target, f"{item}.d{self.clock.now()}-{self._count}"
         )  # an id that no other draft ever had
         self._kept[item] = await self._note(kept)
-        done = await called(channel.send(msgspec.structs.replace(reply, client_id=kept.client_id)))
+        done = await call_platform(channel.send(msgspec.structs.replace(reply, client_id=kept.client_id)))
         if isinstance(done, SendReceipt):
             await self._note(msgspec.structs.replace(kept, message_id=done.message_id))
         elif done.trouble != "cut":
@@ -219,7 +219,7 @@ class Drafts:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _remove(self, item: str, draft: Draft | None) -> None:
+    async def _remove(self, item: str, draft: LiveDraft | None) -> None:
         try:
             if draft is not None:
                 await draft.stop()
@@ -228,12 +228,12 @@ class Drafts:
         except Exception:  # task boundary: best effort; the next start tries again
             log.exception("draft for %s was not removed", item)
 
-    async def _delete(self, kept: Kept) -> None:
+    async def _delete(self, kept: DraftRecord) -> None:
         """Remove the message, if the platform lets us."""
         channel = self._channels.get(kept.target.channel)
         known = await self._seen(kept, channel) if channel is not None else None
         if channel is not None and known is not None and "delete" in channel.abilities.acts:
-            done = await called(channel.act(kept.target, DeleteAction(known.message_id)))
+            done = await call_platform(channel.act(kept.target, DeleteAction(known.message_id)))
             if isinstance(done, SendFailure) and done.trouble in ("down", "limited", "cut"):
                 return  # the record stays: the next start tries again
         await self._forget(kept)
@@ -245,21 +245,21 @@ class Drafts:
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=PATIENCE)
 
-    async def _note(self, kept: Kept) -> Kept:
+    async def _note(self, kept: DraftRecord) -> DraftRecord:
         for held in (self._kept, self._taken):
             if kept.item in held and held[kept.item].client_id == kept.client_id:
                 held[kept.item] = kept
         await self._store.put_record(KIND, kept.client_id, msgspec.json.encode(kept))
         return kept
 
-    async def _forget(self, kept: Kept) -> None:
+    async def _forget(self, kept: DraftRecord) -> None:
         for held in (self._kept, self._taken):
             if kept.item in held and held[kept.item].client_id == kept.client_id:
                 del held[kept.item]
         await self._store.put_record(KIND, kept.client_id, None)
 
 
-async def called(work: Awaitable[SendReceipt | SendFailure | None]) -> SendReceipt | SendFailure:
+async def call_platform(work: Awaitable[SendReceipt | SendFailure | None]) -> SendReceipt | SendFailure:
     """A call of the platform that takes no longer than it should; None counts as not found."""
     try:
         async with asyncio.timeout(PATIENCE):

@@ -15,7 +15,7 @@ from palinurus.core.stream.silent import SilenceFilter
 from palinurus.core.stream.tags import TagPiece, TagReader
 
 
-class Growing:
+class GrowingMessage:
     """`feed` text and `think` reasoning as they come; `close` with the whole text gives what is left."""
 
     def __init__(self, settings: BlockSettings, allowed: Callable[[str], bool], *, enforce: bool = False) -> None:

@@ -23,14 +23,14 @@ OLD = 172_800_000  # milliseconds; no row waits that long
 SOON = 0.02  # seconds until one that was not announced yet is looked at again
 
 
-class Rules(NamedTuple):
+class PaceRules(NamedTuple):
     """The pace of one account and agent."""
 
     join: CoalesceSettings
     human: HumanDelay = HumanDelay()
 
 
-class Joined(msgspec.Struct, frozen=True):
+class JoinedBlocks(msgspec.Struct, frozen=True):
     """Rows that go as one message, under the first one's id."""
 
     ids: tuple[str, ...]
@@ -40,7 +40,7 @@ class Joined(msgspec.Struct, frozen=True):
 class _Chat:
     """One chat in which an answer grows."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: PaceRules) -> None:
         self.rules = rules
         self.held = Coalescer(rules.join)
         self.groups: dict[str, list[str]] = {}  # ids by the first of their group, held and ready ones
@@ -50,7 +50,7 @@ class _Chat:
         self.next = 0.0  # when the next one may be
 
 
-class Pacer:
+class BlockPacer:
     """`begin` an answer; `queued` hears of replies that are in the outbox; `wait` and `joined` are asked before a row
     is sent. A chat in which no answer began (in this process) has no pace."""
 
@@ -59,7 +59,7 @@ class Pacer:
         self._draw = draw
         self._chats: dict[Target, _Chat] = {}
 
-    def begin(self, target: Target, rules: Rules) -> None:
+    def begin(self, target: Target, rules: PaceRules) -> None:
         """An answer in blocks begins in this chat."""
         if target not in self._chats:
             self._chats[target] = _Chat(rules)
@@ -105,11 +105,11 @@ class Pacer:
                 return max(0.01, (chat.held.due - self._now()) / 1000)
         return max(0.0, chat.next - self._clock.monotonic())
 
-    def find_joined(self, reply: Reply) -> Joined | None:
+    def find_joined(self, reply: Reply) -> JoinedBlocks | None:
         """The message this row is the first of; None if it goes alone."""
         chat = self._chats.get(reply.target)
         ids = chat.groups.get(reply.client_id, []) if chat else []
-        return Joined(tuple(ids), chat.ready[reply.client_id]) if chat and len(ids) > 1 else None
+        return JoinedBlocks(tuple(ids), chat.ready[reply.client_id]) if chat and len(ids) > 1 else None
 
     def on_gone(self, reply: Reply) -> None:
         """It was shown, or never will be."""
@@ -129,7 +129,7 @@ class Pacer:
         return round(self._clock.monotonic() * 1000)
 
 
-async def sweep(store: Store, now: int) -> None:
+async def sweep_joined_records(store: Store, now: int) -> None:
     """Drop records of messages that were settled long ago: a crash came between the receipt and the record's end."""
     for kept in await store.list_records(KIND):
         if kept.at < now - OLD:

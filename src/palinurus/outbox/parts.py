@@ -25,7 +25,7 @@ LEAST = 24  # characters below which no natural point is looked for
 SAFE = 6  # no character becomes more than so many by formatting
 
 
-class Fit(NamedTuple):
+class ChannelFit(NamedTuple):
     """What one account takes. `limit`: textChunkLimit, 0 for the channel's own; `newline`: paragraphs one by one."""
 
     abilities: ChannelAbilities
@@ -34,7 +34,7 @@ class Fit(NamedTuple):
     answers: ReplyMode = "off"
 
     @classmethod
-    def of(cls, abilities: ChannelAbilities, account: AccountSettings) -> Fit:
+    def of(cls, abilities: ChannelAbilities, account: AccountSettings) -> ChannelFit:
         """What an account of a channel takes."""
         return cls(abilities, account.limit, account.newline, account.reply_to)
 
@@ -49,12 +49,12 @@ class Fit(NamedTuple):
         return (measure_plain if plain else measure_markdown)(text, self.abilities)
 
 
-def parts(reply: Reply, fit: Fit) -> tuple[Reply, ...]:
+def split_reply(reply: Reply, fit: ChannelFit) -> tuple[Reply, ...]:
     """The reply as messages, in order. None for one that says nothing."""
     buttons = reply.buttons if len(reply.buttons) <= fit.abilities.buttons else ()
     if not reply.text.strip():
         return (msgspec.structs.replace(reply, buttons=buttons),) if reply.media else ()
-    texts = cut(reply.text, fit, plain=reply.plain)
+    texts = cut_text(reply.text, fit, plain=reply.plain)
     last = len(texts) - 1
     return tuple(
         msgspec.structs.replace(
@@ -70,7 +70,7 @@ def parts(reply: Reply, fit: Fit) -> tuple[Reply, ...]:
     )
 
 
-def cut(text: str, fit: Fit, *, plain: bool = False) -> list[str]:
+def cut_text(text: str, fit: ChannelFit, *, plain: bool = False) -> list[str]:
     """The text in pieces that fit. Nothing is lost but blanks where it was cut."""
     most = fit.most
     if not fit.newline and (len(text) * SAFE <= most or fit.size(text, plain=plain) <= most):
@@ -78,7 +78,7 @@ def cut(text: str, fit: Fit, *, plain: bool = False) -> list[str]:
     return _cut(text, most, lambda piece: fit.size(piece, plain=plain), fit, 0)
 
 
-def _cut(text: str, size: int, measure: Callable[[str], int], fit: Fit, deep: int) -> list[str]:
+def _cut(text: str, size: int, measure: Callable[[str], int], fit: ChannelFit, deep: int) -> list[str]:
     made: list[str] = []
     for piece in _natural(text, size, newline=fit.newline and deep == 0):
         found = measure(piece)
@@ -108,11 +108,11 @@ def _counted(text: str, measure: Callable[[str], int], most: int) -> list[str]:
     return [piece for piece in (*made, here) if piece.strip()]
 
 
-class Parted:
+class FittingSpeaker:
     """A speaker whose replies fit the channel. `asked` is the message that the next reply is shown as an answer to: the
     first of the turn or every one, as replyToMode says; "" for none."""
 
-    def __init__(self, inner: ReplyBuilder, fit: Fit, asked: str = "") -> None:
+    def __init__(self, inner: ReplyBuilder, fit: ChannelFit, asked: str = "") -> None:
         self._inner = inner
         self._fit = fit
         self.asked = asked if fit.abilities.replies and fit.answers != "off" else ""
@@ -126,7 +126,7 @@ class Parted:
 
     def fit_replies(self, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
         """The same as messages."""
-        return tuple(part for reply in replies for part in parts(self._answering(reply), self._fit))
+        return tuple(part for reply in replies for part in split_reply(self._answering(reply), self._fit))
 
     def _answering(self, reply: Reply) -> Reply:
         if not self.asked or reply.reply_to or reply.kind == "tool":

@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from palinurus.agent.settle import outgoing
+from palinurus.agent.settle import to_outgoing
 from palinurus.clock import Clock
 from palinurus.config.settings import Settings
 from palinurus.core.types.channel import Channel, ChannelAbilities, ChannelAction, SendFailure, SendReceipt
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.parts import Fit, parts
+from palinurus.outbox.parts import ChannelFit, split_reply
 from palinurus.sessions.record import Record
 from palinurus.store.port import Store
 from palinurus.tools.post import Chat, Delivered
@@ -30,7 +30,7 @@ OLD = 86_400_000  # milliseconds after which no run asks for a record
 BEGUN = b"null"
 
 
-class Post:
+class OutboxPost:
     """`wake` tells the deliverer of a channel that there are rows."""
 
     def __init__(
@@ -56,9 +56,9 @@ class Post:
     async def send(self, reply: Reply, wait: float) -> Delivered:
         """What became of it after at most `wait` seconds. Raises DiskFull."""
         account = self._settings.account(reply.target.channel, reply.target.account)
-        every = parts(reply, Fit.of(self._channels[reply.target.channel].abilities, account))
+        every = split_reply(reply, ChannelFit.of(self._channels[reply.target.channel].abilities, account))
         now, again = self._clock.now(), await self._store.reply(reply.client_id) is not None
-        await self._store.post_replies([outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
+        await self._store.post_replies([to_outgoing(part, reply.client_id, at, now) for at, part in enumerate(every)])
         self._wake(every)
         done = await self._end(every, self._clock.monotonic() + wait)
         return done._replace(again=again)

@@ -14,7 +14,7 @@ from palinurus.config.blocks import PresenceSettings, TypingMode
 from palinurus.core.types.channel import Channel, ChannelAction, ReactAction, TypingAction
 from palinurus.core.types.events import AgentEnd, MessageUpdate, RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.outbox.drafts import called
+from palinurus.outbox.drafts import call_platform
 
 log = logging.getLogger(__name__)
 
@@ -22,14 +22,14 @@ Work: TypeAlias = Callable[[], Awaitable[object]]
 LONGEST = 600.0  # seconds of typing without any event: then the run is not what people should wait for
 
 
-def typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
+def choose_typing_mode(inbound: Inbound, said: TypingMode | None) -> TypingMode:
     """When typing begins: as configured, else at once for those who certainly get an answer."""
     if said is not None:
         return said
     return "instant" if inbound.kind == "direct" or inbound.mentioned else "message"
 
 
-def acknowledged(inbound: Inbound, settings: PresenceSettings) -> bool:
+def wants_acknowledgement(inbound: Inbound, settings: PresenceSettings) -> bool:
     """Does this message get the reaction?"""
     group = inbound.kind != "direct"
     scopes = {
@@ -42,19 +42,19 @@ def acknowledged(inbound: Inbound, settings: PresenceSettings) -> bool:
     return bool(settings.ack and inbound.event) and not inbound.pressed and scopes[settings.scope]
 
 
-class Presence:
+class RunPresence:
     """Of one run. Fed with its events; `close` when what it said is on disk."""
 
     def __init__(
-        self, channel: Channel, inbound: Inbound, settings: PresenceSettings, clock: Clock, helpers: Helpers
+        self, channel: Channel, inbound: Inbound, settings: PresenceSettings, clock: Clock, helpers: BackgroundTasks
     ) -> None:
         self._channel = channel
         self._inbound = inbound
         self._settings = settings
         self._clock = clock
         self._helpers = helpers
-        self._mode = typing_mode(inbound, settings.typing) if "typing" in channel.abilities.acts else "never"
-        self._acked = acknowledged(inbound, settings) and "react" in channel.abilities.acts
+        self._mode = choose_typing_mode(inbound, settings.typing) if "typing" in channel.abilities.acts else "never"
+        self._acked = wants_acknowledgement(inbound, settings) and "react" in channel.abilities.acts
         self._typing: asyncio.Task[None] | None = None
         self._heard = clock.monotonic()
         self._over = False
@@ -91,14 +91,14 @@ class Presence:
     async def _keep(self) -> None:
         every = max(0.5, min(self._settings.interval, self._channel.abilities.typing))
         while self._clock.monotonic() - self._heard < LONGEST:
-            await called(self._channel.act(self._inbound.target, TypingAction()))
+            await call_platform(self._channel.act(self._inbound.target, TypingAction()))
             await self._clock.sleep(every)
 
     def _act(self, act: ChannelAction) -> None:
-        self._helpers.spawn(lambda: called(self._channel.act(self._inbound.target, act)))
+        self._helpers.spawn(lambda: call_platform(self._channel.act(self._inbound.target, act)))
 
 
-class Helpers:
+class BackgroundTasks:
     """The small tasks of all runs; none of them is waited for but at the end."""
 
     def __init__(self) -> None:

@@ -14,16 +14,16 @@ from palinurus.core.types.events import MessageEnd, MessageStart, MessageUpdate,
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.outbound import RunVisibility
 
-Mode: TypeAlias = Literal["off", "partial", "block"]
+PreviewMode: TypeAlias = Literal["off", "partial", "block"]
 FIRST = 30  # characters with which a draft begins: nobody is called for one word
 STEP = 800  # characters by which a draft grows at least in mode `block`
 LABEL = "Thinking"
 
 
-class Preview:
+class DraftPreview:
     """Fed with a run's events; `now` is the text that the draft should have."""
 
-    def __init__(self, mode: Mode, show: Callable[[], RunVisibility], *, enforce: bool = False) -> None:
+    def __init__(self, mode: PreviewMode, show: Callable[[], RunVisibility], *, enforce: bool = False) -> None:
         self._mode = mode
         self._show = show
         self._live = LiveText("stream", enforce=enforce)

@@ -13,8 +13,8 @@ import msgspec
 
 from palinurus.core.types.channel import Channel, DeleteAction, EditAction, SendFailure, SendReceipt
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.parts import Fit, cut
-from palinurus.outbox.troubles import How, remedy, shaped
+from palinurus.outbox.parts import ChannelFit, cut_text
+from palinurus.outbox.troubles import SendShape, find_remedy, shape_reply
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,7 @@ SMALLEST = 16  # characters that are not cut any further
 PATIENCE = 120.0  # seconds that a call may take; files are slow
 
 
-class Message(NamedTuple):
+class OutgoingMessage(NamedTuple):
     """`draft`: the message of ours whose place it takes. `again`: it was tried before, parts of it may be there."""
 
     reply: Reply
@@ -31,7 +31,7 @@ class Message(NamedTuple):
     again: bool = False
 
 
-class Sender:
+class MessageSender:
     """For one channel. Remembers the pieces of a message that were shown, until it is `over`."""
 
     def __init__(self, channel: Channel) -> None:
@@ -42,11 +42,11 @@ class Sender:
         """No piece of it is sent any more."""
         self._shown.pop(client_id, None)
 
-    async def send(self, message: Message) -> SendReceipt | SendFailure:
+    async def send(self, message: OutgoingMessage) -> SendReceipt | SendFailure:
         """Show it, or say why it cannot be."""
-        how, draft = How(), message.draft
+        how, draft = SendShape(), message.draft
         while True:
-            reply = shaped(message.reply, how)
+            reply = shape_reply(message.reply, how)
             if draft and (reply.media or how.small):  # no edit makes that of it
                 await self._remove(reply, draft)
                 draft = ""
@@ -61,7 +61,7 @@ class Sender:
                 await self._remove(reply, draft)
                 draft = ""
                 continue
-            better = remedy(done.trouble, how, reply)
+            better = find_remedy(done.trouble, how, reply)
             if better is None:
                 return done
             how = better
@@ -91,9 +91,9 @@ class Sender:
 
     def _smaller(self, reply: Reply, text: str) -> list[str]:
         abilities = self._channel.abilities
-        fit = Fit(abilities)
+        fit = ChannelFit(abilities)
         half = max(1, min(fit.size(text, plain=reply.plain), fit.most) // 2)
-        return cut(text, Fit(abilities, half), plain=reply.plain)
+        return cut_text(text, ChannelFit(abilities, half), plain=reply.plain)
 
 
 def _piece(reply: Reply, text: str, number: int, *, last: bool) -> Reply:

@@ -9,25 +9,27 @@ from collections.abc import Callable
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
 from palinurus.core.types.outbound import Reply
-from palinurus.outbox.drafts import Draft, Drafts
-from palinurus.outbox.pace import Pacer
-from palinurus.outbox.parts import Parted
-from palinurus.outbox.presence import Presence
-from palinurus.outbox.preview import Preview
+from palinurus.outbox.drafts import LiveDraft, LiveDrafts
+from palinurus.outbox.pace import BlockPacer
+from palinurus.outbox.parts import FittingSpeaker
+from palinurus.outbox.presence import RunPresence
+from palinurus.outbox.preview import DraftPreview
 
 
-class Staged:
+class LiveSpeaker:
     """A speaker around the run's own. `fit` shortens a draft to what the channel takes."""
 
-    def __init__(self, inner: Parted, inbound: Inbound, item: str, drafts: Drafts, pace: Pacer) -> None:
+    def __init__(
+        self, inner: FittingSpeaker, inbound: Inbound, item: str, drafts: LiveDrafts, pace: BlockPacer
+    ) -> None:
         self._inner = inner
         self._inbound = inbound
         self._item = item
         self._drafts = drafts
         self._pace = pace
-        self._draft: Draft | None = None
-        self.presence: Presence | None = None
-        self.preview: Preview | None = None
+        self._draft: LiveDraft | None = None
+        self.presence: RunPresence | None = None
+        self.preview: DraftPreview | None = None
         self.fit: Callable[[str], str] = str
 
     def feed(self, event: RunEvent) -> tuple[Reply, ...]:

@@ -41,7 +41,7 @@ LIMITED = 5.0  # seconds when the platform limits us and does not say how long
 DAY = 86_400_000  # milliseconds after which what was held is not news any more
 
 
-class How(NamedTuple):
+class SendShape(NamedTuple):
     """How a row is sent."""
 
     plain: bool = False
@@ -49,7 +49,7 @@ class How(NamedTuple):
     small: bool = False  # in pieces
 
 
-def remedy(trouble: SendTrouble, how: How, reply: Reply) -> How | None:
+def find_remedy(trouble: SendTrouble, how: SendShape, reply: Reply) -> SendShape | None:
     """What to try at once; None if there is nothing (left) to try."""
     then = TABLE[trouble]
     if then == "plain" and not (how.plain or reply.plain):
@@ -61,7 +61,7 @@ def remedy(trouble: SendTrouble, how: How, reply: Reply) -> How | None:
     return None
 
 
-def shaped(reply: Reply, how: How) -> Reply:
+def shape_reply(reply: Reply, how: SendShape) -> Reply:
     """The reply as it is to be sent, but for its length."""
     if how.bare and reply.media:
         names = "\n".join(f"📎 {_name(source)}" for source in reply.media)
@@ -75,24 +75,24 @@ def _name(source: str) -> str:
     return source if "://" in source else source.rstrip("/").rsplit("/", 1)[-1]
 
 
-class Next(NamedTuple):
+class RetryPlan(NamedTuple):
     """When a row is tried again; `wait` None: never."""
 
     wait: float | None
     chat: bool = True  # only its chat waits; False: the whole account
 
 
-def after(result: SendFailure, attempts: int, age: int) -> Next:
+def plan_retry(result: SendFailure, attempts: int, age: int) -> RetryPlan:
     """What becomes of a row for which there is no remedy; `age` in milliseconds, `attempts` with this one."""
     then = TABLE[result.trouble]
     if then in ("plain", "smaller", "bare", "never"):
-        return Next(None)
+        return RetryPlan(None)
     if then == "hold":
         usual = HOLD if result.trouble == "signed_out" else LIMITED
         wait = result.retry_after if result.retry_after is not None else usual
         everybody = result.everywhere or result.trouble == "signed_out"
-        return Next(wait if age < DAY else None, not everybody)
+        return RetryPlan(wait if age < DAY else None, not everybody)
     if attempts > len(WAITS):
-        return Next(None)
+        return RetryPlan(None)
     usual = WAITS[min(attempts, len(WAITS)) - 1]
-    return Next(result.retry_after if result.retry_after is not None else usual)
+    return RetryPlan(result.retry_after if result.retry_after is not None else usual)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from palinurus.config.check import Finding, nearest
+from palinurus.config.check import ConfigFinding, suggest_nearest
 from palinurus.config.keypath import Path
 
 DEPTH = 32
@@ -34,7 +34,7 @@ _BOUNDS: tuple[tuple[str, tuple[type, ...], Callable[[Any, Any], bool], str], ..
 )
 
 
-def findings(schema: Any, value: Any, path: Path) -> list[Finding]:
+def findings(schema: Any, value: Any, path: Path) -> list[ConfigFinding]:
     """Everything wrong with `value`, which stands at `path` of the config."""
     return list(_check(schema, value, path, 0))
 
@@ -55,28 +55,28 @@ def _properties(schema: Any) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _check(schema: Any, value: Any, path: Path, depth: int) -> Iterator[Finding]:
+def _check(schema: Any, value: Any, path: Path, depth: int) -> Iterator[ConfigFinding]:
     if not isinstance(schema, dict) or depth > DEPTH:
         return
     for name in ("anyOf", "oneOf"):
         options = schema.get(name)
         if isinstance(options, list) and not any(not list(_check(o, value, path, depth + 1)) for o in options):
-            yield Finding(path, "is none of the kinds that are allowed here")
+            yield ConfigFinding(path, "is none of the kinds that are allowed here")
             return
     kinds = schema.get("type")
     wanted = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
     if wanted and not any(_TYPES.get(kind, lambda v: True)(value) for kind in wanted if isinstance(kind, str)):
-        yield Finding(path, f"expected {' or '.join(map(str, wanted))}")
+        yield ConfigFinding(path, f"expected {' or '.join(map(str, wanted))}")
         return
     allowed = schema.get("enum", [schema["const"]] if "const" in schema else None)
     if isinstance(allowed, list) and value not in allowed:
         words = ", ".join(map(str, allowed[:20]))
-        yield Finding(path, f"must be one of {words}", nearest(str(value), map(str, allowed)))
+        yield ConfigFinding(path, f"must be one of {words}", suggest_nearest(str(value), map(str, allowed)))
     for name, types, fits, words in _BOUNDS:
         bound = schema.get(name)
         known = isinstance(bound, str if name == "pattern" else int | float)
         if known and isinstance(value, types) and not isinstance(value, bool) and not fits(value, bound):
-            yield Finding(path, words.format(bound))
+            yield ConfigFinding(path, words.format(bound))
     if isinstance(value, dict):
         yield from _object(schema, value, path, depth)
     elif isinstance(value, list):
@@ -84,19 +84,19 @@ def _check(schema: Any, value: Any, path: Path, depth: int) -> Iterator[Finding]
             yield from _check(schema.get("items"), one, (*path, at), depth + 1)
 
 
-def _object(schema: dict[str, Any], value: dict[str, Any], path: Path, depth: int) -> Iterator[Finding]:
+def _object(schema: dict[str, Any], value: dict[str, Any], path: Path, depth: int) -> Iterator[ConfigFinding]:
     known, others = _properties(schema), schema.get("additionalProperties", True)
     for name, below in value.items():
         if name in known:
             yield from _check(known[name], below, (*path, name), depth + 1)
         elif others is False:
-            yield Finding((*path, name), "unknown key", nearest(name, known))
+            yield ConfigFinding((*path, name), "unknown key", suggest_nearest(name, known))
         else:
             yield from _check(others, below, (*path, name), depth + 1)
     needed = schema.get("required")
     for name in needed if isinstance(needed, list) else ():
         if isinstance(name, str) and name not in value:
-            yield Finding(path, f"the key {name!r} is missing")
+            yield ConfigFinding(path, f"the key {name!r} is missing")
 
 
 def _matches(value: str, pattern: Any) -> bool:

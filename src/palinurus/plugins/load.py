@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from palinurus.config import lines, paths
-from palinurus.config.keypath import show
+from palinurus.config.keypath import show_path
 from palinurus.config.plugins import PluginEntry
 from palinurus.config.settings import Settings
 from palinurus.plugins.api import Api, Brought
@@ -82,16 +82,16 @@ def misfits(one: Manifest, entry: PluginEntry, home: str) -> list[str]:
     found = findings(one.schema, entry.config, ("plugins", "entries", one.id, "config"))
     if not found:
         return []
-    file = paths.config_file(home)
+    file = paths.locate_config_file(home)
     try:
         with open(file, encoding="utf-8") as handle:
-            scan = lines.scan(handle.read())
+            scan = lines.scan_json(handle.read())
     except (OSError, ValueError):
-        scan = lines.scan("{}")
+        scan = lines.scan_json("{}")
     told = []
     for bad in found:
         hint = f"; {bad.hint}" if bad.hint else ""
-        told.append(f"{show(bad.path)}: {bad.message} ({file}:{scan.line(bad.path)}){hint}")
+        told.append(f"{show_path(bad.path)}: {bad.message} ({file}:{scan.line(bad.path)}){hint}")
     return told
 
 

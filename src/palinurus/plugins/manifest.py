@@ -143,16 +143,16 @@ def _parsed(file: str, folder: str, fallback: str, packaged: str = "") -> Manife
     try:
         with open(file, "rb") as handle:
             text = handle.read(LARGEST).decode()
-        raw = relaxed.decode(text)
+        raw = relaxed.decode_json5(text)
     except (OSError, ValueError) as exc:
-        fault = lines.scan(text).fault if text else None
+        fault = lines.scan_json(text).fault if text else None
         where = f"{file}:{fault.line}" if fault else file
         return Broken(fallback, folder, f"the manifest cannot be read: {fault.message if fault else exc} ({where})")
     if not isinstance(raw, dict):
         return Broken(fallback, folder, f"the manifest must be an object ({file}:1)")
     made, key, problem = _made(raw, file, folder, packaged)
     if made is None:
-        line = lines.scan(text).line((key,))
+        line = lines.scan_json(text).line((key,))
         return Broken(fallback, folder, f"{key}: {problem} ({file}:{line})")
     return made
 

@@ -20,14 +20,14 @@ WIRES: dict[str, str] = {
 }
 
 # API -> a `Model` that needs no wire; called without arguments.
-MODELS: dict[str, str] = {
-    "builtin": "palinurus.providers.demo:make",
-    "local": "palinurus.providers.local.model:make",
-    "runtime": "palinurus.providers.whole:make",
+NATIVE_MODELS: dict[str, str] = {
+    "builtin": "palinurus.providers.demo:make_demo_model",
+    "local": "palinurus.providers.local.model:make_local_model",
+    "runtime": "palinurus.providers.whole:make_program_model",
 }
 
 # What reads an answer besides its wire's decoder. Loaded for models that need it.
-READERS: dict[str, str] = {
+EVENT_READERS: dict[str, str] = {
     "calls": "palinurus.core.calls.events:TextCallDecoder",
 }
 
@@ -35,41 +35,41 @@ READERS: dict[str, str] = {
 VENDORS: dict[str, str] = {
     "anthropic": "palinurus.providers.vendors.anthropic:VENDOR",
     "openai": "palinurus.providers.vendors.openai:VENDOR",
-    "openai-codex": "palinurus.providers.vendors.openai_codex:VENDOR",
+    "openai-codex": "palinurus.providers.vendors.openai_codex:OPENAI_CODEX",
     "google": "palinurus.providers.vendors.google:VENDOR",
-    "openrouter": "palinurus.providers.vendors.openrouter:VENDOR",
+    "openrouter": "palinurus.providers.vendors.openrouter:OPENROUTER",
     "xai": "palinurus.providers.vendors.xai:VENDOR",
     "mistral": "palinurus.providers.vendors.mistral:VENDOR",
-    "groq": "palinurus.providers.vendors.groq:VENDOR",
+    "groq": "palinurus.providers.vendors.groq:GROQ",
     "deepseek": "palinurus.providers.vendors.deepseek:VENDOR",
     "zai": "palinurus.providers.vendors.zai:VENDOR",
     "moonshot": "palinurus.providers.vendors.moonshot:VENDOR",
     "minimax": "palinurus.providers.vendors.minimax:VENDOR",
     "xiaomi": "palinurus.providers.vendors.xiaomi:VENDOR",
-    "together": "palinurus.providers.vendors.together:VENDOR",
-    "fireworks": "palinurus.providers.vendors.fireworks:VENDOR",
-    "cerebras": "palinurus.providers.vendors.cerebras:VENDOR",
+    "together": "palinurus.providers.vendors.together:TOGETHER",
+    "fireworks": "palinurus.providers.vendors.fireworks:FIREWORKS",
+    "cerebras": "palinurus.providers.vendors.cerebras:CEREBRAS",
     "amazon-bedrock": "palinurus.providers.vendors.amazon_bedrock:VENDOR",
-    "vercel-ai-gateway": "palinurus.providers.vendors.vercel_ai_gateway:VENDOR",
-    "github-copilot": "palinurus.providers.vendors.github_copilot:VENDOR",
-    "litellm": "palinurus.providers.vendors.litellm:VENDOR",
-    "vllm": "palinurus.providers.vendors.vllm:VENDOR",
-    "lmstudio": "palinurus.providers.vendors.lmstudio:VENDOR",
-    "sglang": "palinurus.providers.vendors.sglang:VENDOR",
+    "vercel-ai-gateway": "palinurus.providers.vendors.vercel_ai_gateway:VERCEL_AI_GATEWAY",
+    "github-copilot": "palinurus.providers.vendors.github_copilot:GITHUB_COPILOT",
+    "litellm": "palinurus.providers.vendors.litellm:LITELLM",
+    "vllm": "palinurus.providers.vendors.vllm:VLLM",
+    "lmstudio": "palinurus.providers.vendors.lmstudio:LMSTUDIO",
+    "sglang": "palinurus.providers.vendors.sglang:SGLANG",
     "ollama": "palinurus.providers.vendors.ollama:VENDOR",
-    "codex": "palinurus.providers.vendors.codex:VENDOR",
-    "claude-cli": "palinurus.providers.vendors.claude_cli:VENDOR",
+    "codex": "palinurus.providers.vendors.codex:CODEX_PROGRAM",
+    "claude-cli": "palinurus.providers.vendors.claude_cli:CLAUDE_PROGRAM",
     "local": "palinurus.providers.vendors.local:VENDOR",
-    "builtin": "palinurus.providers.vendors.builtin:VENDOR",
+    "builtin": "palinurus.providers.vendors.builtin:BUILTIN",
 }
 
 # The rules for providers that exist in the config only.
-RULES: dict[str, str] = {
+FALLBACK_VENDORS: dict[str, str] = {
     "custom": "palinurus.providers.vendors.custom:VENDOR",
 }
 
 
-def load(table: dict[str, str], name: str) -> Any:
+def load_row(table: dict[str, str], name: str) -> Any:
     """The object behind a row, or None when the table has no such row or its module is not there."""
     target = table.get(name)
     if target is None:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, TypeAlias
 
-Answer: TypeAlias = Literal["yes", "alone", "wait", "no"]
+AccountVerdict: TypeAlias = Literal["yes", "alone", "wait", "no"]
 
 
-class Amount(NamedTuple):
+class CallAmount(NamedTuple):
     """Of one call: what it usually takes, and the most it can take."""
 
     likely: float
     most: float
 
 
-class Account:
+class SpendingAccount:
     """Dollars, or tokens."""
 
     def __init__(self, soft: float | None = None, hard: float | None = None) -> None:
@@ -29,7 +29,7 @@ class Account:
         self.calls = 0  # under way
         self._warned = False
 
-    def fits(self, amount: Amount) -> Answer:
+    def fits(self, amount: CallAmount) -> AccountVerdict:
         """May a call of this size begin?"""
         if self.hard is None:
             return "yes"
@@ -39,12 +39,12 @@ class Account:
             return "yes"
         return "wait" if self.calls else "alone"
 
-    def hold(self, amount: Amount) -> None:
+    def hold(self, amount: CallAmount) -> None:
         """A call begins."""
         self.held += amount.most
         self.calls += 1
 
-    def settle(self, amount: Amount, spent: float) -> bool:
+    def settle(self, amount: CallAmount, spent: float) -> bool:
         """It has ended. True: the soft limit is reached, and nobody has been told."""
         self.calls -= 1
         self.held = self.held - amount.most if self.calls else 0.0

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 _NAMES = ("localhost", "host.docker.internal")
 
 
-def is_local(url: str) -> bool:
+def is_local_url(url: str) -> bool:
     """True for servers on this machine or network: they need no key and may think as long as they like."""
     try:
         host = (urlsplit(url).hostname or "").lower()
@@ -23,7 +23,7 @@ def is_local(url: str) -> bool:
     return address.is_loopback or address.is_private
 
 
-def host_of(url: str) -> str:
+def show_host(url: str) -> str:
     """Host and port for messages: never the path or the query, they may hold keys."""
     try:
         return urlsplit(url).netloc.rpartition("@")[2] or "the server"

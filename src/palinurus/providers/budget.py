@@ -14,14 +14,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import BudgetSettings, LimitSettings
-from palinurus.config.zones import zone
+from palinurus.config.settings import BudgetLimitSettings, BudgetSettings
+from palinurus.config.zones import find_zone
 from palinurus.core.history import tokens
 from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.model import ModelFailure, ModelRequest, ModelSpec, TokenPrice
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.account import Account, Amount
-from palinurus.providers.prices import cost
+from palinurus.providers.account import CallAmount, SpendingAccount
+from palinurus.providers.prices import compute_cost
 from palinurus.store.port import SessionRow, Spent
 
 USUAL = 1_000  # tokens of output
@@ -29,7 +29,7 @@ DEPTH = 8  # generations of sub-agents looked at
 SESSIONS = 50_000  # accounts kept
 
 
-class Ledger(Protocol):
+class SpendingLedger(Protocol):
     """What is needed of the store."""
 
     async def session(self, key: str) -> SessionRow | None: ...
@@ -39,7 +39,7 @@ class Ledger(Protocol):
     async def list_usage(self, since: int, session: str | None = None) -> list[Spent]: ...
 
 
-class Scope(NamedTuple):
+class BudgetScope(NamedTuple):
     """One limit that a call falls under."""
 
     kind: str  # day, agent, session
@@ -47,19 +47,19 @@ class Scope(NamedTuple):
     day: str = ""
 
 
-class Pair(NamedTuple):
+class AccountPair(NamedTuple):
     """The two accounts of a scope."""
 
-    usd: Account
-    tokens: Account
+    usd: SpendingAccount
+    tokens: SpendingAccount
 
 
-class Hold(NamedTuple):
+class BudgetReservation(NamedTuple):
     """What is kept back for a call."""
 
-    scopes: tuple[Scope, ...]
-    usd: Amount
-    tokens: Amount
+    scopes: tuple[BudgetScope, ...]
+    usd: CallAmount
+    tokens: CallAmount
     model: ModelSpec
 
 
@@ -71,12 +71,12 @@ class _Kin(msgspec.Struct):
 class Budgets:
     """`reserve` and `settle`. Without limits both do nothing."""
 
-    def __init__(self, settings: BudgetSettings, ledger: Ledger, clock: Clock, timezone: str = "") -> None:
+    def __init__(self, settings: BudgetSettings, ledger: SpendingLedger, clock: Clock, timezone: str = "") -> None:
         self._settings = settings
         self._ledger = ledger
         self._clock = clock
-        self._zone = zone(timezone)
-        self._pairs: dict[Scope, Pair] = {}
+        self._zone = find_zone(timezone)
+        self._pairs: dict[BudgetScope, AccountPair] = {}
         self._family: dict[str, tuple[tuple[str, str], ...]] = {}  # session id -> (key, session id), own first
         self._loaded = False
         self._lock = asyncio.Lock()
@@ -86,15 +86,17 @@ class Budgets:
     @property
     def active(self) -> bool:
         limits = (self._settings.day, self._settings.session, self._settings.agent, *self._settings.agents.values())
-        return any(limit != LimitSettings() for limit in limits)
+        return any(limit != BudgetLimitSettings() for limit in limits)
 
-    async def reserve(self, request: ModelRequest) -> Hold | ModelFailure | None:
+    async def reserve(self, request: ModelRequest) -> BudgetReservation | ModelFailure | None:
         """Room for this call; waits for calls under way if it depends on them. None: nothing is limited."""
         if not self.active:
             return None
         await self._load()
         await self._kin(request.owner, request.session)
-        hold = Hold(self._scopes(request), dollars(request), counted(request), request.model)
+        hold = BudgetReservation(
+            self._scopes(request), estimate_dollars(request), estimate_tokens(request), request.model
+        )
         while True:
             answers = {scope: self._answer(scope, hold) for scope in hold.scopes}
             full = next((scope for scope, answer in answers.items() if answer == "no"), None)
@@ -110,7 +112,7 @@ class Budgets:
             pair.tokens.hold(hold.tokens)
         return hold
 
-    def settle(self, hold: Hold | None, usage: TokenUsage) -> list[str]:
+    def settle(self, hold: BudgetReservation | None, usage: TokenUsage) -> list[str]:
         """The call has ended and used this. Returns what the person should be told, once."""
         if hold is None:
             return []
@@ -127,35 +129,37 @@ class Budgets:
 
     # --- limits and accounts -----------------------------------------------------------------------------------
 
-    def _answer(self, scope: Scope, hold: Hold) -> str:
+    def _answer(self, scope: BudgetScope, hold: BudgetReservation) -> str:
         pair = self._pair(scope)
         usd = "yes" if _free(hold.model.price) else pair.usd.fits(hold.usd)
         found = (usd, pair.tokens.fits(hold.tokens))
         return next((word for word in ("no", "wait", "alone") if word in found), "yes")
 
-    def _scopes(self, request: ModelRequest) -> tuple[Scope, ...]:
+    def _scopes(self, request: ModelRequest) -> tuple[BudgetScope, ...]:
         family = self._family.get(request.session) or ((request.owner, request.session),)
         return tuple(self._of(family, self._day(self._clock.now())))
 
-    def _of(self, family: tuple[tuple[str, str], ...], day: str) -> Iterator[Scope]:
+    def _of(self, family: tuple[tuple[str, str], ...], day: str) -> Iterator[BudgetScope]:
         """Every limit these sessions are under, each once: a sub-agent spends its parents' money too."""
-        yield Scope("day", "", day)
-        for agent in dict.fromkeys(agent_of(key) for key, _ in family):
-            yield Scope("agent", agent, day)
+        yield BudgetScope("day", "", day)
+        for agent in dict.fromkeys(find_agent(key) for key, _ in family):
+            yield BudgetScope("agent", agent, day)
         for _, ident in family:
-            yield Scope("session", ident)
+            yield BudgetScope("session", ident)
 
-    def _pair(self, scope: Scope) -> Pair:
+    def _pair(self, scope: BudgetScope) -> AccountPair:
         pair = self._pairs.get(scope)
         if pair is None:
             limit = self._limit(scope)
-            pair = Pair(Account(limit.soft_usd, limit.hard_usd), Account(limit.soft_tokens, limit.hard_tokens))
+            pair = AccountPair(
+                SpendingAccount(limit.soft_usd, limit.hard_usd), SpendingAccount(limit.soft_tokens, limit.hard_tokens)
+            )
             if len(self._pairs) >= SESSIONS:
                 self._prune(self._day(self._clock.now()))
             self._pairs[scope] = pair
         return pair
 
-    def _limit(self, scope: Scope) -> LimitSettings:
+    def _limit(self, scope: BudgetScope) -> BudgetLimitSettings:
         if scope.kind == "agent":
             return self._settings.agents.get(scope.name, self._settings.agent)
         return self._settings.day if scope.kind == "day" else self._settings.session
@@ -183,7 +187,7 @@ class Budgets:
             rows = {row.key: row for row in await self._ledger.sessions()}
             kin = {key: _kin(row.data) for key, row in rows.items()}
             oldest = since
-            if self._settings.session != LimitSettings():
+            if self._settings.session != BudgetLimitSettings():
                 oldest = min([since, *(k.sessionStartedAt or 0 for k in kin.values())])
             for entry in await self._ledger.list_usage(oldest):
                 self._enter(entry, rows, kin, since)
@@ -222,7 +226,7 @@ class Budgets:
 
     # --- words -------------------------------------------------------------------------------------------------
 
-    def _refused(self, scope: Scope) -> ModelFailure:
+    def _refused(self, scope: BudgetScope) -> ModelFailure:
         pair = self._pair(scope)
         usd, hard = pair.usd, pair.usd.hard
         where = f"budgets.{scope.kind}" if scope.name not in self._settings.agents else f"budgets.agents.{scope.name}"
@@ -235,7 +239,7 @@ class Budgets:
             "budget", f"the budget {_WORDS[scope.kind].format(scope.name)} does not allow another call: {told}; {after}"
         )
 
-    def _priceless(self, hold: Hold, usage: TokenUsage) -> list[str]:
+    def _priceless(self, hold: BudgetReservation, usage: TokenUsage) -> list[str]:
         """Say once per model that a dollar limit does not see it."""
         ref = str(hold.model.ref)
         limited = any(self._limit(s).hard_usd is not None or self._limit(s).soft_usd is not None for s in hold.scopes)
@@ -250,11 +254,11 @@ class Budgets:
 _WORDS = {"day": "for today", "agent": "of agent {} for today", "session": "of this conversation"}
 
 
-def _warning(scope: Scope, spent: str, soft: str) -> str:
+def _warning(scope: BudgetScope, spent: str, soft: str) -> str:
     return f"⚠️ Budget {_WORDS[scope.kind].format(scope.name)}: {spent} spent, the warning was set at {soft}."
 
 
-def _share(account: Account) -> float:
+def _share(account: SpendingAccount) -> float:
     return account.spent / account.hard if account.hard else 0.0
 
 
@@ -269,7 +273,7 @@ def _kin(data: bytes) -> _Kin:
         return _Kin()
 
 
-def agent_of(key: str) -> str:
+def find_agent(key: str) -> str:
     """The agent of a session key; "" if it is none."""
     found = parse_session_key(key)
     return found.agent if found is not None else ""
@@ -278,22 +282,22 @@ def agent_of(key: str) -> str:
 # --- how large a call is --------------------------------------------------------------------------------------
 
 
-def counted(request: ModelRequest) -> Amount:
+def estimate_tokens(request: ModelRequest) -> CallAmount:
     """Tokens."""
     given, most = _input(request), _output(request)
-    return Amount(given + min(USUAL, most), given + most)
+    return CallAmount(given + min(USUAL, most), given + most)
 
 
-def dollars(request: ModelRequest) -> Amount:
+def estimate_dollars(request: ModelRequest) -> CallAmount:
     """Dollars; nothing when there is no price."""
     price = request.model.price
     if price is None:
-        return Amount(0.0, 0.0)
+        return CallAmount(0.0, 0.0)
     given, most = _input(request), _output(request)
     likely = TokenUsage(given, min(USUAL, most))
     # Nothing is dearer than input that is all written to a cache.
     dear = TokenUsage(output=most, cacheWrite=given) if price.cacheWrite > price.input else TokenUsage(given, most)
-    return Amount(cost(price, likely).total, cost(price, dear).total)
+    return CallAmount(compute_cost(price, likely).total, compute_cost(price, dear).total)
 
 
 def _input(request: ModelRequest) -> int:

@@ -20,13 +20,13 @@ from palinurus.clock import Clock
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import Model, ModelEvent, ModelFailure, ModelRequest, StreamDone, StreamFailed
 from palinurus.errors import BadRequest, NotFound, PalinurusError
-from palinurus.providers.redact import redacted
+from palinurus.providers.redact import redact_strings
 
 VERSION = 1
 Json: TypeAlias = Any
 
 
-class Take(msgspec.Struct, frozen=True):
+class RecordedCall(msgspec.Struct, frozen=True):
     """One recorded call. `at`: milliseconds from its start, per event, when timing was recorded."""
 
     fingerprint: str
@@ -37,10 +37,10 @@ class Take(msgspec.Struct, frozen=True):
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
-_decode = msgspec.json.Decoder(Take).decode
+_decode = msgspec.json.Decoder(RecordedCall).decode
 
 
-def facts(request: ModelRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
+def extract_facts(request: ModelRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
     """The part of a request that is recorded and compared, as plain JSON without credentials."""
     plain: Json = msgspec.to_builtins(
         {
@@ -59,16 +59,16 @@ def facts(request: ModelRequest, secrets: Iterable[str] = ()) -> dict[str, Any]:
     for message in plain["messages"]:
         for field in ("timestamp", "usage", "details"):
             message.pop(field, None)
-    out: dict[str, Any] = redacted(plain, tuple(secrets))
+    out: dict[str, Any] = redact_strings(plain, tuple(secrets))
     return out
 
 
-def fingerprint(told: dict[str, Any]) -> str:
+def fingerprint_facts(told: dict[str, Any]) -> str:
     """The same for the same facts."""
     return hashlib.sha256(_encoder.encode(told)).hexdigest()[:32]
 
 
-def difference(old: Json, new: Json, where: str = "") -> str:
+def find_difference(old: Json, new: Json, where: str = "") -> str:
     """The first place in which two JSON values differ, for people; "" when they do not."""
     if type(old) is not type(new):
         return f"{where or 'request'}: recorded {_brief(old)}, now {_brief(new)}"
@@ -76,12 +76,12 @@ def difference(old: Json, new: Json, where: str = "") -> str:
         for key in dict.fromkeys((*old, *new)):
             if key not in old or key not in new:
                 return f"{where}.{key}".lstrip(".") + (": not recorded" if key not in old else ": missing now")
-            if found := difference(old[key], new[key], f"{where}.{key}".lstrip(".")):
+            if found := find_difference(old[key], new[key], f"{where}.{key}".lstrip(".")):
                 return found
         return ""
     if isinstance(old, list):
         for n, (a, b) in enumerate(zip(old, new, strict=False)):
-            if found := difference(a, b, f"{where}[{n}]"):
+            if found := find_difference(a, b, f"{where}[{n}]"):
                 return found
         return "" if len(old) == len(new) else f"{where}: recorded {len(old)} entries, now {len(new)}"
     if old == new:
@@ -97,7 +97,7 @@ def _brief(value: Json) -> str:
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-class Recorder:
+class CassetteRecorder:
     """Passes a model's events on, and writes each finished call to `path` (mode 0600)."""
 
     def __init__(self, model: Model, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
@@ -108,7 +108,7 @@ class Recorder:
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The model's events, unchanged."""
-        told = facts(request, self._secrets)
+        told = extract_facts(request, self._secrets)
         events: list[ModelEvent] = []
         at: list[int] = []
         start = self._clock.monotonic() if self._clock else 0.0
@@ -123,9 +123,9 @@ class Recorder:
     def _write(self, told: dict[str, Any], events: list[ModelEvent], at: list[int]) -> None:
         plain = {
             "v": VERSION,
-            "fingerprint": fingerprint(told),
+            "fingerprint": fingerprint_facts(told),
             "request": told,
-            "events": redacted(msgspec.to_builtins(events), self._secrets),
+            "events": redact_strings(msgspec.to_builtins(events), self._secrets),
             "at": at,
         }
         handle = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -135,12 +135,12 @@ class Recorder:
             os.close(handle)
 
 
-class Player:
+class CassettePlayer:
     """Answers from a cassette. Each recorded call is used once; equal requests are answered in recorded order."""
 
     def __init__(self, path: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> None:
         """Raises NotFound, BadRequest. With a clock the recorded timing is kept."""
-        self._takes = read(path)
+        self._takes = read_cassette(path)
         self._used = [False] * len(self._takes)
         self._path = path
         self._clock = clock
@@ -170,9 +170,9 @@ class Player:
                 return
             yield event
 
-    def _find(self, request: ModelRequest) -> Take | ModelFailure:
-        told = facts(request, self._secrets)
-        mark = fingerprint(told)
+    def _find(self, request: ModelRequest) -> RecordedCall | ModelFailure:
+        told = extract_facts(request, self._secrets)
+        mark = fingerprint_facts(told)
         for n, take in enumerate(self._takes):
             if take.fingerprint == mark and not self._used[n]:
                 self._used[n] = True
@@ -183,18 +183,18 @@ class Player:
             return ModelFailure(
                 "format", f"cassette {name}: all {len(self._takes)} recorded calls were used; this is one more"
             )
-        found = difference(following.request, told)
+        found = find_difference(following.request, told)
         return ModelFailure("format", f"cassette {name}: the request is not the recorded one: {found}")
 
 
-def read(path: str) -> list[Take]:
+def read_cassette(path: str) -> list[RecordedCall]:
     """All calls on a cassette. Raises NotFound, BadRequest."""
     try:
         with open(path, "rb") as file:
             lines = file.read().splitlines()
     except OSError as error:
         raise NotFound(f"cassette {path}: {error.strerror or error}") from None
-    out: list[Take] = []
+    out: list[RecordedCall] = []
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -205,15 +205,15 @@ def read(path: str) -> list[Take]:
     return out
 
 
-def wrap(model: Model, spec: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> Model:
+def wrap_model(model: Model, spec: str, *, clock: Clock | None = None, secrets: Iterable[str] = ()) -> Model:
     """`record:FILE` or `replay:FILE` around a model; "" leaves it as it is. Raises PalinurusError on anything else."""
     if not spec:
         return model
     mode, _, path = spec.partition(":")
     if mode == "record" and path:
-        return Recorder(model, path, clock=clock, secrets=secrets)
+        return CassetteRecorder(model, path, clock=clock, secrets=secrets)
     if mode == "replay" and path:
-        return Player(path, secrets=secrets)
+        return CassettePlayer(path, secrets=secrets)
     raise PalinurusError(f"cannot read {spec!r}", fix="PALINURUS_CASSETTE is record:FILE or replay:FILE")
 
 

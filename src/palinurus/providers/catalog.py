@@ -15,14 +15,14 @@ from palinurus.config.settings import AgentSettings, ModelSettings, ProviderSett
 from palinurus.core.types.keys import ModelRef, parse_model_ref
 from palinurus.core.types.model import ModelFailure, ModelSpec, TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
-from palinurus.providers import VENDORS, load
-from palinurus.providers.address import is_local
+from palinurus.providers import VENDORS, load_row
+from palinurus.providers.address import is_local_url
 from palinurus.providers.auth import find_key
-from palinurus.providers.local.weights import pulled
-from palinurus.providers.prices import known_price
-from palinurus.providers.profiles import Profile, gather, stored
+from palinurus.providers.local.weights import list_pulled
+from palinurus.providers.prices import find_price
+from palinurus.providers.profiles import KeyProfile, gather_profiles, load_stored
 
-DEMO = ModelRef("builtin", "demo")
+DEMO_REF = ModelRef("builtin", "demo")
 DEFAULT_API = "openai-completions"
 
 
@@ -35,7 +35,7 @@ class Catalog:
         self.ollama = tuple(ollama)  # models a probe found
         self.vendors: Mapping[str, Vendor] = {}  # of plugins
         self._vendors: dict[str, Vendor | None] = {}
-        self._stored: tuple[Profile, ...] | None = None
+        self._stored: tuple[KeyProfile, ...] | None = None
         self._found: dict[tuple[str, str], ModelSpec | ModelFailure] = {}
 
     # --- finding -----------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ class Catalog:
 
     def wants_probe(self, agent: AgentSettings) -> bool:
         """True when a local Ollama would become the default if one were running."""
-        return not agent.model and self._fallback() == DEMO and not self.ollama
+        return not agent.model and self._fallback() == DEMO_REF and not self.ollama
 
     def all(self, agent: AgentSettings | None = None) -> list[ModelSpec]:
         """Every model that is known and could be used: configured ones first, then those of vendors with a key."""
@@ -100,7 +100,7 @@ class Catalog:
             if vendor is not None and (vendor.id == "builtin" or self.key_source(name)):
                 refs.update(dict.fromkeys(ModelRef(name, m.id) for m in vendor.models))
         refs.update(dict.fromkeys(ModelRef("ollama", m) for m in self.ollama))
-        refs.update(dict.fromkeys(ModelRef("local", m) for m in pulled(self.settings.home)))
+        refs.update(dict.fromkeys(ModelRef("local", m) for m in list_pulled(self.settings.home)))
         return [self._info(ref, agent) for ref in refs]
 
     # --- facts about providers ---------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Catalog:
     def vendor(self, provider: str) -> Vendor | None:
         """The vendor's file, or None for a provider that exists in the config only."""
         if provider not in self._vendors:
-            self._vendors[provider] = load(VENDORS, provider) or self.vendors.get(provider)
+            self._vendors[provider] = load_row(VENDORS, provider) or self.vendors.get(provider)
         return self._vendors[provider]
 
     def provider(self, provider: str) -> ProviderSettings | None:
@@ -118,13 +118,13 @@ class Catalog:
     def key(self, info: ModelSpec) -> Secret | ModelFailure:
         """The API key for this model's provider."""
         name = info.ref.provider
-        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local(info.base_url))
+        return find_key(name, self.provider(name), self.vendor(name), self.environ, is_local_url(info.base_url))
 
-    def profiles(self, provider: str) -> tuple[Profile, ...]:
+    def profiles(self, provider: str) -> tuple[KeyProfile, ...]:
         """All keys of a provider, as far as auth.order decides in order."""
         if self._stored is None:
-            self._stored = stored(self.settings.home, self.settings.default_agent)
-        return gather(provider, self.settings, self.vendor(provider), self.environ, self._stored)
+            self._stored = load_stored(self.settings.home, self.settings.default_agent)
+        return gather_profiles(provider, self.settings, self.vendor(provider), self.environ, self._stored)
 
     def key_source(self, provider: str) -> str:
         """Where the first key comes from: "config", a variable's name, auth.profiles.…, or "" for none."""
@@ -168,9 +168,9 @@ class Catalog:
         """Vendors add models faster than files change, so theirs are taken as written; a listed provider's not."""
         settings = self.provider(ref.provider)
         listed = [m.id for m in settings.models] if settings else []
-        closed = ref.provider == DEMO.provider or (self.vendor(ref.provider) is None and listed)
-        if closed and ref.model not in (listed or [DEMO.model]):
-            hint = _close(ref.model, listed or [DEMO.model])
+        closed = ref.provider == DEMO_REF.provider or (self.vendor(ref.provider) is None and listed)
+        if closed and ref.model not in (listed or [DEMO_REF.model]):
+            hint = _close(ref.model, listed or [DEMO_REF.model])
             return ModelFailure(
                 "not_found", f"{ref.provider} has no model {ref.model!r}{_meant(hint and f'{ref.provider}/{hint}')}"
             )
@@ -226,7 +226,7 @@ class Catalog:
             vendor = self.vendor(name)
             if vendor is not None and vendor.models and not vendor.keyless and self.key_source(name):
                 return ModelRef(name, vendor.models[0].id)
-        return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO
+        return ModelRef("ollama", self.ollama[0]) if self.ollama else DEMO_REF
 
     def _info(self, ref: ModelRef, agent: AgentSettings) -> ModelSpec:
         vendor, settings = self.vendor(ref.provider), self.provider(ref.provider)
@@ -246,7 +246,7 @@ class Catalog:
             tools=known.tools,
             context_window=known.context_window,
             max_tokens=known.max_tokens,
-            price=known.price or known_price(ref),
+            price=known.price or find_price(ref),
             headers=dict(settings.headers) if settings else {},
             compat=dict(known.compat),
             params=_params(agent, ref, listed, settings),
@@ -282,7 +282,7 @@ def _overlaid(info: ModelSpec, model: ModelSettings) -> ModelSpec:
         ("vision", None if model.input is None else "image" in model.input),
         ("context_window", model.context_window),
         ("max_tokens", model.max_tokens),
-        ("price", None if model.cost is None else price(model.cost)),
+        ("price", None if model.cost is None else parse_price(model.cost)),
         ("tools", model.compat.get("supportsTools")),
     ):
         if value is not None:
@@ -290,7 +290,7 @@ def _overlaid(info: ModelSpec, model: ModelSettings) -> ModelSpec:
     return msgspec.structs.replace(info, **changes)
 
 
-def price(cost: Mapping[str, float]) -> TokenPrice:
+def parse_price(cost: Mapping[str, float]) -> TokenPrice:
     """Dollars per million tokens, from the config's `cost`."""
     given = [float(cost.get(k, 0.0)) for k in ("input", "output", "cacheRead", "cacheWrite")]
     return TokenPrice(given[0], given[1], given[2], given[3])

@@ -12,7 +12,7 @@ from palinurus.core.types.model import FailureKind, ModelFailure
 
 MINUTE = 60_000
 HOUR = 60 * MINUTE
-LONGEST = 7 * 24 * HOUR  # no rest is longer
+LONGEST_REST = 7 * 24 * HOUR  # no rest is longer
 
 STEPS: tuple[int, ...] = (MINUTE, 5 * MINUTE, 25 * MINUTE, HOUR)
 
@@ -36,7 +36,7 @@ WORDS: dict[str, str] = {
 }
 
 
-class Rules(msgspec.Struct, frozen=True):
+class CooldownRules(msgspec.Struct, frozen=True):
     """auth.cooldowns, in milliseconds."""
 
     billing: int = 5 * HOUR
@@ -44,10 +44,10 @@ class Rules(msgspec.Struct, frozen=True):
     window: int = 24 * HOUR  # failures older than this are forgotten
 
 
-FIRST = Rules()
+DEFAULT_RULES = CooldownRules()
 
 
-class Health(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+class KeyHealth(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """What is remembered of one key."""
 
     last_used: int = 0
@@ -59,7 +59,9 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     mark: str = ""  # which key this is about: another one under the same name starts afresh
 
 
-def failed(health: Health, failure: ModelFailure, model: str, now: int, rules: Rules = FIRST) -> Health:
+def record_failure(
+    health: KeyHealth, failure: ModelFailure, model: str, now: int, rules: CooldownRules = DEFAULT_RULES
+) -> KeyHealth:
     """The health after a failure; unchanged for one that is not the provider's."""
     scoped = RESTS.get(failure.kind)
     if scoped is None:
@@ -67,7 +69,7 @@ def failed(health: Health, failure: ModelFailure, model: str, now: int, rules: R
     # Counted from the end of the rest: one as long as the window must not wipe out its own count.
     recent = health.failed_at <= now < max(health.failed_at, health.cooldown_until) + rules.window
     count = health.error_count + 1 if recent else 1
-    until = now + max(span(failure.kind, count, rules), int(min(failure.retry_after or 0.0, 86_400.0) * 1000))
+    until = now + max(choose_rest(failure.kind, count, rules), int(min(failure.retry_after or 0.0, 86_400.0) * 1000))
     same = not recent or health.cooldown_until <= now or health.cooldown_model == model
     return msgspec.structs.replace(
         health,
@@ -79,24 +81,24 @@ def failed(health: Health, failure: ModelFailure, model: str, now: int, rules: R
     )
 
 
-def span(kind: FailureKind, count: int, rules: Rules = FIRST) -> int:
+def choose_rest(kind: FailureKind, count: int, rules: CooldownRules = DEFAULT_RULES) -> int:
     """How long the `count`-th failure of a key makes it rest (from 1)."""
     if kind == "billing":
         return min(rules.billing << min(count - 1, 16), rules.billing_most)
     return STEPS[min(count, len(STEPS)) - 1]
 
 
-def worked(health: Health, now: int) -> Health:
+def record_success(health: KeyHealth, now: int) -> KeyHealth:
     """The health after a call that went well."""
-    return Health(last_used=now, mark=health.mark)
+    return KeyHealth(last_used=now, mark=health.mark)
 
 
-def rest(health: Health, model: str, now: int) -> int:
+def measure_rest(health: KeyHealth, model: str, now: int) -> int:
     """Milliseconds this key still rests for this model; 0: it may be used.
 
     An end further away than any rest can be means that the clock was set back: it does not count.
     """
     left = health.cooldown_until - now
-    if left <= 0 or left > LONGEST or (health.cooldown_model and health.cooldown_model != model):
+    if left <= 0 or left > LONGEST_REST or (health.cooldown_model and health.cooldown_model != model):
         return 0
     return left

@@ -44,7 +44,7 @@ GREETING = "Hello! " + ABOUT
 UNKNOWN = "I did not understand that. " + ABOUT
 
 
-class Step(msgspec.Struct, frozen=True):
+class DemoStep(msgspec.Struct, frozen=True):
     """What to do next: say something, or call a tool."""
 
     text: str = ""
@@ -52,27 +52,27 @@ class Step(msgspec.Struct, frozen=True):
     args: dict[str, Any] = {}
 
 
-class Turn(NamedTuple):
+class DemoTurn(NamedTuple):
     """Where we are: the tools on offer, and what was already called and answered since the user spoke."""
 
     tools: frozenset[str]
     done: tuple[tuple[ToolCall, ToolResult], ...]
 
-    def pick(self, *options: tuple[str, dict[str, Any]]) -> Step:
+    def pick(self, *options: tuple[str, dict[str, Any]]) -> DemoStep:
         """The first of these calls whose tool is on offer."""
         for tool, args in options:
             if tool in self.tools:
-                return Step(tool=tool, args=args)
+                return DemoStep(tool=tool, args=args)
         names = " or ".join(f"`{tool}`" for tool, _ in options)
-        return Step(f"For that I need the tool {names}, and I was not given it. `pal why` can tell the reason.")
+        return DemoStep(f"For that I need the tool {names}, and I was not given it. `pal why` can tell the reason.")
 
 
-def make(home: str, clock: Clock) -> Demo:
+def make_demo_model(home: str, clock: Clock) -> DemoModel:
     """For `providers.stream`."""
-    return Demo(clock)
+    return DemoModel(clock)
 
 
-class Demo:
+class DemoModel:
     """The `Model` port around `decide`. Words come one by one, as from a model."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -83,7 +83,7 @@ class Demo:
 
     async def stream(self, request: ModelRequest, stop: Abort) -> AsyncIterator[ModelEvent]:
         """The events of the decided message; Failed(aborted) when stopped."""
-        message = decide(request)
+        message = decide_message(request)
         shown: list[str] = []
         for word in re.findall(r"\S+\s*|\s+", message.text):
             try:
@@ -102,12 +102,12 @@ class Demo:
         yield StreamDone(message)
 
 
-def decide(request: ModelRequest) -> AssistantMessage:
+def decide_message(request: ModelRequest) -> AssistantMessage:
     """The next message. The same conversation gives the same message."""
     at = max((i for i, m in enumerate(request.messages) if isinstance(m, UserMessage)), default=-1)
     said = request.messages[at] if at >= 0 else None
     text = said.text if isinstance(said, UserMessage) else ""
-    turn = Turn(frozenset(t.name for t in request.tools), _done(request, at))
+    turn = DemoTurn(frozenset(t.name for t in request.tools), _done(request, at))
     step = _understood(text.strip(), turn)
     model = request.model
     stop: StopReason = "stop"
@@ -128,20 +128,20 @@ def _done(request: ModelRequest, at: int) -> tuple[tuple[ToolCall, ToolResult], 
     return tuple(out)
 
 
-def _understood(text: str, turn: Turn) -> Step:
+def _understood(text: str, turn: DemoTurn) -> DemoStep:
     text = re.sub(r"^(?:\[[^\]\n]{1,80}\]\s*)+", "", text)  # time stamps and the like that channels put in front
     text = re.sub(r"^(?:(?:please|hey|ok|okay|can you|could you|would you)[,\s]+)+", "", text, flags=re.I)
     for pattern, act in REQUESTS:
         found = pattern.fullmatch(text)
         if found:
             return act([g.strip() for g in found.groups() if g is not None], turn)
-    return Step(UNKNOWN)
+    return DemoStep(UNKNOWN)
 
 
 # --- what can be asked for -----------------------------------------------------------------------------------------
 
 
-def _list(words: list[str], turn: Turn) -> Step:
+def _list(words: list[str], turn: DemoTurn) -> DemoStep:
     place = words[0] if words else "."
     if not turn.done:
         return turn.pick(("ls", {"path": place}), ("exec", {"command": f"ls -la -- {shlex.quote(place)}"}))
@@ -149,40 +149,40 @@ def _list(words: list[str], turn: Turn) -> Step:
     return _answer(turn, f"These are the files in {where}:", f"There is nothing in {where}.")
 
 
-def _read(words: list[str], turn: Turn) -> Step:
+def _read(words: list[str], turn: DemoTurn) -> DemoStep:
     if not turn.done:
         command = f"cat -- {shlex.quote(words[0])}"
         return turn.pick(("read", {"path": words[0]}), ("exec", {"command": command}))
     return _answer(turn, f"{words[0]} says:", f"{words[0]} is empty.")
 
 
-def _write(words: list[str], turn: Turn) -> Step:
+def _write(words: list[str], turn: DemoTurn) -> DemoStep:
     path, content = words[0], _unquoted(words[1])
     if not turn.done:
         command = f"printf '%s\\n' {shlex.quote(content)} > {shlex.quote(path)}"
         return turn.pick(("write", {"path": path, "content": content + "\n"}), ("exec", {"command": command}))
     if turn.done[-1][1].isError:
         return _answer(turn, "", "")
-    return Step(f"Done. {path} now holds: {content}")
+    return DemoStep(f"Done. {path} now holds: {content}")
 
 
-def _put(words: list[str], turn: Turn) -> Step:
+def _put(words: list[str], turn: DemoTurn) -> DemoStep:
     return _write([words[1], words[0]], turn)
 
 
-def _run(words: list[str], turn: Turn) -> Step:
+def _run(words: list[str], turn: DemoTurn) -> DemoStep:
     command = words[0][1:-1] if len(words[0]) > 2 and words[0][0] == words[0][-1] == "`" else words[0]
     if not turn.done:
         return turn.pick(("exec", {"command": command}))
     return _answer(turn, f"`{command}` gave:", f"`{command}` ran and printed nothing.")
 
 
-def _remember(words: list[str], turn: Turn) -> Step:
+def _remember(words: list[str], turn: DemoTurn) -> DemoStep:
     """Appending by `exec` is one step; with file tools it is read, then write."""
     note = " ".join(words[0].rstrip(".").split())
     if "exec" in turn.tools:
         if not turn.done:
-            return Step(tool="exec", args={"command": f"printf '%s\\n' {shlex.quote('- ' + note)} >> {MEMORY}"})
+            return DemoStep(tool="exec", args={"command": f"printf '%s\\n' {shlex.quote('- ' + note)} >> {MEMORY}"})
     elif not turn.done:
         return (
             turn.pick(("read", {"path": MEMORY})) if "write" in turn.tools else turn.pick(("exec", {}), ("write", {}))
@@ -191,14 +191,14 @@ def _remember(words: list[str], turn: Turn) -> Step:
         result = turn.done[0][1]
         before = "" if result.isError else result.text.rstrip("\n") + "\n"
         if len(before) > 12_000:
-            return Step(f"{MEMORY} is too long for me to add to; please do it by hand.")
-        return Step(tool="write", args={"path": MEMORY, "content": f"{before}- {note}\n"})
+            return DemoStep(f"{MEMORY} is too long for me to add to; please do it by hand.")
+        return DemoStep(tool="write", args={"path": MEMORY, "content": f"{before}- {note}\n"})
     if turn.done[-1][1].isError:
         return _answer(turn, "", "")
-    return Step(f"I wrote it down in {MEMORY}: {note}")
+    return DemoStep(f"I wrote it down in {MEMORY}: {note}")
 
 
-def _recall(words: list[str], turn: Turn) -> Step:
+def _recall(words: list[str], turn: DemoTurn) -> DemoStep:
     if not turn.done:
         return turn.pick(("read", {"path": MEMORY}), ("exec", {"command": f"cat {MEMORY}"}))
     result = turn.done[-1][1]
@@ -206,30 +206,30 @@ def _recall(words: list[str], turn: Turn) -> Step:
     wanted = [w for w in re.findall(r"\w+", words[0].lower()) if len(w) > 2] if words else []
     found = [line for line in lines if any(w in line.lower() for w in wanted)] if wanted else lines
     if not found:
-        return Step(
+        return DemoStep(
             "I have nothing about that." if wanted and lines else f"I have nothing written down in {MEMORY} yet."
         )
-    return Step("I remember:\n" + "\n".join(found)[:MOST])
+    return DemoStep("I remember:\n" + "\n".join(found)[:MOST])
 
 
-def _hello(words: list[str], turn: Turn) -> Step:
-    return Step(GREETING)
+def _hello(words: list[str], turn: DemoTurn) -> DemoStep:
+    return DemoStep(GREETING)
 
 
-def _about(words: list[str], turn: Turn) -> Step:
-    return Step(ABOUT)
+def _about(words: list[str], turn: DemoTurn) -> DemoStep:
+    return DemoStep(ABOUT)
 
 
-def _answer(turn: Turn, lead: str, nothing: str) -> Step:
+def _answer(turn: DemoTurn, lead: str, nothing: str) -> DemoStep:
     """The result of the last call, in words."""
     _, result = turn.done[-1]
     text = result.text.strip("\n")
     if result.isError:
-        return Step(f"That did not work: {text[:MOST] or 'no reason was given'}")
+        return DemoStep(f"That did not work: {text[:MOST] or 'no reason was given'}")
     if not text.strip():
-        return Step(nothing)
+        return DemoStep(nothing)
     cut = f"\n… ({len(text) - MOST} more characters)" if len(text) > MOST else ""
-    return Step(f"{lead}\n{text[:MOST]}{cut}")
+    return DemoStep(f"{lead}\n{text[:MOST]}{cut}")
 
 
 def _unquoted(text: str) -> str:
@@ -247,7 +247,7 @@ def _form(pattern: str) -> re.Pattern[str]:
 
 
 _THE = r"(?:\s+(?:me|the|all|a|an|new|my|of))*"
-REQUESTS: tuple[tuple[re.Pattern[str], Callable[[list[str], Turn], Step]], ...] = (
+REQUESTS: tuple[tuple[re.Pattern[str], Callable[[list[str], DemoTurn], DemoStep]], ...] = (
     (_form(r"(?:hi|hello|hey|good (?:morning|evening|day)|moin)\b.{0,20}"), _hello),
     (_form(r"(?:help|who are you|what are you|what can you do|what is this)"), _about),
     (_form(r"(?:do you remember|what do you (?:remember|know))(?:\s+about\s+(.+?))?"), _recall),

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.model import FailureKind, ModelFailure
-from palinurus.providers.redact import blank
+from palinurus.providers.redact import blank_secrets
 
 LONGEST = 400  # characters of a message
 
@@ -110,7 +110,7 @@ _TITLE = re.compile(r"<title[^>]{0,100}>(.{0,200}?)</title", re.I | re.S)
 _SPACE = re.compile(r"\s+")
 
 
-def refused(status: int, body: bytes, retry_after: float | None = None) -> ModelFailure:
+def classify_refusal(status: int, body: bytes, retry_after: float | None = None) -> ModelFailure:
     """An answer whose status is not 200."""
     code, message = _told(body)
     kind = STATUSES.get(status) or ("server" if status >= 500 else "format")
@@ -119,20 +119,20 @@ def refused(status: int, body: bytes, retry_after: float | None = None) -> Model
         kind = named if named != "server" or kind == "format" else kind
     else:
         kind = _phrase(kind, message)
-    return ModelFailure(kind, clip(message) or f"HTTP {status}", status, retry_after)
+    return ModelFailure(kind, clip_message(message) or f"HTTP {status}", status, retry_after)
 
 
-def in_stream(error: Any) -> ModelFailure:
+def classify_stream_error(error: Any) -> ModelFailure:
     """An error object that came inside a stream that had begun with 200."""
     code, message = _from_json({"error": error})
     status = _status(error)
     kind = CODES.get(code) or STATUSES.get(status) or _phrase("server", message)
     if kind == "format":
         kind = _phrase(kind, message)
-    return ModelFailure(kind, clip(message) or code or "the provider reported an error", status)
+    return ModelFailure(kind, clip_message(message) or code or "the provider reported an error", status)
 
 
-def retry_after(values: Iterable[str | None], now: float) -> float | None:
+def parse_retry_after(values: Iterable[str | None], now: float) -> float | None:
     """Seconds to wait from `retry-after-ms`, then `retry-after` (seconds or an HTTP date). Garbage is None."""
     for scale, text in zip((0.001, 1.0), values, strict=False):
         if not text:
@@ -149,9 +149,9 @@ def retry_after(values: Iterable[str | None], now: float) -> float | None:
     return None
 
 
-def clip(text: str, secrets: Iterable[str] = ()) -> str:
+def clip_message(text: str, secrets: Iterable[str] = ()) -> str:
     """One short line, credentials blanked."""
-    text = _SPACE.sub(" ", blank(text[: LONGEST * 10], tuple(secrets))).strip()
+    text = _SPACE.sub(" ", blank_secrets(text[: LONGEST * 10], tuple(secrets))).strip()
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

@@ -16,7 +16,7 @@ from palinurus.config.settings import Settings
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure, ModelRequest, Prompt, StreamDone, StreamFailed
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.stream import Models
+from palinurus.providers.stream import ProviderModels
 
 SERVER = "server"  # what a model server that somebody named by its address is called in the config
 API = "openai-completions"
@@ -27,7 +27,7 @@ TOKENS = 64
 ADDRESS = "an address looks like http://127.0.0.1:8080/v1"
 
 
-class Served(NamedTuple):
+class CompatibleServer(NamedTuple):
     """A server that speaks the usual protocol, and its models (at least one)."""
 
     base: str
@@ -39,7 +39,7 @@ class Served(NamedTuple):
         return {"baseUrl": self.base, "api": API, "models": [{"id": one} for one in self.models]}
 
 
-def address(text: str) -> bool:
+def is_server_address(text: str) -> bool:
     """Is it the address of a server?"""
     try:
         parts = urlsplit(text.strip())
@@ -48,15 +48,15 @@ def address(text: str) -> bool:
         return False
 
 
-async def served(text: str, key: str = "") -> Served | str:
+async def inspect_server(text: str, key: str = "") -> CompatibleServer | str:
     """What the server at an address has. Why not, if it does not say."""
     base = text.strip().rstrip("/")
-    if not address(base):
+    if not is_server_address(base):
         return ADDRESS
     places = [base] if urlsplit(base).path else [f"{base}/v1", base]
     for place in places:
         if models := await _listed(place, key):
-            return Served(place, models)
+            return CompatibleServer(place, models)
     return f"no list of models at {places[0]}/models"
 
 
@@ -71,7 +71,7 @@ async def _listed(base: str, key: str) -> tuple[str, ...]:
         return ()
 
 
-async def silence(settings: Settings, environ: Mapping[str, str], clock: Clock, ref: str) -> str:
+async def explain_silence(settings: Settings, environ: Mapping[str, str], clock: Clock, ref: str) -> str:
     """The model is asked for one word: why it does not answer, "" if it does."""
     catalog = Catalog(settings, environ)
     info = catalog.find(ref, settings.agents[settings.default_agent])
@@ -80,7 +80,7 @@ async def silence(settings: Settings, environ: Mapping[str, str], clock: Clock, 
     request = ModelRequest(
         info, Prompt("Answer with one word."), (UserMessage("Are you there?"),), (), max_tokens=TOKENS
     )
-    models = Models(catalog, clock)
+    models = ProviderModels(catalog, clock)
     try:
         async with asyncio.timeout(TRY_SECONDS):
             async for event in models.stream(request, Abort()):

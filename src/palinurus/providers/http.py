@@ -17,12 +17,12 @@ import msgspec
 
 from palinurus.abort import Abort
 from palinurus.core.types.model import FailureKind
-from palinurus.providers.address import host_of
+from palinurus.providers.address import show_host
 
 T = TypeVar("T")
 
 
-class Limits(msgspec.Struct, frozen=True):
+class HttpTimeouts(msgspec.Struct, frozen=True):
     """Seconds; None: wait for ever."""
 
     connect: float | None = 15.0
@@ -31,7 +31,7 @@ class Limits(msgspec.Struct, frozen=True):
     quiet: float | None = 900.0  # bytes come, but nothing that means anything: comments, pings
 
 
-class Broken(Exception):
+class TransportError(Exception):
     """The transport failed."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
@@ -40,7 +40,7 @@ class Broken(Exception):
         self.message = message
 
 
-class Watch:
+class ReadWatchdog:
     """Ends a read that takes too long. One timer for the whole stream, moved only when it fires."""
 
     def __init__(self, stop: Abort) -> None:
@@ -95,10 +95,10 @@ class Watch:
                 task.uncancel()
 
 
-class Answer:
+class HttpAnswer:
     """A response whose head has come. `read` until b"", then or earlier `close`."""
 
-    def __init__(self, response: aiohttp.ClientResponse, watch: Watch, limits: Limits, host: str) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, watch: ReadWatchdog, limits: HttpTimeouts, host: str) -> None:
         self._response = response
         self._watch = watch
         self._limits = limits
@@ -114,9 +114,9 @@ class Answer:
             data = await self._watch.wait(self._response.content.readany())
         except TimeoutError:
             what = f"for {self._limits.idle:g} s" if not self._first else f"within {self._limits.first:g} s"
-            raise Broken("timeout", f"{self._host} sent nothing {what}") from None
+            raise TransportError("timeout", f"{self._host} sent nothing {what}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise Broken("cut", f"the connection to {self._host} broke: {_short(error)}") from None
+            raise TransportError("cut", f"the connection to {self._host} broke: {_short(error)}") from None
         if self._first and data:
             self._first = False
             self._watch.limit(self._limits.idle)
@@ -140,7 +140,7 @@ class Answer:
             self._response.close()
 
 
-class Http:
+class HttpClient:
     """The session, made when it is first needed."""
 
     def __init__(self) -> None:
@@ -158,10 +158,12 @@ class Http:
             )
         return self._session
 
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str], limits: Limits, stop: Abort) -> Answer:
+    async def post(
+        self, url: str, body: bytes, headers: Mapping[str, str], limits: HttpTimeouts, stop: Abort
+    ) -> HttpAnswer:
         """Send; returns when the head of the answer is there. Raises Broken, Aborted. Follows no redirect."""
-        host = host_of(url)
-        watch = Watch(stop)
+        host = show_host(url)
+        watch = ReadWatchdog(stop)
         # Connecting has its own limit, so that the first byte may take the whole of the other one.
         watch.limit(None if limits.first is None else limits.first + (limits.connect or 0.0))
         try:
@@ -176,10 +178,10 @@ class Http:
             )
         except aiohttp.ConnectionTimeoutError:
             watch.close()
-            raise Broken("timeout", f"no connection to {host} within {limits.connect:g} s") from None
+            raise TransportError("timeout", f"no connection to {host} within {limits.connect:g} s") from None
         except TimeoutError:
             watch.close()
-            raise Broken("timeout", f"{host} did not answer within {limits.first:g} s") from None
+            raise TransportError("timeout", f"{host} did not answer within {limits.first:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             watch.close()
             raise _refused(error, host) from None
@@ -187,7 +189,7 @@ class Http:
             watch.close()
             raise
         watch.limit(limits.first)
-        return Answer(response, watch, limits, host)
+        return HttpAnswer(response, watch, limits, host)
 
     async def close(self) -> None:
         """End all connections."""
@@ -196,24 +198,24 @@ class Http:
             self._session = None
 
 
-def _refused(error: Exception, host: str) -> Broken:
+def _refused(error: Exception, host: str) -> TransportError:
     if isinstance(error, aiohttp.InvalidURL):
-        return Broken("config", "the base URL is not a URL: set models.providers.<id>.baseUrl")
+        return TransportError("config", "the base URL is not a URL: set models.providers.<id>.baseUrl")
     if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return Broken("network", f"cannot find {host}: no such host name")
+        return TransportError("network", f"cannot find {host}: no such host name")
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError | ssl.SSLError):
-        return Broken("network", f"no trusted TLS connection to {host}: {_short(error)}")
+        return TransportError("network", f"no trusted TLS connection to {host}: {_short(error)}")
     if isinstance(error, aiohttp.ServerDisconnectedError):
-        return Broken("network", f"{host} closed the connection without an answer")
+        return TransportError("network", f"{host} closed the connection without an answer")
     if isinstance(error, aiohttp.ClientConnectorError):
-        return Broken("network", f"cannot reach {host}: {_short(error)}")
+        return TransportError("network", f"cannot reach {host}: {_short(error)}")
     if isinstance(error, ValueError) and not isinstance(error, aiohttp.ClientError):
-        return Broken(
+        return TransportError(
             "config", f"the request to {host} cannot be sent: a header or the key holds a forbidden character"
         )
     if isinstance(error, aiohttp.ClientResponseError):
-        return Broken("malformed", f"{host} does not answer in HTTP")
-    return Broken("network", f"the connection to {host} failed: {_short(error)}")
+        return TransportError("malformed", f"{host} does not answer in HTTP")
+    return TransportError("network", f"the connection to {host} failed: {_short(error)}")
 
 
 def _short(error: BaseException) -> str:

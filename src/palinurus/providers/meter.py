@@ -21,12 +21,12 @@ from palinurus.core.types.model import (
     StreamNotice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.budget import Budgets, Hold
-from palinurus.providers.prices import priced
-from palinurus.providers.stream import failed
+from palinurus.providers.budget import BudgetReservation, Budgets
+from palinurus.providers.prices import add_cost
+from palinurus.providers.stream import make_failed
 
 
-class Metered:
+class MeteredModel:
     """Implements `core.types.model.Model` around another one."""
 
     def __init__(self, model: Model, budgets: Budgets | None = None) -> None:
@@ -37,13 +37,13 @@ class Metered:
         """The model's events; usage has its cost. Warnings come as `Notice` before the last event."""
         hold = await self._reserved(request, stop)
         if isinstance(hold, ModelFailure):
-            yield failed(request, hold)
+            yield make_failed(request, hold)
             return
         running = True
         try:
             async for event in self._model.stream(request, stop):
                 if isinstance(event, StreamDone | StreamFailed):
-                    event = msgspec.structs.replace(event, message=priced(event.message, request.model))
+                    event = msgspec.structs.replace(event, message=add_cost(event.message, request.model))
                     running = False
                     for text in self._settled(hold, event.message.usage):
                         yield StreamNotice(text)
@@ -58,7 +58,7 @@ class Metered:
         if close is not None:
             await close()
 
-    async def _reserved(self, request: ModelRequest, stop: Abort) -> Hold | ModelFailure | None:
+    async def _reserved(self, request: ModelRequest, stop: Abort) -> BudgetReservation | ModelFailure | None:
         if self._budgets is None or not self._budgets.active:
             return None
         try:
@@ -66,5 +66,5 @@ class Metered:
         except Aborted as error:
             return ModelFailure("aborted", error.reason)
 
-    def _settled(self, hold: Hold | None, usage: TokenUsage) -> list[str]:
+    def _settled(self, hold: BudgetReservation | None, usage: TokenUsage) -> list[str]:
         return self._budgets.settle(hold, usage) if self._budgets is not None else []

@@ -11,7 +11,7 @@ from palinurus.core.levels import thinking, words
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelFailure, ModelSpec
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import RULES, VENDORS, load
+from palinurus.providers import FALLBACK_VENDORS, VENDORS, load_row
 
 
 def resolve_thinking_policy(
@@ -23,7 +23,7 @@ def resolve_thinking_policy(
     knowledge must do.
     """
     ref = ModelRef(provider.strip().lower(), model.strip())
-    vendor: Vendor = load(VENDORS, ref.provider) or load(RULES, "custom")
+    vendor: Vendor = load_row(VENDORS, ref.provider) or load_row(FALLBACK_VENDORS, "custom")
     found = catalog(str(ref)) if catalog is not None else None
     return thinking.make_thinking_row(found if isinstance(found, ModelSpec) else _known(ref, vendor), vendor)
 

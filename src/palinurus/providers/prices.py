@@ -22,7 +22,7 @@ MILLION = 1_000_000
 _DATED = re.compile(r"-(?:20\d{6}|20\d\d-\d\d-\d\d)$", re.ASCII)
 
 
-class Row(msgspec.Struct, frozen=True):
+class PriceRow(msgspec.Struct, frozen=True):
     """None: what is read from or written to a cache costs as much as other input."""
 
     input: float
@@ -30,30 +30,30 @@ class Row(msgspec.Struct, frozen=True):
     cacheRead: float | None = None
     cacheWrite: float | None = None
     above: int = 0
-    long: Row | None = None
+    long: PriceRow | None = None
 
 
-class Table(msgspec.Struct, frozen=True):
+class PriceTable(msgspec.Struct, frozen=True):
     as_of: str
     unit: str
-    prices: dict[str, dict[str, Row]]
+    prices: dict[str, dict[str, PriceRow]]
 
 
 @cache
-def table() -> Table:
+def load_prices() -> PriceTable:
     """The file, read once."""
     with open(FILE, "rb") as handle:
-        return msgspec.json.decode(handle.read(), type=Table)
+        return msgspec.json.decode(handle.read(), type=PriceTable)
 
 
-def known_price(ref: ModelRef) -> TokenPrice | None:
+def find_price(ref: ModelRef) -> TokenPrice | None:
     """The price of a model, also under an id that carries a date; None when it is not known."""
-    models = table().prices.get(ref.provider, {})
+    models = load_prices().prices.get(ref.provider, {})
     row = models.get(ref.model) or models.get(_DATED.sub("", ref.model))
     return _price(row) if row is not None else None
 
 
-def cost(price: TokenPrice, usage: TokenUsage) -> TokenCost:
+def compute_cost(price: TokenPrice, usage: TokenUsage) -> TokenCost:
     """Dollars for one call."""
     if price.long is not None and usage.input + usage.cacheRead + usage.cacheWrite > price.above:
         price = price.long
@@ -66,15 +66,15 @@ def cost(price: TokenPrice, usage: TokenUsage) -> TokenCost:
     return TokenCost(*parts, sum(parts))
 
 
-def priced(message: AssistantMessage, model: ModelSpec) -> AssistantMessage:
+def add_cost(message: AssistantMessage, model: ModelSpec) -> AssistantMessage:
     """The message with its cost, if the price is known and nobody has put one there."""
     if model.price is None or message.usage.cost is not None or message.usage == TokenUsage():
         return message
-    usage = msgspec.structs.replace(message.usage, cost=cost(model.price, message.usage))
+    usage = msgspec.structs.replace(message.usage, cost=compute_cost(model.price, message.usage))
     return msgspec.structs.replace(message, usage=usage)
 
 
-def _price(row: Row) -> TokenPrice:
+def _price(row: PriceRow) -> TokenPrice:
     return TokenPrice(
         row.input,
         row.output,

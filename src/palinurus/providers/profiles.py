@@ -24,7 +24,7 @@ _SPLIT = re.compile(r"[,;\s]+")
 _NUMBER = re.compile(r"_(\d{1,3})$", re.ASCII)
 
 
-class Profile(msgspec.Struct, frozen=True):
+class KeyProfile(msgspec.Struct, frozen=True):
     """One key. `source` says where it comes from, in words for people."""
 
     id: str
@@ -36,7 +36,7 @@ class Profile(msgspec.Struct, frozen=True):
     source: str = ""
 
 
-class Key(msgspec.Struct, frozen=True):
+class KeyLease(msgspec.Struct, frozen=True):
     """A key that was handed out for one call. An empty `profile` needs no key and is not watched."""
 
     secret: Secret = Secret()
@@ -46,28 +46,28 @@ class Key(msgspec.Struct, frozen=True):
     others: tuple[str, ...] = ()  # what else the provider has
 
 
-class Place(Protocol):
+class KeySource(Protocol):
     """Where `pick` looks: the catalog."""
 
     settings: Settings
 
-    def profiles(self, provider: str) -> tuple[Profile, ...]: ...
+    def profiles(self, provider: str) -> tuple[KeyProfile, ...]: ...
 
     def key(self, info: ModelSpec) -> Secret | ModelFailure: ...
 
 
-class Keys(Protocol):
+class KeyKeeper(Protocol):
     """Hands out keys and hears how they did. The implementation is `rotation.Rotation`."""
 
-    async def pick(self, request: ModelRequest, place: Place) -> Key | ModelFailure:
+    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
         """The key for this call, or why there is none."""
         ...
 
-    def has_spare(self, key: Key, failure: ModelFailure) -> bool:
+    def has_spare(self, key: KeyLease, failure: ModelFailure) -> bool:
         """Would another key of the provider be worth a try after this failure?"""
         ...
 
-    def report(self, key: Key, failure: ModelFailure | None) -> bool:
+    def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
         """How the call ended; None: well. Returns whether another try may do better now."""
         ...
 
@@ -76,35 +76,39 @@ class Keys(Protocol):
         ...
 
 
-def gather(
-    provider: str, settings: Settings, vendor: Vendor | None, environ: Mapping[str, str], stored: Iterable[Profile] = ()
-) -> tuple[Profile, ...]:
+def gather_profiles(
+    provider: str,
+    settings: Settings,
+    vendor: Vendor | None,
+    environ: Mapping[str, str],
+    stored: Iterable[KeyProfile] = (),
+) -> tuple[KeyProfile, ...]:
     """All keys of a provider: in auth.order's order if it names some; else configured, own, stored, environment."""
-    found: dict[str, Profile] = {}
+    found: dict[str, KeyProfile] = {}
     kept = {p.id: p for p in stored if p.provider == provider}
     for body in settings.auth.profiles.values():
         if body.provider != provider:
             continue
         if body.key:
             mode: Mode = body.mode if body.mode in MODES else "api_key"
-            found[body.id] = Profile(body.id, provider, body.key, mode, source=f"auth.profiles.{body.id}")
+            found[body.id] = KeyProfile(body.id, provider, body.key, mode, source=f"auth.profiles.{body.id}")
         elif body.id in kept:
             found[body.id] = kept[body.id]
     own = settings.providers.get(provider)
     if own is not None and own.api_key:
         ident = f"{provider}:config"
-        found[ident] = Profile(ident, provider, own.api_key, source="config")
+        found[ident] = KeyProfile(ident, provider, own.api_key, source="config")
     for ident, profile in kept.items():
         found.setdefault(ident, profile)
     order = settings.auth.order.get(provider, ())
     if not found or any(ident not in found for ident in order):
-        for profile in variables(provider, vendor, environ):
+        for profile in read_variables(provider, vendor, environ):
             found.setdefault(profile.id, profile)
     ordered = [found[ident] for ident in order if ident in found]
     return _distinct(ordered or list(found.values()))
 
 
-def variables(provider: str, vendor: Vendor | None, environ: Mapping[str, str]) -> list[Profile]:
+def read_variables(provider: str, vendor: Vendor | None, environ: Mapping[str, str]) -> list[KeyProfile]:
     """Keys of the first variable that has any: NAMES and NAME may hold several, NAME_1, NAME_2 … one each."""
     for name in vendor.keys if vendor is not None else ():
         numbered = sorted(
@@ -112,7 +116,9 @@ def variables(provider: str, vendor: Vendor | None, environ: Mapping[str, str]) 
         )
         exact = [other for _, other in numbered if _NUMBER.sub("", other) == name]
         found = [
-            Profile(f"{provider}:{variable}" + (f"#{at}" if at > 1 else ""), provider, Secret(value), source=variable)
+            KeyProfile(
+                f"{provider}:{variable}" + (f"#{at}" if at > 1 else ""), provider, Secret(value), source=variable
+            )
             for variable in (f"{name}S", name, *exact)
             for at, value in enumerate(_values(environ.get(variable, "")), 1)
         ]
@@ -125,9 +131,9 @@ def _values(text: str) -> list[str]:
     return [value for value in _SPLIT.split(text) if value]
 
 
-def _distinct(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+def _distinct(profiles: Iterable[KeyProfile]) -> tuple[KeyProfile, ...]:
     """The same key under two names is one key."""
-    seen: dict[str, Profile] = {}
+    seen: dict[str, KeyProfile] = {}
     for profile in profiles:
         seen.setdefault(profile.secret.reveal(), profile)
     return tuple(seen.values())
@@ -136,7 +142,7 @@ def _distinct(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
 # --- auth-profiles.json ---------------------------------------------------------------------------------------
 
 
-def stored(home: str, agent: str) -> tuple[Profile, ...]:
+def load_stored(home: str, agent: str) -> tuple[KeyProfile, ...]:
     """The keys OpenClaw's file of that name holds; () when there is none or it cannot be read. Read-only."""
     path = os.path.join(home, "agents", agent, "agent", "auth-profiles.json")
     try:
@@ -151,7 +157,7 @@ def stored(home: str, agent: str) -> tuple[Profile, ...]:
     return tuple(profile for profile in made if profile is not None)
 
 
-def _entry(ident: str, body: dict[str, Any]) -> Profile | None:
+def _entry(ident: str, body: dict[str, Any]) -> KeyProfile | None:
     mode = body.get("type", body.get("mode"))
     provider = body.get("provider")
     secret = next((body[k] for k in ("access", "token", "key") if isinstance(body.get(k), str) and body[k]), None)
@@ -159,7 +165,7 @@ def _entry(ident: str, body: dict[str, Any]) -> Profile | None:
         return None
     expires = body.get("expires")
     renewal = body.get("refresh")
-    return Profile(
+    return KeyProfile(
         ident,
         provider.strip().lower(),
         Secret(secret),

@@ -21,7 +21,7 @@ _NAMED = re.compile(
 )
 
 
-def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
+def blank_secrets(text: str, secrets: tuple[str, ...] = ()) -> str:
     """The text without credentials."""
     for secret in secrets:
         if len(secret) >= 4 and secret in text:
@@ -29,12 +29,12 @@ def blank(text: str, secrets: tuple[str, ...] = ()) -> str:
     return _NAMED.sub(rf"\1{BLANK}", _SHAPES.sub(BLANK, text))
 
 
-def redacted(value: Any, secrets: tuple[str, ...] = ()) -> Any:
+def redact_strings(value: Any, secrets: tuple[str, ...] = ()) -> Any:
     """The same for every string in a JSON value."""
     if isinstance(value, str):
-        return blank(value, secrets)
+        return blank_secrets(value, secrets)
     if isinstance(value, dict):
-        return {k: redacted(v, secrets) for k, v in value.items()}
+        return {k: redact_strings(v, secrets) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted(v, secrets) for v in value]
+        return [redact_strings(v, secrets) for v in value]
     return value

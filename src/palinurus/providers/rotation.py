@@ -20,13 +20,13 @@ from palinurus.clock import Clock
 from palinurus.config.settings import AuthSettings
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest
 from palinurus.providers import cooldown
-from palinurus.providers.cooldown import FIRST, Health, Rules
-from palinurus.providers.profiles import MODES, Key, Place, Profile
+from palinurus.providers.cooldown import DEFAULT_RULES, CooldownRules, KeyHealth
+from palinurus.providers.profiles import MODES, KeyLease, KeyProfile, KeySource
 
 log = logging.getLogger(__name__)
 
 # Fetches a new token for a profile. Returns a Failure instead of raising; keeping the new one is its own affair.
-Refresh: TypeAlias = Callable[[Profile], Awaitable[Profile | ModelFailure]]
+Refresh: TypeAlias = Callable[[KeyProfile], Awaitable[KeyProfile | ModelFailure]]
 
 FILE = "auth-state.json"
 SESSIONS = 10_000  # remembered choices
@@ -41,28 +41,28 @@ ROTATES: frozenset[FailureKind] = frozenset({"auth", "billing", "rate_limit", "o
 
 class _State(msgspec.Struct):
     version: int = 1
-    usageStats: dict[str, Health] = {}
+    usageStats: dict[str, KeyHealth] = {}
 
 
-class Rotation:
+class KeyRotation:
     """Implements `profiles.Keys`. With `home` "" nothing is kept on disk."""
 
     def __init__(self, clock: Clock, home: str = "", refresh: Mapping[str, Refresh] | None = None) -> None:
         self._clock = clock
         self._file = os.path.join(home, FILE) if home else ""
         self._refresh = dict(refresh or {})  # by provider
-        self._health: dict[str, Health] | None = None
-        self._rules: dict[str, Rules] = {}  # by profile
+        self._health: dict[str, KeyHealth] | None = None
+        self._rules: dict[str, CooldownRules] = {}  # by profile
         self._pins: OrderedDict[tuple[str, str], str] = OrderedDict()  # (session, provider) -> profile
         self._probed: dict[str, int] = {}
-        self._fresh: dict[str, Profile] = {}  # tokens fetched since the start
+        self._fresh: dict[str, KeyProfile] = {}  # tokens fetched since the start
         self._fetched: dict[str, int] = {}
         self._stale: set[str] = set()
         self._locks: dict[str, asyncio.Lock] = {}
 
     # --- choosing ----------------------------------------------------------------------------------------------
 
-    async def pick(self, request: ModelRequest, place: Place) -> Key | ModelFailure:
+    async def pick(self, request: ModelRequest, place: KeySource) -> KeyLease | ModelFailure:
         """The session's key, else the first that does not rest. When all rest and another model stands by, a Failure.
 
         Without one the key that rests least is used: the person gets the provider's word instead of ours.
@@ -71,13 +71,13 @@ class Rotation:
         found = [self._current(p) for p in place.profiles(provider)]
         if not found:
             key = place.key(request.model)
-            return key if isinstance(key, ModelFailure) else Key(key)
+            return key if isinstance(key, ModelFailure) else KeyLease(key)
         for profile in found:
-            self._rules[profile.id] = rules(place.settings.auth, provider)
+            self._rules[profile.id] = make_cooldown_rules(place.settings.auth, provider)
         explicit = bool(place.settings.auth.order.get(provider))
         ordered = self._ordered(found, request, explicit, now)
         first = ordered[0]
-        left = cooldown.rest(self._of(first), model, now)
+        left = cooldown.measure_rest(self._of(first), model, now)
         if left and request.fallback and not self._probe(provider, first, left, now):
             return self._resting(provider, ordered, left, first)
         chosen = await self._usable(ordered, model, now)
@@ -86,20 +86,20 @@ class Rotation:
         if request.session:
             self._pin(request.session, provider, chosen.id)
         others = tuple(p.id for p in found if p.id != chosen.id)
-        return Key(chosen.secret, chosen.id, model, now, others)
+        return KeyLease(chosen.secret, chosen.id, model, now, others)
 
     def forget(self, session: str) -> None:
         """The session chooses anew: its history was compacted, so no cache is lost."""
         for key in [k for k in self._pins if k[0] == session]:
             del self._pins[key]
 
-    def _ordered(self, found: list[Profile], request: ModelRequest, explicit: bool, now: int) -> list[Profile]:
+    def _ordered(self, found: list[KeyProfile], request: ModelRequest, explicit: bool, now: int) -> list[KeyProfile]:
         model = request.model.ref.model
         pinned = self._pins.get((request.session, request.model.ref.provider))
 
-        def place(entry: tuple[int, Profile]) -> tuple[int, int, int, int, int]:
+        def place(entry: tuple[int, KeyProfile]) -> tuple[int, int, int, int, int]:
             at, profile = entry
-            left = cooldown.rest(self._of(profile), model, now)
+            left = cooldown.measure_rest(self._of(profile), model, now)
             chosen = 0 if profile.id == request.profile else 1 if profile.id == pinned else 2
             if explicit:
                 return (left, chosen, 0, 0, at)
@@ -107,17 +107,17 @@ class Rotation:
 
         return [profile for _, profile in sorted(enumerate(found), key=place)]
 
-    async def _usable(self, ordered: list[Profile], model: str, now: int) -> Profile | ModelFailure:
+    async def _usable(self, ordered: list[KeyProfile], model: str, now: int) -> KeyProfile | ModelFailure:
         """The first, with a token that is good; if none can be had, the next that does not rest."""
         got = await self._renewed(ordered[0], now)
         for other in ordered[1:]:
             if not isinstance(got, ModelFailure):
                 break
-            if not cooldown.rest(self._of(other), model, now):
+            if not cooldown.measure_rest(self._of(other), model, now):
                 got = await self._renewed(other, now)
         return got
 
-    def _probe(self, provider: str, first: Profile, left: int, now: int) -> bool:
+    def _probe(self, provider: str, first: KeyProfile, left: int, now: int) -> bool:
         """May a key that rests be tried, to see whether the provider has recovered? In the second half at most."""
         half = (self._of(first).cooldown_until - self._of(first).failed_at) // 2
         if left > min(PROBE_WINDOW, half) or 0 <= now - self._probed.get(provider, -PROBE_EVERY) < PROBE_EVERY:
@@ -125,7 +125,7 @@ class Rotation:
         self._probed[provider] = now
         return True
 
-    def _resting(self, provider: str, ordered: list[Profile], left: int, first: Profile) -> ModelFailure:
+    def _resting(self, provider: str, ordered: list[KeyProfile], left: int, first: KeyProfile) -> ModelFailure:
         kind: FailureKind = self._of(first).reason or "rate_limit"  # type: ignore[assignment]
         count = f"all {len(ordered)} keys rest" if len(ordered) > 1 else "the key rests"
         words = cooldown.WORDS.get(kind, "a failure")
@@ -134,29 +134,31 @@ class Rotation:
 
     # --- hearing -----------------------------------------------------------------------------------------------
 
-    def has_spare(self, key: Key, failure: ModelFailure) -> bool:
+    def has_spare(self, key: KeyLease, failure: ModelFailure) -> bool:
         """Would another key be worth a try?"""
         now = self._clock.now()
         if failure.kind not in ROTATES:
             return False
         if failure.kind == "auth" and key.profile in self._stale:
             return True
-        return any(not cooldown.rest(self._state().get(other, Health()), key.model, now) for other in key.others)
+        return any(
+            not cooldown.measure_rest(self._state().get(other, KeyHealth()), key.model, now) for other in key.others
+        )
 
-    def report(self, key: Key, failure: ModelFailure | None) -> bool:
+    def report(self, key: KeyLease, failure: ModelFailure | None) -> bool:
         """Remember how it went. A call that began before the key was put to rest changes nothing."""
         if not key.profile:
             return False
         now = self._clock.now()
-        health = self._state().get(key.profile, Health())
+        health = self._state().get(key.profile, KeyHealth())
         if failure is None:
             if health.failed_at <= key.at:
-                self._note(key.profile, cooldown.worked(health, now))
+                self._note(key.profile, cooldown.record_success(health, now))
             return False
         overtaken = health.cooldown_until > now and health.failed_at >= key.at
         if not overtaken:
-            rules = self._rules.get(key.profile, FIRST)
-            after = cooldown.failed(health, failure, key.model, now, rules)
+            rules = self._rules.get(key.profile, DEFAULT_RULES)
+            after = cooldown.record_failure(health, failure, key.model, now, rules)
             if failure.kind == "auth" and self._renewable(key.profile, now):
                 self._stale.add(key.profile)  # a token may have expired early: fetch another before giving up
             elif after is not health:
@@ -165,13 +167,13 @@ class Rotation:
 
     # --- tokens ------------------------------------------------------------------------------------------------
 
-    def _current(self, profile: Profile) -> Profile:
+    def _current(self, profile: KeyProfile) -> KeyProfile:
         fresh = self._fresh.get(profile.id)
         if fresh is not None and fresh.expires >= profile.expires:
             profile = fresh
         mark = hashlib.sha256(profile.secret.reveal().encode("utf-8", "replace")).hexdigest()[:12]
         if self._of(profile).mark not in ("", mark):  # another key under the same name
-            self._state()[profile.id] = Health(mark=mark)
+            self._state()[profile.id] = KeyHealth(mark=mark)
             self._stale.discard(profile.id)
         elif not self._of(profile).mark:
             self._state()[profile.id] = msgspec.structs.replace(self._of(profile), mark=mark)
@@ -182,7 +184,7 @@ class Rotation:
         once = 0 <= now - self._fetched.get(ident, -EARLY) < EARLY
         return provider in self._refresh and not once and ident not in self._stale
 
-    async def _renewed(self, profile: Profile, now: int) -> Profile | ModelFailure:
+    async def _renewed(self, profile: KeyProfile, now: int) -> KeyProfile | ModelFailure:
         expired = bool(profile.expires) and now >= profile.expires - EARLY
         refresh = self._refresh.get(profile.provider)
         if refresh is None or not (expired or profile.id in self._stale):
@@ -201,19 +203,19 @@ class Rotation:
             self._fetched[profile.id] = self._clock.now()
             self._stale.discard(profile.id)
             if isinstance(got, ModelFailure):
-                rules = self._rules.get(profile.id, FIRST)
-                self._note(profile.id, cooldown.failed(self._of(profile), got, "", self._clock.now(), rules))
+                rules = self._rules.get(profile.id, DEFAULT_RULES)
+                self._note(profile.id, cooldown.record_failure(self._of(profile), got, "", self._clock.now(), rules))
                 return got
             return self._adopt(profile, got)
 
-    def _adopt(self, old: Profile, new: Profile) -> Profile:
+    def _adopt(self, old: KeyProfile, new: KeyProfile) -> KeyProfile:
         self._fresh[old.id] = msgspec.structs.replace(new, id=old.id, provider=old.provider)
         return self._current(self._fresh[old.id])
 
     # --- memory ------------------------------------------------------------------------------------------------
 
-    def _of(self, profile: Profile) -> Health:
-        return self._state().get(profile.id, Health())
+    def _of(self, profile: KeyProfile) -> KeyHealth:
+        return self._state().get(profile.id, KeyHealth())
 
     def _pin(self, session: str, provider: str, ident: str) -> None:
         self._pins[session, provider] = ident
@@ -221,14 +223,14 @@ class Rotation:
         if len(self._pins) > SESSIONS:
             self._pins.popitem(last=False)
 
-    def _note(self, ident: str, health: Health) -> None:
-        before = self._state().get(ident, Health())
+    def _note(self, ident: str, health: KeyHealth) -> None:
+        before = self._state().get(ident, KeyHealth())
         self._state()[ident] = health
         # That a key was used is not worth a write; that it began or ceased to rest is.
         if (before.error_count, before.cooldown_until) != (health.error_count, health.cooldown_until):
             self._save()
 
-    def _state(self) -> dict[str, Health]:
+    def _state(self) -> dict[str, KeyHealth]:
         if self._health is None:
             self._health = _read(self._file)
         return self._health
@@ -246,17 +248,17 @@ class Rotation:
             log.warning("%s cannot be written (%s); resting keys are remembered in memory only", FILE, error.strerror)
 
 
-def rules(auth: AuthSettings, provider: str) -> Rules:
+def make_cooldown_rules(auth: AuthSettings, provider: str) -> CooldownRules:
     """auth.cooldowns for one provider."""
     billing = auth.billing_by_provider.get(provider, auth.billing_hours)
-    return Rules(
+    return CooldownRules(
         int(billing * cooldown.HOUR),
-        min(int(max(auth.billing_most_hours, billing) * cooldown.HOUR), cooldown.LONGEST),
+        min(int(max(auth.billing_most_hours, billing) * cooldown.HOUR), cooldown.LONGEST_REST),
         int(auth.window_hours * cooldown.HOUR),
     )
 
 
-def _read(file: str) -> dict[str, Health]:
+def _read(file: str) -> dict[str, KeyHealth]:
     """What the file says; nothing at all when it is missing or broken."""
     try:
         with open(file, "rb") as handle:

@@ -31,18 +31,18 @@ from palinurus.core.types.model import (
     StreamRetry,
 )
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import MODELS, READERS, RULES, WIRES, auth, load
-from palinurus.providers.address import host_of, is_local
+from palinurus.providers import EVENT_READERS, FALLBACK_VENDORS, NATIVE_MODELS, WIRES, auth, load_row
+from palinurus.providers.address import is_local_url, show_host
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.errors import clip, refused, retry_after
-from palinurus.providers.http import Answer, Broken, Http, Limits
-from palinurus.providers.local.ability import Capabilities, remembered, writes_calls
-from palinurus.providers.profiles import Key, Keys
-from palinurus.providers.retry import wait_for
-from palinurus.providers.rotation import Rotation
-from palinurus.providers.wire import Wire
-from palinurus.providers.wire.arguments import encoded
-from palinurus.providers.wire.body import composed
+from palinurus.providers.errors import classify_refusal, clip_message, parse_retry_after
+from palinurus.providers.http import HttpAnswer, HttpClient, HttpTimeouts, TransportError
+from palinurus.providers.local.ability import ModelCapabilities, load_capabilities, writes_calls
+from palinurus.providers.profiles import KeyKeeper, KeyLease
+from palinurus.providers.retry import choose_wait
+from palinurus.providers.rotation import KeyRotation
+from palinurus.providers.wire import ModelWire
+from palinurus.providers.wire.arguments import encode_json
+from palinurus.providers.wire.body import compose_body
 
 if TYPE_CHECKING:
     from palinurus.core.calls.events import TextCallDecoder
@@ -53,28 +53,28 @@ _SPEECHLESS = frozenset({"text/html", "application/xhtml+xml", "image/png", "app
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
-class Native(Model, Protocol):
+class NativeModel(Model, Protocol):
     """A model that runs in this program."""
 
     async def close(self) -> None: ...
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class PreparedCall(msgspec.Struct, frozen=True):
     """A call that can be made, as often as need be."""
 
     request: ModelRequest
-    wire: Wire
+    wire: ModelWire
     url: str
     body: bytes
     headers: dict[str, str]
-    limits: Limits
+    limits: HttpTimeouts
     secrets: tuple[str, ...]
 
     def __repr__(self) -> str:
         return f"Prepared({self.request.model.ref})"
 
 
-class Models:
+class ProviderModels:
     """The `Model` port for every API. `close` when the program ends."""
 
     def __init__(
@@ -82,19 +82,19 @@ class Models:
         catalog: Catalog,
         clock: Clock,
         *,
-        limits: Limits | None = None,
+        limits: HttpTimeouts | None = None,
         chance: Callable[[], float] = random.random,
-        http: Http | None = None,
-        keys: Keys | None = None,
+        http: HttpClient | None = None,
+        keys: KeyKeeper | None = None,
     ) -> None:
         self._catalog = catalog
         self._clock = clock
         self._limits = limits
         self._chance = chance
-        self._http = http or Http()
-        self._keys = keys or Rotation(clock)
-        self._native: dict[str, Native] = {}
-        self._abilities: dict[str, Capabilities] | None = None
+        self._http = http or HttpClient()
+        self._keys = keys or KeyRotation(clock)
+        self._native: dict[str, NativeModel] = {}
+        self._abilities: dict[str, ModelCapabilities] | None = None
 
     async def close(self) -> None:
         """End all connections, and what runs inside."""
@@ -119,12 +119,12 @@ class Models:
             return
         key = self._unfit(request.model) or await self._keys.pick(request, self._catalog)
         if isinstance(key, ModelFailure):
-            yield self._stamped(failed(request, key))
+            yield self._stamped(make_failed(request, key))
             return
         for attempt in count(1):
-            call = self._prepare(aged(request, self._clock.now()), key.secret)
+            call = self._prepare(expire_fast_mode(request, self._clock.now()), key.secret)
             if isinstance(call, ModelFailure):
-                yield self._stamped(failed(request, call))
+                yield self._stamped(make_failed(request, call))
                 return
             shown = False
             wait = 0.0
@@ -136,7 +136,7 @@ class Models:
                         continue
                 last = events[-1]
                 if isinstance(last, StreamFailed) and not shown and len(events) == 1:
-                    again = wait_for(last.failure, attempt, self._chance())
+                    again = choose_wait(last.failure, attempt, self._chance())
                     if again is not None and not self._keys.has_spare(key, last.failure):
                         wait = again
                         yield StreamRetry(last.failure, attempt, wait)
@@ -153,12 +153,12 @@ class Models:
             try:
                 await stop.wait(self._clock.sleep(wait))
             except Aborted as error:
-                yield self._stamped(failed(request, ModelFailure("aborted", error.reason)))
+                yield self._stamped(make_failed(request, ModelFailure("aborted", error.reason)))
                 return
 
-    def _inside(self, api: str) -> Native | None:
-        if api in MODELS and api not in self._native:
-            self._native[api] = load(MODELS, api)(self._catalog.settings.home, self._clock)
+    def _inside(self, api: str) -> NativeModel | None:
+        if api in NATIVE_MODELS and api not in self._native:
+            self._native[api] = load_row(NATIVE_MODELS, api)(self._catalog.settings.home, self._clock)
         return self._native.get(api)
 
     def _reader(self, request: ModelRequest) -> TextCallDecoder | None:
@@ -166,11 +166,11 @@ class Models:
         if not request.tools or not request.model.tools:
             return None
         if self._abilities is None:
-            self._abilities = remembered(self._catalog.settings.home)
+            self._abilities = load_capabilities(self._catalog.settings.home)
         known = self._abilities.get(str(request.model.ref))
-        if not writes_calls(request.model, is_local(request.model.base_url), known):
+        if not writes_calls(request.model, is_local_url(request.model.base_url), known):
             return None
-        made: TextCallDecoder = load(READERS, "calls")(request)
+        made: TextCallDecoder = load_row(EVENT_READERS, "calls")(request)
         return made
 
     def _stamped(self, event: ModelEvent) -> ModelEvent:
@@ -179,7 +179,7 @@ class Models:
             return msgspec.structs.replace(event, message=message)
         return event
 
-    def _reported(self, key: Key, event: StreamDone | StreamFailed) -> StreamDone | StreamFailed:
+    def _reported(self, key: KeyLease, event: StreamDone | StreamFailed) -> StreamDone | StreamFailed:
         """Tell the keys how it ended; a failure says whether another key may do better."""
         failure = event.failure if isinstance(event, StreamFailed) else None
         if not self._keys.report(key, failure) or not isinstance(event, StreamFailed):
@@ -194,7 +194,7 @@ class Models:
             agent = self._catalog.settings.agents[self._catalog.settings.default_agent]
             found = self._catalog.find(model.ref.model, agent)
             return found if isinstance(found, ModelFailure) else ModelFailure("config", f"unknown model {model.name!r}")
-        if load(WIRES, model.api) is None:
+        if load_row(WIRES, model.api) is None:
             known = ", ".join(WIRES)
             return ModelFailure("config", f"{model.ref.provider}: unknown api {model.api!r}; use one of {known}")
         if not model.base_url.startswith(("http://", "https://")):
@@ -202,17 +202,17 @@ class Models:
             return ModelFailure("config", f"{where} must start with http:// or https://")
         return None
 
-    def _prepare(self, request: ModelRequest, key: Secret) -> Prepared | ModelFailure:
+    def _prepare(self, request: ModelRequest, key: Secret) -> PreparedCall | ModelFailure:
         model = request.model
-        wire: Wire = load(WIRES, model.api)
-        vendor: Vendor = self._catalog.vendor(model.ref.provider) or load(RULES, "custom")
+        wire: ModelWire = load_row(WIRES, model.api)
+        vendor: Vendor = self._catalog.vendor(model.ref.provider) or load_row(FALLBACK_VENDORS, "custom")
         try:
-            data = encoded(composed(request, wire, vendor))
-            url = auth.base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
+            data = encode_json(compose_body(request, wire, vendor))
+            url = auth.resolve_base_url(model.base_url, vendor, self._catalog.environ) + wire.path(request)
             headers = self._headers(request, wire, vendor, key)
-            signer = auth.signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
+            signer = auth.find_signer(vendor, self._catalog.environ) if wire.sign is not None and not key else None
             if wire.sign is not None and signer is not None:
-                headers.update(wire.sign(url, headers, data, signer, stamp(self._clock.now())))
+                headers.update(wire.sign(url, headers, data, signer, format_stamp(self._clock.now())))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             return ModelFailure("format", f"the request cannot be written down: {type(error).__name__}")
         bad = next((name for name, value in headers.items() if _CONTROL.search(name + value)), None)
@@ -220,36 +220,36 @@ class Models:
             return ModelFailure(
                 "config", f"{model.ref.provider}: the header or key {bad!r} holds a forbidden character"
             )
-        hidden = secrets(key, model.headers) + tuple(signer or ())[:3]
-        return Prepared(request, wire, url, data, headers, self._limit(model), hidden)
+        hidden = collect_secrets(key, model.headers) + tuple(signer or ())[:3]
+        return PreparedCall(request, wire, url, data, headers, self._limit(model), hidden)
 
-    def _headers(self, request: ModelRequest, wire: Wire, vendor: Vendor, key: Secret) -> dict[str, str]:
+    def _headers(self, request: ModelRequest, wire: ModelWire, vendor: Vendor, key: Secret) -> dict[str, str]:
         out = {"content-type": "application/json", **wire.headers(request)}
         if vendor.headers is not None:
             out.update(vendor.headers(request))
         native = vendor.api == request.model.api
-        out.update(auth.headers(key, vendor.auth_header if native else wire.key_header))
+        out.update(auth.build_key_headers(key, vendor.auth_header if native else wire.key_header))
         own = {name.lower(): name for name in request.model.headers}
         return {k: v for k, v in out.items() if k.lower() not in own} | request.model.headers
 
-    def _limit(self, model: ModelSpec) -> Limits:
+    def _limit(self, model: ModelSpec) -> HttpTimeouts:
         """Local servers load models and read long prompts slowly: they are watched only if the config says so."""
         if model.timeout is not None:
-            return Limits(first=model.timeout or None, idle=model.timeout or None, quiet=None)
+            return HttpTimeouts(first=model.timeout or None, idle=model.timeout or None, quiet=None)
         if self._limits is not None:
             return self._limits
-        return Limits(first=None, idle=None, quiet=None) if is_local(model.base_url) else Limits()
+        return HttpTimeouts(first=None, idle=None, quiet=None) if is_local_url(model.base_url) else HttpTimeouts()
 
     # --- one call ----------------------------------------------------------------------------------------------
 
-    async def _attempt(self, call: Prepared, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
+    async def _attempt(self, call: PreparedCall, stop: Abort) -> AsyncIterator[list[ModelEvent]]:
         """Batches of events, none empty; the last event of the last batch is Done or Failed."""
         decoder: StreamDecoder = call.wire.decoder(call.request)
-        answer: Answer | None = None
+        answer: HttpAnswer | None = None
         try:
             answer = await self._http.post(call.url, call.body, call.headers, call.limits, stop)
             if answer.status != 200 or answer.type in _SPEECHLESS:
-                yield [failed(call.request, await self._refusal(call, answer))]
+                yield [make_failed(call.request, await self._refusal(call, answer))]
                 return
             if answer.type == "application/json":
                 body = await answer.body(WHOLE_BODY)
@@ -262,14 +262,14 @@ class Models:
                 if not events:
                     quiet = call.limits.quiet
                     if quiet is not None and self._clock.monotonic() - heard > quiet:
-                        raise Broken("timeout", f"nothing but comments for {quiet:g} s")
+                        raise TransportError("timeout", f"nothing but comments for {quiet:g} s")
                 else:
                     heard = self._clock.monotonic()
                     yield events if not isinstance(events[-1], StreamFailed) else [self._clean(call, e) for e in events]
                     if isinstance(events[-1], StreamDone | StreamFailed):
                         return
             yield [self._clean(call, e) for e in decoder.close()]
-        except Broken as error:
+        except TransportError as error:
             kind = "network" if error.kind == "cut" and answer is None else error.kind
             yield self._ended(call, decoder, ModelFailure(kind, self._named(call, error.message)))
         except Aborted as error:
@@ -278,9 +278,9 @@ class Models:
             if answer is not None:
                 answer.close()
 
-    def _ended(self, call: Prepared, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
+    def _ended(self, call: PreparedCall, decoder: StreamDecoder, failure: ModelFailure) -> list[ModelEvent]:
         """The stream broke off for `failure`; what had come is kept. A complete answer stays one, unless stopped."""
-        events = decoder.close() or [failed(call.request, failure)]
+        events = decoder.close() or [make_failed(call.request, failure)]
         last = events[-1]
         if isinstance(last, StreamDone) and failure.kind != "aborted":
             return events
@@ -296,27 +296,29 @@ class Models:
             events = [*events[:-1], StreamFailed(msgspec.structs.replace(failure, partial=partial), stopped)]
         return events
 
-    async def _refusal(self, call: Prepared, answer: Answer) -> ModelFailure:
+    async def _refusal(self, call: PreparedCall, answer: HttpAnswer) -> ModelFailure:
         ref = call.request.model.ref
         if 300 <= answer.status < 400:
-            place = host_of(answer.headers.get("location", ""))
+            place = show_host(answer.headers.get("location", ""))
             hint = f"models.providers.{ref.provider}.baseUrl"
             return ModelFailure("config", f"{ref.provider} redirects to {place}; correct {hint}", answer.status)
         body = await answer.body(ERROR_BODY)
         if answer.status == 200:
-            told = refused(502, body)
+            told = classify_refusal(502, body)
             text = f"{ref.provider} sent a web page instead of an answer; check baseUrl: {told.message}"
-            return ModelFailure("malformed", clip(text, call.secrets), 200)
+            return ModelFailure("malformed", clip_message(text, call.secrets), 200)
         headers = answer.headers
-        pause = retry_after((headers.get("retry-after-ms"), headers.get("retry-after")), now=self._clock.now() / 1000)
-        told = refused(answer.status, body, pause)
+        pause = parse_retry_after(
+            (headers.get("retry-after-ms"), headers.get("retry-after")), now=self._clock.now() / 1000
+        )
+        told = classify_refusal(answer.status, body, pause)
         text = f"{told.message} (HTTP {answer.status})" if str(answer.status) not in told.message else told.message
         return msgspec.structs.replace(told, message=self._named(call, text))
 
-    def _named(self, call: Prepared, text: str) -> str:
-        return clip(f"{call.request.model.ref.provider}: {text}", call.secrets)
+    def _named(self, call: PreparedCall, text: str) -> str:
+        return clip_message(f"{call.request.model.ref.provider}: {text}", call.secrets)
 
-    def _clean(self, call: Prepared, event: ModelEvent) -> ModelEvent:
+    def _clean(self, call: PreparedCall, event: ModelEvent) -> ModelEvent:
         """Errors that came inside the stream may repeat what we sent."""
         if not isinstance(event, StreamFailed):
             return event
@@ -325,18 +327,18 @@ class Models:
         return StreamFailed(failure, msgspec.structs.replace(event.message, errorMessage=text))
 
 
-def stamp(now: int) -> str:
+def format_stamp(now: int) -> str:
     """Milliseconds since the epoch as 20260131T235959Z."""
     return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
-def aged(request: ModelRequest, now: int) -> ModelRequest:
+def expire_fast_mode(request: ModelRequest, now: int) -> ModelRequest:
     """Fast mode "auto" is decided anew for every call, a further try of the same one included."""
     late = request.fast and request.fast_until is not None and now >= request.fast_until
     return msgspec.structs.replace(request, fast=False) if late else request
 
 
-def failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
+def make_failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
     """The only event of a call that gave nothing."""
     model = request.model
     stop: Any = "aborted" if failure.kind == "aborted" else "error"
@@ -348,7 +350,7 @@ def failed(request: ModelRequest, failure: ModelFailure) -> StreamFailed:
     )
 
 
-def secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:
+def collect_secrets(key: Secret, headers: Mapping[str, str]) -> tuple[str, ...]:
     """What must not occur in any message: the key, and header values that may be one."""
     values = [key.reveal(), *headers.values()]
     return tuple(v for v in values if len(v) >= 8)

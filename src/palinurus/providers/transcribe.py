@@ -16,14 +16,14 @@ from collections.abc import Mapping
 import msgspec
 
 from palinurus.abort import Abort
-from palinurus.config.audio import AudioSettings, Way
+from palinurus.config.audio import AudioSettings, TranscriptionMethod
 from palinurus.config.settings import Secret
 from palinurus.core.types.model import ModelFailure
-from palinurus.providers.address import is_local
-from palinurus.providers.auth import find_key, headers
+from palinurus.providers.address import is_local_url
+from palinurus.providers.auth import build_key_headers, find_key
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.errors import clip, refused
-from palinurus.providers.http import Broken, Http, Limits
+from palinurus.providers.errors import classify_refusal, clip_message
+from palinurus.providers.http import HttpClient, HttpTimeouts, TransportError
 
 BODY = 2_000_000  # bytes of an answer
 _TOLD = 300  # characters of what a command complains about
@@ -33,7 +33,7 @@ class _Words(msgspec.Struct):
     text: str
 
 
-class Sound(msgspec.Struct, frozen=True):
+class SoundRecording(msgspec.Struct, frozen=True):
     """A recording on our disk."""
 
     path: str
@@ -42,20 +42,20 @@ class Sound(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Ears:
+class SpeechTranscriber:
     """`words` of a recording. `env` is the environment of commands. `close` when the program ends."""
 
     def __init__(self, settings: AudioSettings, catalog: Catalog, env: Mapping[str, str]) -> None:
         self._settings = settings
         self._catalog = catalog
         self._env = dict(env)
-        self._http = Http()
+        self._http = HttpClient()
 
     async def close(self) -> None:
         """End all connections."""
         await self._http.close()
 
-    async def transcribe(self, sound: Sound) -> str | ModelFailure:
+    async def transcribe(self, sound: SoundRecording) -> str | ModelFailure:
         """What is said, or why that is not known."""
         if not self._settings.ways:
             return ModelFailure("config", "nothing is set up for that (tools.media.audio)")
@@ -71,7 +71,7 @@ class Ears:
 
     # a provider
 
-    async def _ask(self, way: Way, sound: Sound) -> str | ModelFailure:
+    async def _ask(self, way: TranscriptionMethod, sound: SoundRecording) -> str | ModelFailure:
         settings, vendor = self._catalog.provider(way.provider), self._catalog.vendor(way.provider)
         base = ((settings and settings.base_url) or (vendor.base_url if vendor else "")).rstrip("/")
         if not base:
@@ -83,25 +83,27 @@ class Ears:
         fields = {"model": way.model, "language": self._settings.language, "prompt": self._settings.prompt}
         sent = {
             **(settings.headers if settings else {}),
-            **headers(key, "authorization"),
+            **build_key_headers(key, "authorization"),
             "content-type": f"multipart/form-data; boundary={boundary}",
         }
-        limits = Limits(first=way.timeout, idle=way.timeout)
+        limits = HttpTimeouts(first=way.timeout, idle=way.timeout)
         try:
             async with asyncio.timeout(way.timeout):
-                body = form(fields, sound, boundary)
+                body = build_form(fields, sound, boundary)
                 answer = await self._http.post(f"{base}/audio/transcriptions", body, sent, limits, Abort())
                 try:
                     told = await answer.body(BODY)
                 finally:
                     answer.close()
-        except Broken as exc:
+        except TransportError as exc:
             return ModelFailure(exc.kind, exc.message)
         except TimeoutError:
             return ModelFailure("timeout", f"{way.provider} took longer than {way.timeout:g} s")
         if answer.status != 200:
-            failure = refused(answer.status, told)
-            return msgspec.structs.replace(failure, message=clip(failure.message, (key.reveal(),) if key else ()))
+            failure = classify_refusal(answer.status, told)
+            return msgspec.structs.replace(
+                failure, message=clip_message(failure.message, (key.reveal(),) if key else ())
+            )
         try:
             return msgspec.json.decode(told, type=_Words).text
         except msgspec.MsgspecError:
@@ -112,18 +114,18 @@ class Ears:
         if profile is not None:
             return profile.secret
         vendor = self._catalog.vendor(provider)
-        return find_key(provider, self._catalog.provider(provider), vendor, self._catalog.environ, is_local(base))
+        return find_key(provider, self._catalog.provider(provider), vendor, self._catalog.environ, is_local_url(base))
 
     # a command
 
-    async def _run(self, way: Way, sound: Sound) -> str | ModelFailure:
+    async def _run(self, way: TranscriptionMethod, sound: SoundRecording) -> str | ModelFailure:
         folder = tempfile.mkdtemp(prefix="pal-")
         try:
             return await self._started(way, sound, folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    async def _started(self, way: Way, sound: Sound, folder: str) -> str | ModelFailure:
+    async def _started(self, way: TranscriptionMethod, sound: SoundRecording, folder: str) -> str | ModelFailure:
         base = os.path.splitext(os.path.basename(sound.path))[0]
         known = {"MediaPath": sound.path, "OutputDir": folder, "OutputBase": os.path.join(folder, base),
                  "Prompt": self._settings.prompt, "Language": self._settings.language}  # fmt: skip
@@ -152,11 +154,13 @@ class Ears:
                 await process.wait()
         if process.returncode:
             told = err.decode("utf-8", "replace").strip().splitlines()
-            return ModelFailure("refused", clip(told[-1][:_TOLD] if told else f"exit code {process.returncode}"))
+            return ModelFailure(
+                "refused", clip_message(told[-1][:_TOLD] if told else f"exit code {process.returncode}")
+            )
         return _written(os.path.join(folder, f"{base}.txt")) or out.decode("utf-8", "replace")
 
 
-def form(fields: Mapping[str, str], sound: Sound, boundary: str) -> bytes:
+def build_form(fields: Mapping[str, str], sound: SoundRecording, boundary: str) -> bytes:
     """The body of the request. Names from outside cannot leave their quotes."""
     parts = [
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'.encode()

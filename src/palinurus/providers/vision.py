@@ -21,7 +21,7 @@ _PROMPT = (
 )
 
 
-class Eyes:
+class VisionModel:
     """`available` before the tool is offered, `describe` when it is used."""
 
     def __init__(self, settings: Settings, catalog: Catalog, model: Model) -> None:

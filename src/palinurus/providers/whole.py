@@ -12,12 +12,12 @@ from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamFailed
 
 
-def make(home: str, clock: Clock) -> Whole:
+def make_program_model(home: str, clock: Clock) -> ProgramModel:
     """For `providers.stream`."""
-    return Whole()
+    return ProgramModel()
 
 
-class Whole:
+class ProgramModel:
     """The `Model` port, always failing."""
 
     async def stream(self, request: ModelRequest, stop: Any) -> AsyncIterator[ModelEvent]:

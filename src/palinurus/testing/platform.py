@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, Protocol
 from palinurus.app.media import Files
 from palinurus.channels.kit import Kit
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.channels import accounts
+from palinurus.config.channels import resolve_accounts
 from palinurus.config.schema import Config
-from palinurus.config.secrets import wrap
+from palinurus.config.secrets import wrap_secrets
 from palinurus.core.types.channel import Channel, SendTrouble
 from palinurus.core.types.inbound import Inbound
 from palinurus.tools.web.door import Door
@@ -123,8 +123,8 @@ async def _all(inbound: Inbound) -> bool:
 def kit(name: str, folder: str, own: dict[str, Any], clock: Clock | None = None) -> Kit:
     """A kit for one account in tests: files and records below `folder`; `own` is its section of the config. Every
     message is wanted, and no second try waited for."""
-    section = wrap(own, ("channels", name))
-    settings = accounts(Config(), {name: section}, {}, [])[name]["default"]
+    section = wrap_secrets(own, ("channels", name))
+    settings = resolve_accounts(Config(), {name: section}, {}, [])[name]["default"]
     now = clock or Hasty()
     files = Files(os.path.join(folder, "inbound"), (folder,), settings.media, Door(), now)
     menu = (("help", "what you can say"), ("status", "how it goes"))

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from palinurus.agent.fingerprint import Break, Known, broken, kept
-from palinurus.agent.watch import told
+from palinurus.agent.fingerprint import CacheBreak, RequestSnapshot, count_kept_bytes, find_cache_break
+from palinurus.agent.watch import describe_break
 from palinurus.core.types.model import ModelRequest
 
 
@@ -23,19 +23,19 @@ def assert_prefix_stable(requests: Sequence[ModelRequest], breaks: Collection[in
     for index, found in enumerate(partings(requests), 1):
         if found is not None and index not in breaks:
             sides = f"\n  was: {found.before!r}\n  now: {found.after!r}" if found.before or found.after else ""
-            raise AssertionError(f"request {index} breaks the cached prefix: {told(found)}{sides}")
+            raise AssertionError(f"request {index} breaks the cached prefix: {describe_break(found)}{sides}")
         if found is None and index in breaks:
             raise AssertionError(f"request {index} was declared a break, but its prefix is unchanged")
 
 
-def partings(requests: Iterable[ModelRequest]) -> list[Break | None]:
+def partings(requests: Iterable[ModelRequest]) -> list[CacheBreak | None]:
     """For each request but the first: where it leaves the one before, None where it only adds."""
-    found: list[Break | None] = []
-    last: Known | None = None
+    found: list[CacheBreak | None] = []
+    last: RequestSnapshot | None = None
     for request in requests:
-        new = (last or Known()).after(request)
+        new = (last or RequestSnapshot()).after(request)
         if last is not None:
-            found.append(broken(last, new))
+            found.append(find_cache_break(last, new))
         last = new
     return found
 
@@ -43,11 +43,11 @@ def partings(requests: Iterable[ModelRequest]) -> list[Break | None]:
 def cacheable(requests: Sequence[ModelRequest], breaks: Collection[int] = ()) -> float:
     """The share of all prompt bytes that stood at the beginning of the request before, declared breaks left out."""
     hit, total = 0, 0
-    last: Known | None = None
+    last: RequestSnapshot | None = None
     for index, request in enumerate(requests):
-        new = (last or Known()).after(request)
+        new = (last or RequestSnapshot()).after(request)
         if last is not None and index not in breaks:
-            hit += kept(last.print, new.print)
+            hit += count_kept_bytes(last.print, new.print)
             total += new.print.size
         last = new
     return hit / total if total else 1.0

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from palinurus.config.exec import YIELD, clamped
+from palinurus.config.exec import YIELD_RANGE, clamp_between
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import StateError
@@ -109,7 +109,7 @@ def _check(asked: Asked) -> None:
 async def _waited(processes: Processes, ctx: ToolContext, held: Held, asked: Asked) -> bool:
     """True if it ended while it was waited for; else it goes on in the background."""
     progress = _Progress(ctx, held)
-    wait = processes.settings.yield_ms if asked.yieldMs is None else clamped(asked.yieldMs, YIELD)
+    wait = processes.settings.yield_ms if asked.yieldMs is None else clamp_between(asked.yieldMs, YIELD_RANGE)
     try:
         if await held.wait(wait / 1000 if ctx.settings.background else None):
             return True

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.config import outline, paths, rewrite
-from palinurus.config.load import read
-from palinurus.config.redact import redacted
-from palinurus.config.rewrite import Rewritten, digest
+from palinurus.config.load import read_config
+from palinurus.config.redact import redact_config
+from palinurus.config.rewrite import ConfigChange, digest_config
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput, make_output
 from palinurus.errors import PalinurusError
 
@@ -50,18 +50,20 @@ async def _run(keeper: Keeper, ctx: ToolContext, action: str, **given: Any) -> T
 
 
 async def _get(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
-    file = paths.config_file(keeper.home)
-    found = await asyncio.to_thread(read, file, keeper.home, keeper.environ)
-    shown: Any = redacted(found.raw)
+    file = paths.locate_config_file(keeper.home)
+    found = await asyncio.to_thread(read_config, file, keeper.home, keeper.environ)
+    shown: Any = redact_config(found.raw)
     for part in str(given.get("path") or "").split("."):
         if part:
             shown = shown.get(part) if isinstance(shown, dict) else None
     text = msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
-    return make_output(f"{text}\nbaseHash: {digest(found.data)}", {"config": shown, "hash": digest(found.data)})
+    return make_output(
+        f"{text}\nbaseHash: {digest_config(found.data)}", {"config": shown, "hash": digest_config(found.data)}
+    )
 
 
 async def _lookup(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
-    found = outline.lookup(str(given.get("path") or ""))
+    found = outline.lookup_key(str(given.get("path") or ""))
     if found is None:
         raise ToolFailure(f"there is no config key {str(given.get('path'))[:80]!r}")
     return make_output(msgspec.json.encode(found).decode(), found)
@@ -69,12 +71,12 @@ async def _lookup(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
 
 async def _patch(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
-    return await _written(partial(rewrite.merge, keeper.home, keeper.environ, base, raw, veto=_veto))
+    return await _written(partial(rewrite.merge_config, keeper.home, keeper.environ, base, raw, veto=_veto))
 
 
 async def _apply(keeper: Keeper, given: dict[str, Any]) -> ToolOutput:
     raw, base = _raw(given), given.get("baseHash")
-    return await _written(partial(rewrite.replace, keeper.home, keeper.environ, base, raw, veto=_veto))
+    return await _written(partial(rewrite.replace_config, keeper.home, keeper.environ, base, raw, veto=_veto))
 
 
 def _raw(given: dict[str, Any]) -> str:
@@ -84,7 +86,7 @@ def _raw(given: dict[str, Any]) -> str:
     return raw
 
 
-async def _written(write: Callable[[], Rewritten]) -> ToolOutput:
+async def _written(write: Callable[[], ConfigChange]) -> ToolOutput:
     try:
         done = await asyncio.to_thread(write)
     except PalinurusError as exc:

@@ -132,7 +132,7 @@ def _place(ctx: ToolContext, want: Want) -> exec.ExecPlace:
 
 def _case(ctx: ToolContext, command: str, cwd: str, place: exec.ExecPlace, want: Want) -> _Case:
     rules = ctx.settings.rules
-    host = approvals.read(rules.file)
+    host = approvals.read_approvals(rules.file)
     full = place == "host" and rules.elevated == "full" and not rules.gates
     mode = exec.resolve_exec_mode(
         rules, place, host=host.words(ctx.agent), security=want.security, ask=want.ask, full=full
@@ -292,7 +292,7 @@ def _answered(ctx: ToolContext, case: _Case, told: ApprovalAnswer) -> str:
             f"not run: the command was denied by {told.by or 'the owner'}. Do not try it again in another form; ask "
             "the person what to do instead."
         )
-    fallback = approvals.read(ctx.settings.rules.file).words(ctx.agent).get("askFallback", "deny")
+    fallback = approvals.read_approvals(ctx.settings.rules.file).words(ctx.agent).get("askFallback", "deny")
     verdict = exec.decide_unanswered(fallback if fallback in exec.SECURITY_LEVELS else "deny", case.matched, case.odd)
     if verdict.action == "run":
         return verdict.why
@@ -304,9 +304,9 @@ def _noted(ctx: ToolContext, case: _Case) -> None:
     file = ctx.settings.rules.file
     if case.rule is None or not file:
         return
-    entry = next((e for e in approvals.read(file).entries(ctx.agent) if e.rule == case.rule), None)
+    entry = next((e for e in approvals.read_approvals(file).entries(ctx.agent) if e.rule == case.rule), None)
     if entry is not None and ctx.now() - entry.used > TOUCH_MS:
         try:
-            approvals.touch(file, ctx.agent, case.rule, case.command, ctx.now())
+            approvals.touch_rule(file, ctx.agent, case.rule, case.command, ctx.now())
         except StateError:
             return

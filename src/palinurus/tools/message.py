@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palinurus.config.messaging import MessageRules
+from palinurus.config.messaging import MessageToolRules
 from palinurus.core.types.channel import (
     ActionName,
     ChannelAbilities,
@@ -91,7 +91,7 @@ def deed(action: str, channel: str, able: ChannelAbilities) -> Deed:
     return found
 
 
-def make(post: Post, rules: MessageRules) -> dict[str, Tool]:
+def make(post: Post, rules: MessageToolRules) -> dict[str, Tool]:
     """The tool, with the actions that at least one open channel can do; nothing if no channel is open."""
     open_ = post.channels()
     if not open_:
@@ -111,7 +111,7 @@ def make(post: Post, rules: MessageRules) -> dict[str, Tool]:
     return {tool.name: tool}
 
 
-async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = "send", **args: Any) -> ToolOutput:
+async def _run(post: Post, rules: MessageToolRules, ctx: ToolContext, action: str = "send", **args: Any) -> ToolOutput:
     if action == "send":
         return await _sends(post, ctx, await _targets(post, rules, ctx, args), args)
     target = await recipient(post, ctx, str(args.get("target") or ""), args)
@@ -134,7 +134,7 @@ async def _run(post: Post, rules: MessageRules, ctx: ToolContext, action: str = 
     return make_output(json.dumps(body), body)
 
 
-async def _targets(post: Post, rules: MessageRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
+async def _targets(post: Post, rules: MessageToolRules, ctx: ToolContext, args: dict[str, Any]) -> list[Target]:
     """Where to send: one chat, or several for the owner. Raises ToolFailure before anything is sent."""
     many = args.get("targets") or ()
     if many and (not rules.broadcast or not ctx.inbound.sender.owner):

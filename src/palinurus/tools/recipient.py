@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.messaging import MessageRules
+from palinurus.config.messaging import MessageToolRules
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.tool import ToolContext, ToolFailure
 from palinurus.tools.post import Post
@@ -60,7 +60,7 @@ def _account(post: Post, here: Target, channel: str, account: str) -> str:
     return account or (here.account if channel == here.channel else known[0])
 
 
-def check(rules: MessageRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
+def check(rules: MessageToolRules, ctx: ToolContext, target: Target, action: str = "send") -> None:
     """Raises ToolFailure with what would allow it, if the turn may not do this there."""
     here = ctx.inbound.target
     if (target.channel, target.account, target.to) == (here.channel, here.account, here.to):

@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from palinurus.config.heartbeat import HeartbeatSettings
-from palinurus.config.visible import Visible
+from palinurus.config.visible import HeartbeatVisibility
 from palinurus.core.types.inbound import Target
 from palinurus.core.types.keys import SessionKey, escape_key_part
 from palinurus.sessions.record import Record
@@ -26,7 +26,7 @@ class Aim(NamedTuple):
 
     way: Way
     why: str = ""
-    seen: Visible = Visible()
+    seen: HeartbeatVisibility = HeartbeatVisibility()
 
     @property
     def useless(self) -> bool:
@@ -48,7 +48,9 @@ async def aim(doors: Doors, own: HeartbeatSettings, key: SessionKey) -> Aim:
     account = own.account or (record.lastAccountId if record is not None and known else "") or "default"
     if not to or channel not in doors.channels():
         return Aim(nowhere, "no-target")
-    seen = next((own.seen[place] for place in (f"{channel}/{account}", channel, "") if place in own.seen), Visible())
+    seen = next(
+        (own.seen[place] for place in (f"{channel}/{account}", channel, "") if place in own.seen), HeartbeatVisibility()
+    )
     if not (seen.ok or seen.alerts):
         return Aim(nowhere, "alerts-disabled", seen)
     if own.direct == "block" and await _direct(doors, key, Target(channel, to), own=not own.to and known):

@@ -16,7 +16,7 @@ import msgspec
 
 from palinurus.config import durations
 from palinurus.config.heartbeat import HeartbeatSettings
-from palinurus.config.zones import zone
+from palinurus.config.zones import find_zone
 from palinurus.core.levels.parse import collect_inline_options, parse_directives
 from palinurus.core.prompt.knobs import HEARTBEAT_PROMPT
 from palinurus.core.schedule.beat import (
@@ -124,7 +124,7 @@ class Heartbeat:
         if self._doors.running(str(self.key)) or (own.skip_busy and self._doors.busy()):
             return HeartbeatVerdict(False, "requests-in-flight")
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
-        page = parse_heartbeat_page(text, lambda words: durations.seconds(words, "m"))
+        page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
         await self._watched(now)
         if self._wanted and not self._beat.stopped:
             self._wanted = False
@@ -157,7 +157,7 @@ class Heartbeat:
     async def _ask(self, verdict: HeartbeatVerdict, now: int) -> None:
         text = await asyncio.to_thread(_read, os.path.join(self._workspace, FILE))
         asked = {**self._beat.tasks, **{task.name: now for task in verdict.tasks}}
-        page = parse_heartbeat_page(text, lambda words: durations.seconds(words, "m"))
+        page = parse_heartbeat_page(text, lambda words: durations.parse_duration(words, "m"))
         digest = _digest(text) if page.text or page.tasks else ""
         ends: list[AgentEnd] = []
         to = await aim(self._doors, self.settings, self.key)
@@ -302,4 +302,4 @@ def _digest(text: str) -> str:
 
 
 def _zone(name: str) -> tzinfo:
-    return zone(name) or datetime.now(UTC).astimezone().tzinfo or UTC
+    return find_zone(name) or datetime.now(UTC).astimezone().tzinfo or UTC

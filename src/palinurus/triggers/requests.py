@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from palinurus.config.webhooks import Action, HookSettings, WebhookSettings
+from palinurus.config.webhooks import MappedHookSettings, WebhookAction, WebhookSettings
 from palinurus.core.hooks import template
 from palinurus.core.types.keys import escape_key_part
 from palinurus.core.untrusted import make_inert
@@ -31,7 +31,7 @@ class Asked(NamedTuple):
 
     hook: str  # id
     name: str  # for people
-    action: Action
+    action: WebhookAction
     words: str
     facts: str
     delivery: str = ""
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
 
 
 def read(
-    hook: HookSettings, path: str, payload: dict[str, Any], headers: Mapping[str, str], settings: WebhookSettings
+    hook: MappedHookSettings, path: str, payload: dict[str, Any], headers: Mapping[str, str], settings: WebhookSettings
 ) -> Asked | str:
     """What is asked, or what is wrong."""
     if hook.id == "wake" and path == "wake":

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.webhooks import HookSettings
+from palinurus.config.webhooks import MappedHookSettings
 from palinurus.core.hooks import sign
 from palinurus.core.hooks.call import (
     WEBHOOK_NOT_FOUND,
@@ -43,7 +43,7 @@ EVENT = 3000  # characters that wait for the next heartbeat
 _SPACE = uuid.UUID("6f0a4e3e-58a3-4a53-a3c4-0d8f4c0f7b52")
 _TOKENS = ("x-openclaw-token", "x-palinurus-token")
 _SECRET = frozenset(("authorization", "cookie", "proxy-authorization", *_TOKENS))
-_OWN = {name: HookSettings(name, name) for name in ("wake", "agent")}  # what they do stands in their bodies
+_OWN = {name: MappedHookSettings(name, name) for name in ("wake", "agent")}  # what they do stands in their bodies
 
 
 class Held(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,12 +103,12 @@ class Webhooks:
             return refuse_webhook(400, asked)
         return await self._go(await self._changed(asked, payload, headers), proof)
 
-    def _named(self, name: str) -> list[HookSettings]:
+    def _named(self, name: str) -> list[MappedHookSettings]:
         if name in _OWN:
             return [_OWN[name]]
         return [hook for hook in self._doors.settings.webhooks.hooks if hook.path in ("", name)]
 
-    def _proof(self, hook: HookSettings, head: WebhookHead, body: bytes | None) -> str | None:
+    def _proof(self, hook: MappedHookSettings, head: WebhookHead, body: bytes | None) -> str | None:
         """None: not opened. "": by a token. Else the signature; without a body only its presence counts."""
         if hook.closed:
             return None

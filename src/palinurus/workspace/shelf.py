@@ -85,7 +85,7 @@ class Shelf:
         self._settings = settings
         self._environ = environ
         self._hooks = hooks
-        self._user = paths.user_home(environ)
+        self._user = paths.find_user_home(environ)
         self._machine = Machine(environ, path or environ.get("PATH", ""), raw or {}, settings.skills)
         self._texts = Texts()
         self._injections: dict[tuple[Any, ...], tuple[Any, BootstrapInjection]] = {}

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from palinurus.agent.runtimes.brief import Brief
-from palinurus.agent.runtimes.kit import Kit
+from palinurus.agent.runtimes.brief import ProgramBrief
+from palinurus.agent.runtimes.kit import TalkKit
 from palinurus.app import App
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
-from palinurus.config.runtimes import Program
+from palinurus.config.load import load_config
+from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Sender
 from palinurus.store.port import ItemRow
@@ -34,7 +34,7 @@ async def _forget(ident: str) -> None:
     pass
 
 
-KIT = Kit(Program(("x",)), {}, Brief(), _unknown, _forget, "m")
+KIT = TalkKit(RuntimeProgram(("x",)), {}, ProgramBrief(), _unknown, _forget, "m")
 
 
 @asynccontextmanager
@@ -48,7 +48,7 @@ async def running(home: Path, model: str, **defaults: Any) -> AsyncIterator[App]
     body = {"model": {"primary": model}, "cliBackends": {name: backend}, **chosen, **defaults}
     (home / "palinurus.json").write_text(json.dumps({"agents": {"defaults": body}}))
     channel = FakeChannel()
-    app = App(load(str(home), {}).settings, {}, SystemClock(), channels={channel.name: channel})
+    app = App(load_config(str(home), {}).settings, {}, SystemClock(), channels={channel.name: channel})
     await app.start()
     try:
         yield app

@@ -9,9 +9,9 @@ import pytest
 
 from agent.runtimes.kit import KIT, ask, begun, decide, heard, messages, running
 from palinurus.agent.runtimes.acp import AcpTalk
-from palinurus.agent.runtimes.bridge import Bridge
-from palinurus.agent.runtimes.drive import Gone, Setting
-from palinurus.agent.runtimes.mirror import Mirror
+from palinurus.agent.runtimes.bridge import ApprovalBridge
+from palinurus.agent.runtimes.drive import ProgramGone, TalkSetting
+from palinurus.agent.runtimes.mirror import RunMirror
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, MessageUpdate, ToolEnd
 from palinurus.core.types.tool import ToolSettings
@@ -72,6 +72,6 @@ def test_a_session_that_may_not_run_commands_is_not_handed_to_it() -> None:
     denied = ToolSettings(rules=ExecRules(security="deny"))
     for made in (plan(tool("read")), plan(tool("exec"), settings=denied)):
         seen = ports(ScriptedModel([]))
-        setting = Setting(made, seen, Mirror(made, seen, "x"), Bridge(made, seen, print, "x"), print)
-        with pytest.raises(Gone, match="may not run commands"):
+        setting = TalkSetting(made, seen, RunMirror(made, seen, "x"), ApprovalBridge(made, seen, print, "x"), print)
+        with pytest.raises(ProgramGone, match="may not run commands"):
             AcpTalk(setting, KIT)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.agent.runtimes.brief import BEAT, EARLIER, Brief, brief, earlier
-from palinurus.agent.runtimes.programs import SORTS
+from palinurus.agent.runtimes.brief import BEAT, EARLIER, ProgramBrief, render_history, write_brief
+from palinurus.agent.runtimes.programs import PROGRAM_KINDS
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolResult, UserMessage
 
 NAMES = ("AGENTS", "SOUL", "IDENTITY", "TOOLS", "USER", "BOOTSTRAP", "MEMORY", "HEARTBEAT")
 FILES = tuple(FileFact(f"{name}.md", f"says {name.lower()}") for name in NAMES)
-CODEX = SORTS["codex"].finds
+CODEX = PROGRAM_KINDS["codex"].finds
 
 
-def places(told: Brief) -> dict[str, str]:
+def places(told: ProgramBrief) -> dict[str, str]:
     words = {name: f"says {name.lower()}" for name in NAMES}
     return {
         name: "instructions" if text in told.instructions else "context" if text in told.context else ""
@@ -24,7 +24,7 @@ def places(told: Brief) -> dict[str, str]:
 
 @pytest.mark.seed(239, 240, 241, 242)
 def test_codex_gets_each_file_in_its_place() -> None:
-    assert places(brief(FILES, CODEX, ["who"])) == {
+    assert places(write_brief(FILES, CODEX, ["who"])) == {
         "AGENTS": "",
         "SOUL": "instructions",
         "IDENTITY": "instructions",
@@ -38,19 +38,21 @@ def test_codex_gets_each_file_in_its_place() -> None:
 
 @pytest.mark.seed(241)
 def test_only_a_heartbeat_turn_points_at_the_heartbeat_file_and_only_if_there_is_one() -> None:
-    assert BEAT not in brief(FILES, CODEX, []).context
-    assert BEAT in brief(FILES, CODEX, [], beat=True).context
-    assert BEAT not in brief(FILES[:-1], CODEX, [], beat=True).context
+    assert BEAT not in write_brief(FILES, CODEX, []).context
+    assert BEAT in write_brief(FILES, CODEX, [], beat=True).context
+    assert BEAT not in write_brief(FILES[:-1], CODEX, [], beat=True).context
 
 
 def test_a_program_that_does_not_find_agents_md_is_given_it() -> None:
-    assert places(brief(FILES, SORTS["claude-cli"].finds, []))["AGENTS"] == "instructions"
+    assert places(write_brief(FILES, PROGRAM_KINDS["claude-cli"].finds, []))["AGENTS"] == "instructions"
 
 
 def test_missing_files_are_not_mentioned_and_files_of_hooks_go_along() -> None:
-    told = brief((FileFact("SOUL.md", "expected there", missing=True), FileFact("NOTES.md", "mine")), CODEX, ["who"])
+    told = write_brief(
+        (FileFact("SOUL.md", "expected there", missing=True), FileFact("NOTES.md", "mine")), CODEX, ["who"]
+    )
     assert told.instructions == "who" and "mine" in told.context
-    assert brief((), CODEX, ["who"]) == Brief("who", "")
+    assert write_brief((), CODEX, ["who"]) == ProgramBrief("who", "")
 
 
 def test_what_was_said_before_is_told_without_tools_and_within_bounds() -> None:
@@ -60,6 +62,6 @@ def test_what_was_said_before_is_told_without_tools_and_within_bounds() -> None:
         ToolResult("1", "exec", (TextBlock("secret"),)),
         UserMessage("x" * 2 * EARLIER),
     )
-    text = earlier(history)
+    text = render_history(history)
     assert "secret" not in text and EARLIER < len(text) < EARLIER + 100
-    assert "User: a\n\nYou: b" in earlier(history[:3]) and earlier(()) == ""
+    assert "User: a\n\nYou: b" in render_history(history[:3]) and render_history(()) == ""

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from agent.runtimes.kit import OWNER, ask, begun, decide, heard, messages, running
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.agent.runtimes.brief import GO_ON
-from palinurus.agent.runtimes.claude import arguments
-from palinurus.config.runtimes import Program
+from palinurus.agent.runtimes.claude import build_arguments
+from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import ThinkingDecision
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd
@@ -117,24 +117,24 @@ async def test_its_errors_are_failures(tmp_path: Path) -> None:
 
 def test_policy_takes_tools_away_and_settings_do_not_give_them_back() -> None:
     every = [tool(n) for n in ("exec", "write", "edit", "read", "web_fetch", "web_search", "sessions_spawn")]
-    wide = Program(("claude",), "claude-cli", permission="bypassPermissions", mcp="m.json")
+    wide = RuntimeProgram(("claude",), "claude-cli", permission="bypassPermissions", mcp="m.json")
     message = inbound(sender=OWNER)
-    full = arguments(plan(*every, inbound=message), Program(("claude",)), "who")
+    full = build_arguments(plan(*every, inbound=message), RuntimeProgram(("claude",)), "who")
     assert "Bash" not in after(full, "--disallowedTools") and "AskUserQuestion" in after(full, "--disallowedTools")
     assert after(full, "--permission-mode") == "acceptEdits" and "--effort" not in full and "--mcp-config" not in full
-    none = arguments(plan(inbound=message), wide, "who")
+    none = build_arguments(plan(inbound=message), wide, "who")
     denied = set(after(none, "--disallowedTools").split(","))
     assert {"Bash", "Write", "Edit", "Read", "Grep", "WebFetch", "WebSearch", "Task"} <= denied
     assert after(none, "--mcp-config") == "m.json"
     closed = plan(*every, inbound=message, settings=ToolSettings(rules=ExecRules(security="deny")))
-    assert "Bash" in after(arguments(closed, wide, ""), "--disallowedTools")
-    assert after(arguments(plan(*every), wide, ""), "--permission-mode") == "default"  # a stranger's message
+    assert "Bash" in after(build_arguments(closed, wide, ""), "--disallowedTools")
+    assert after(build_arguments(plan(*every), wide, ""), "--permission-mode") == "default"  # a stranger's message
 
 
 @pytest.mark.seed(67)
 @pytest.mark.parametrize(("level", "sent"), [("off", None), ("minimal", "low"), ("max", "max")])
 def test_the_level_goes_along_as_effort(level: str, sent: str | None) -> None:
     model = msgspec.structs.replace(info(), ref=ModelRef("claude-cli", "claude-opus-4-8"))
-    choice = Choice(model, ThinkingDecision(level, level, "", level))
-    args = arguments(plan(choices=(choice,)), Program(("claude",)), "")
+    choice = ModelCandidate(model, ThinkingDecision(level, level, "", level))
+    args = build_arguments(plan(choices=(choice,)), RuntimeProgram(("claude",)), "")
     assert (("--effort" in args and after(args, "--effort")) or None) == sent

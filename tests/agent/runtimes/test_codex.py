@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from agent.runtimes.kit import OWNER, ask, begun, decide, heard, messages, running
-from palinurus.agent.plan import Choice
+from palinurus.agent.plan import ModelCandidate
 from palinurus.agent.runtimes.brief import BEAT, GO_ON
-from palinurus.agent.runtimes.codex import thread, tier
-from palinurus.config.runtimes import Program
+from palinurus.agent.runtimes.codex import build_thread_params, choose_service_tier
+from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.levels.resolve import FastMode
 from palinurus.core.types.approval import ExecRules
 from palinurus.core.types.events import AgentEnd, ToolEnd, ToolUpdate
@@ -188,23 +188,28 @@ async def test_a_sandboxed_session_is_not_handed_to_a_program_outside_the_sandbo
     assert not (tmp_path / "fake" / "log").exists()
 
 
-PROGRAM = Program(("codex",))
+PROGRAM = RuntimeProgram(("codex",))
 
 
 def test_policy_narrows_what_codex_may_do_and_settings_do_not_widen_it() -> None:
     message = inbound(sender=OWNER)
-    full = thread(plan(tool("exec"), tool("write"), tool("web_search"), inbound=message), PROGRAM, "", {})
+    full = build_thread_params(plan(tool("exec"), tool("write"), tool("web_search"), inbound=message), PROGRAM, "", {})
     assert (full["sandbox"], full["approvalPolicy"]) == ("workspace-write", "on-request") and "config" not in full
-    wide = Program(("codex",), "codex", approval="never", sandbox="danger-full-access")
-    none = thread(plan(inbound=message), wide, "", {})
+    wide = RuntimeProgram(("codex",), "codex", approval="never", sandbox="danger-full-access")
+    none = build_thread_params(plan(inbound=message), wide, "", {})
     assert none["sandbox"] == "read-only"
     assert none["config"] == {"features": {"shell_tool": False, "unified_exec": False}, "web_search": "disabled"}
     denied = ToolSettings(rules=ExecRules(security="deny"))
-    assert thread(plan(tool("exec"), tool("write"), settings=denied), wide, "", {})["sandbox"] == "read-only"
-    stranger = thread(plan(tool("exec"), tool("write"), inbound=inbound()), wide, "", {})
+    assert (
+        build_thread_params(plan(tool("exec"), tool("write"), settings=denied), wide, "", {})["sandbox"] == "read-only"
+    )
+    stranger = build_thread_params(plan(tool("exec"), tool("write"), inbound=inbound()), wide, "", {})
     assert stranger["approvalPolicy"] == "untrusted"
     trusting = ToolSettings(rules=ExecRules(security="full", ask="off"))
-    assert thread(plan(tool("exec"), inbound=message, settings=trusting), PROGRAM, "", {})["approvalPolicy"] == "never"
+    assert (
+        build_thread_params(plan(tool("exec"), inbound=message, settings=trusting), PROGRAM, "", {})["approvalPolicy"]
+        == "never"
+    )
 
 
 @pytest.mark.seed(81)
@@ -221,11 +226,11 @@ async def test_the_tier_is_sent_when_a_turn_starts_and_a_running_turn_keeps_it(t
 
 @pytest.mark.seed(81)
 def test_auto_is_asked_anew_for_every_turn_we_start() -> None:
-    auto = Choice(info(), fast=FastMode("auto", "agent", 60.0))
+    auto = ModelCandidate(info(), fast=FastMode("auto", "agent", 60.0))
     made = plan(choices=(auto,))
-    assert tier(made, 0) == {"serviceTier": "priority"}
-    assert tier(made, 61_000) == {"serviceTier": None}
-    assert tier(plan(), 0) == {}
+    assert choose_service_tier(made, 0) == {"serviceTier": "priority"}
+    assert choose_service_tier(made, 61_000) == {"serviceTier": None}
+    assert choose_service_tier(plan(), 0) == {}
 
 
 @pytest.mark.seed(241)

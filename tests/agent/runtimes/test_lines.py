@@ -7,13 +7,13 @@ import os
 import sys
 from pathlib import Path
 
-from palinurus.agent.runtimes.lines import Lines
+from palinurus.agent.runtimes.lines import JsonLinesChild
 
 ENV = {"PATH": os.environ["PATH"]}
 
 
-async def start(code: str, cwd: Path, mark: str) -> Lines:
-    return await Lines.start((sys.executable, "-c", code), str(cwd), ENV, mark)
+async def start(code: str, cwd: Path, mark: str) -> JsonLinesChild:
+    return await JsonLinesChild.start((sys.executable, "-c", code), str(cwd), ENV, mark)
 
 
 async def test_what_is_no_object_is_passed_over_and_the_end_has_a_reason(tmp_path: Path) -> None:

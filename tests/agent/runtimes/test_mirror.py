@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.runtimes.kit import KIT
-from palinurus.agent.runtimes.bridge import Bridge
+from palinurus.agent.runtimes.bridge import ApprovalBridge
 from palinurus.agent.runtimes.claude import ClaudeTalk
 from palinurus.agent.runtimes.codex import CodexTalk
-from palinurus.agent.runtimes.drive import Setting
+from palinurus.agent.runtimes.drive import TalkSetting
 from palinurus.agent.runtimes.items import TOOLS
-from palinurus.agent.runtimes.mirror import Mirror
+from palinurus.agent.runtimes.mirror import RunMirror
 from palinurus.core.types.events import AgentEnd, MessageEnd, MessageUpdate
 from palinurus.core.types.messages import AssistantMessage, ToolResult, UserMessage
 from palinurus.core.types.model import ModelFailure
@@ -23,8 +23,8 @@ from palinurus.testing.model import ScriptedModel
 from support import Notes, kinds, plan, ports
 
 
-def mirror(notes: Notes | None = None) -> Mirror:
-    return Mirror(plan(), ports(ScriptedModel([]), notes), "test")
+def mirror(notes: Notes | None = None) -> RunMirror:
+    return RunMirror(plan(), ports(ScriptedModel([]), notes), "test")
 
 
 def test_two_texts_and_the_end_are_one_message() -> None:
@@ -90,7 +90,7 @@ BODY = st.dictionaries(st.sampled_from(NAMES + MORE), JSON, max_size=6)
 
 def talks() -> tuple[CodexTalk, ClaudeTalk]:
     seen, made = ports(ScriptedModel([])), mirror()
-    setting = Setting(plan(), seen, made, Bridge(plan(), seen, lambda event: None, "x"), lambda item: None)
+    setting = TalkSetting(plan(), seen, made, ApprovalBridge(plan(), seen, lambda event: None, "x"), lambda item: None)
     return CodexTalk(setting, KIT), ClaudeTalk(setting, KIT)
 
 

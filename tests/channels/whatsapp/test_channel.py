@@ -12,7 +12,7 @@ from channels.scene import PROVIDER, Hasty, asked, rules, texts, until
 from palinurus.app import App
 from palinurus.channels.whatsapp.channel import WhatsApp
 from palinurus.channels.whatsapp.port import Broke, Media
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.model import Model
 from palinurus.testing.conformance.channel import PNG
 from palinurus.testing.model import ScriptedModel, say
@@ -32,7 +32,11 @@ async def running(root: Path, model: Model, people: FakeWhatsApp, **own: Any) ->
     (root / "h" / "palinurus.json").write_text(json.dumps(config))
     channel = WhatsApp(kit("whatsapp", str(root), people.section), people.client())
     app = App(
-        load(str(root / "h"), {}).settings, {"HOME": str(root)}, Hasty(), model=model, channels={"whatsapp": channel}
+        load_config(str(root / "h"), {}).settings,
+        {"HOME": str(root)},
+        Hasty(),
+        model=model,
+        channels={"whatsapp": channel},
     )
     await app.start()
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from palinurus.cli.setup import run
 from palinurus.cli.setup.first import First, Person
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.testing.script import say
 from palinurus.testing.server import ModelServer, status
 
@@ -69,7 +69,7 @@ def test_a_key_is_tried_and_kept(fresh: Path, server: ModelServer) -> None:
     made = first(fresh, script).model()
     (asked,) = server.requests
     assert asked.headers["x-api-key"] == KEY and asked.body["max_tokens"] <= 64
-    settings = load(str(fresh), dict(os.environ)).settings
+    settings = load_config(str(fresh), dict(os.environ)).settings
     assert settings.providers["anthropic"].api_key.reveal() == KEY
     assert settings.agents["main"].model.startswith("anthropic/claude")
     assert KEY not in script.heard and KEY not in str(made) and "it answers" in script.heard
@@ -92,13 +92,13 @@ def test_a_wrong_key_says_why_and_asks_again(fresh: Path, server: ModelServer) -
 def test_a_key_that_cannot_be_tried_can_be_kept(fresh: Path, server: ModelServer) -> None:
     server.add(status(401, "no"))
     first(fresh, Script(["anthropic", KEY, ""])).model()
-    assert load(str(fresh), dict(os.environ)).settings.providers["anthropic"].api_key.reveal() == KEY
+    assert load_config(str(fresh), dict(os.environ)).settings.providers["anthropic"].api_key.reveal() == KEY
 
 
 def test_a_model_server_by_its_address(fresh: Path, server: ModelServer) -> None:
     script = Script(["ftp://x", "http://127.0.0.1:9", server.url.removesuffix("/v1")])
     made = first(fresh, script).model()
-    settings = load(str(fresh), dict(os.environ)).settings
+    settings = load_config(str(fresh), dict(os.environ)).settings
     assert settings.agents["main"].model == "server/fake" and settings.providers["server"].base_url == server.url
     assert made == ["models.providers.server", "agents.defaults.model = server/fake"]
     assert "an address looks like" in script.heard and "no list of models at http://127.0.0.1:9/v1" in script.heard

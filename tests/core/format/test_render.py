@@ -214,3 +214,8 @@ def test_length_is_what_the_platform_counts() -> None:
     assert measure_markdown("😀", ChannelAbilities("plain", unit="utf16")) == 2
     assert measure_markdown("😀", ChannelAbilities("plain", unit="bytes")) == 4
     assert measure_markdown("a&b", ChannelAbilities("slack")) == 7
+
+
+@pytest.mark.parametrize("text", ["`\n`", "`` ``", "` `"])
+def test_code_without_anything_to_see_keeps_its_ticks(text: str) -> None:
+    assert render_markdown(text, "plain").text.strip() == text.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.config.durations import seconds
+from palinurus.config.durations import parse_duration
 from palinurus.core.schedule.tasks import HeartbeatTask, list_due_tasks, parse_heartbeat_page
 
 TEXT = """# Beat
@@ -24,7 +24,7 @@ After.
 
 
 def span(text: str) -> float | None:
-    return seconds(text, "m")
+    return parse_duration(text, "m")
 
 
 def test_tasks_are_read_and_the_rest_stays() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.whole import place
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 
 
 def written(home: Path) -> dict[str, Any]:
@@ -20,7 +20,7 @@ async def test_agents_are_made_changed_and_taken_out(tmp_path: Path) -> None:
     async with place(home) as here:
         made = await here.call("agents.create", name="Helper Two", workspace=str(tmp_path / "ws"), emoji="🦉")
         assert made == {"ok": True, "agentId": "helper-two", "name": "Helper Two", "workspace": str(tmp_path / "ws")}
-        settings = load(str(home), {}).settings
+        settings = load_config(str(home), {}).settings
         assert set(settings.agents) == {"main", "helper-two"} and settings.default_agent == "main"
         assert settings.agents["helper-two"].workspace == str(tmp_path / "ws")
         again = await here.refused("agents.create", name="helper two", workspace="x")

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from gateway.whole import place
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.gateway.rpc import READ, RpcError
 from palinurus.testing.script import say
 from palinurus.testing.server import ModelServer, status
@@ -50,7 +50,7 @@ async def test_a_key_is_tried_where_it_would_be_used_and_then_written(tmp_path: 
         asked = server.requests[-1]
     assert asked.headers["x-api-key"] == KEY and asked.body["max_tokens"] <= 64
     assert KEY not in str(done) and done["reload"] == "hybrid"
-    made = load(str(home), {"HOME": "/home/ann"}).settings
+    made = load_config(str(home), {"HOME": "/home/ann"}).settings
     assert made.providers["anthropic"].api_key.reveal() == KEY and made.providers["anthropic"].base_url == base
     assert made.agents["main"].model == right["model"] and made.agents["main"].workspace.endswith("/elsewhere")
     assert (home / "palinurus.json").stat().st_mode & 0o077 == 0
@@ -69,7 +69,7 @@ async def test_models_on_this_machine_are_found(tmp_path: Path) -> None:
         await here.call("setup.apply", provider="ollama", model="gemma4")
     await runner.cleanup()
     assert found["local"]["models"] == ["qwen3:8b", "gemma4"]
-    assert load(str(tmp_path / "h"), {}).settings.agents["main"].model == "ollama/gemma4"
+    assert load_config(str(tmp_path / "h"), {}).settings.agents["main"].model == "ollama/gemma4"
 
 
 async def test_a_server_is_asked_what_it_has(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ async def test_a_server_is_asked_what_it_has(tmp_path: Path) -> None:
         found = await here.call("setup.try", baseUrl=server.url)
         assert found["ok"] and found["model"].startswith("server/")
         await here.call("setup.apply", baseUrl=server.url)
-        made = load(str(tmp_path / "h"), {}).settings
+        made = load_config(str(tmp_path / "h"), {}).settings
         assert made.agents["main"].model == found["model"] and made.providers["server"].base_url == server.url
         for wrong, why in (
             ({"baseUrl": "ftp://x"}, "looks like"),

@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from gateway.host import TOKEN, Ledger, settings
-from palinurus.config.settings import ProxySettings, Secret
+from palinurus.config.settings import Secret, TrustedProxySettings
 from palinurus.gateway.auth import Gate, Knock
 from palinurus.gateway.client import Identity, Options, connect_params, identity
 from palinurus.gateway.pairing import Pairing
@@ -261,7 +261,7 @@ async def test_guessing_device_tokens_is_limited_too_and_the_window_passes() -> 
 
 def proxied(**rules: Any) -> Desk:
     base = {"peers": ("10.0.0.0/24",), "user_header": "x-user", "required_headers": ("x-proto",)}
-    return Desk(auth_mode="trusted-proxy", proxy=ProxySettings(**{**base, **rules}))
+    return Desk(auth_mode="trusted-proxy", proxy=TrustedProxySettings(**{**base, **rules}))
 
 
 GOOD = {"x-user": "alice", "x-proto": "https"}

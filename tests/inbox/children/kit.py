@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from palinurus.inbox.children.record import Child
+from palinurus.inbox.children.record import SubagentRecord
 from support import inbound
 
 
-def child(ident: str = "aaaa1111", **changes: Any) -> Child:
+def child(ident: str = "aaaa1111", **changes: Any) -> SubagentRecord:
     fields: dict[str, Any] = {
         "parent": "agent:main:main",
         "session": f"agent:main:subagent:{ident}",
@@ -17,4 +17,4 @@ def child(ident: str = "aaaa1111", **changes: Any) -> Child:
         "made": 0,
         "state": "open",
     }
-    return Child(ident, **{**fields, **changes})
+    return SubagentRecord(ident, **{**fields, **changes})

@@ -15,7 +15,7 @@ from palinurus.tools.spawn import Attachment
 
 @given(st.text(max_size=30))
 def test_a_name_is_taken_only_if_it_stays_in_its_folder(name: str) -> None:
-    found = files.read([Attachment(name, "x")])
+    found = files.read_attachments([Attachment(name, "x")])
     if isinstance(found, dict):
         (kept,) = found
         assert kept == os.path.basename(kept) and kept not in ("", ".", "..") and "\\" not in kept
@@ -31,18 +31,18 @@ def test_a_name_is_taken_only_if_it_stays_in_its_folder(name: str) -> None:
     ],
 )
 def test_what_is_refused(given_: list[Attachment], word: str) -> None:
-    found = files.read(given_)
+    found = files.read_attachments(given_)
     assert isinstance(found, str) and word in found
 
 
 def test_they_come_and_go(tmp_path: Path) -> None:
-    folder = files.write(str(tmp_path), "id", {"a.txt": b"hello"})
+    folder = files.write_attachments(str(tmp_path), "id", {"a.txt": b"hello"})
     assert Path(folder, "a.txt").read_bytes() == b"hello" and Path(folder).stat().st_mode & 0o77 == 0
     with pytest.raises(FileExistsError):
-        files.write(str(tmp_path), "id", {"a.txt": b"again"})
-    files.remove(folder)
+        files.write_attachments(str(tmp_path), "id", {"a.txt": b"again"})
+    files.remove_attachments(folder)
     assert not Path(folder).exists()
-    files.remove("")
+    files.remove_attachments("")
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
@@ -51,8 +51,8 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
     other.mkdir()
     (work / files.FOLDER).symlink_to(other)
     with pytest.raises(OSError):
-        files.write(str(work), "id", {"a": b"x"})
+        files.write_attachments(str(work), "id", {"a": b"x"})
     assert list(other.iterdir()) == []
     (other / "id").mkdir()
-    files.remove(str(work / files.FOLDER / "id"))
+    files.remove_attachments(str(work / files.FOLDER / "id"))
     assert (other / "id").exists()

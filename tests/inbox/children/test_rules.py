@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.config.settings import Settings
 from palinurus.core.types.keys import SessionKey
 from palinurus.inbox.children import rules
@@ -19,39 +19,41 @@ MAIN, WORK = SessionKey("main", "main"), SessionKey("work", "subagent:1")
 def settings(home: Path, own: dict[str, Any] | None = None, **defaults: Any) -> Settings:
     listed = [{"id": "main", **(own or {})}, {"id": "work"}]
     (home / "palinurus.json").write_text(json.dumps({"agents": {"defaults": defaults, "list": listed}}))
-    return load(str(home), {}).settings
+    return load_config(str(home), {}).settings
 
 
 @pytest.mark.seed(353, 354)
 def test_depth(tmp_path: Path) -> None:
     plain = settings(tmp_path)
-    assert rules.depth_refusal(plain, MAIN, 0) == "" and "maxSpawnDepth is 1" in rules.depth_refusal(plain, MAIN, 1)
+    assert rules.check_depth(plain, MAIN, 0) == "" and "maxSpawnDepth is 1" in rules.check_depth(plain, MAIN, 1)
     deep = settings(tmp_path, subagents={"maxSpawnDepth": 3})
-    assert [bool(rules.depth_refusal(deep, MAIN, n)) for n in range(5)] == [False, False, False, True, True]
+    assert [bool(rules.check_depth(deep, MAIN, n)) for n in range(5)] == [False, False, False, True, True]
 
 
 @pytest.mark.seed(355)
 def test_number(tmp_path: Path) -> None:
     plain = settings(tmp_path)
-    assert rules.count_refusal(plain, MAIN, 4) == "" and "is 5" in rules.count_refusal(plain, MAIN, 5)
+    assert rules.check_count(plain, MAIN, 4) == "" and "is 5" in rules.check_count(plain, MAIN, 5)
     one = settings(tmp_path, {"subagents": {"maxChildrenPerAgent": 1}})
-    assert rules.count_refusal(one, MAIN, 0) == "" and rules.count_refusal(one, MAIN, 1)
-    assert rules.count_refusal(one, WORK, 4) == ""
+    assert rules.check_count(one, MAIN, 0) == "" and rules.check_count(one, MAIN, 1)
+    assert rules.check_count(one, WORK, 4) == ""
 
 
 @pytest.mark.seed(356)
 def test_agents(tmp_path: Path) -> None:
     plain = settings(tmp_path)
-    assert rules.agent_refusal(plain, MAIN, "") == rules.agent_refusal(plain, MAIN, "main") == ""
-    assert "allowAgents" in rules.agent_refusal(plain, MAIN, "work")
+    assert rules.check_agent(plain, MAIN, "") == rules.check_agent(plain, MAIN, "main") == ""
+    assert "allowAgents" in rules.check_agent(plain, MAIN, "work")
     anyone = settings(tmp_path, {"subagents": {"allowAgents": ["*"], "requireAgentId": True}})
-    assert rules.agent_refusal(anyone, MAIN, "work") == "" and "no agent" in rules.agent_refusal(anyone, MAIN, "x")
-    assert "requireAgentId" in rules.agent_refusal(anyone, MAIN, "")
+    assert rules.check_agent(anyone, MAIN, "work") == "" and "no agent" in rules.check_agent(anyone, MAIN, "x")
+    assert "requireAgentId" in rules.check_agent(anyone, MAIN, "")
 
 
 def test_nobody_gets_out_of_a_sandbox_by_delegation(tmp_path: Path) -> None:
     boxed = settings(tmp_path, {"sandbox": {"mode": "all"}})
-    assert "sandboxed" in rules.box_refusal(boxed, MAIN, WORK, False)
-    assert rules.box_refusal(boxed, MAIN, SessionKey("main", "subagent:1"), True) == ""
+    assert "sandboxed" in rules.check_sandbox(boxed, MAIN, WORK, False)
+    assert rules.check_sandbox(boxed, MAIN, SessionKey("main", "subagent:1"), True) == ""
     free = settings(tmp_path)
-    assert rules.box_refusal(free, MAIN, WORK, False) == "" and "require" in rules.box_refusal(free, MAIN, WORK, True)
+    assert rules.check_sandbox(free, MAIN, WORK, False) == "" and "require" in rules.check_sandbox(
+        free, MAIN, WORK, True
+    )

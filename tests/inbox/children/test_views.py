@@ -8,7 +8,7 @@ import pytest
 
 from inbox.children.kit import child
 from palinurus.inbox.children import views
-from palinurus.inbox.children.words import Cost
+from palinurus.inbox.children.words import SubagentCost
 
 A = child("aaaa1111", label="Dig")
 B = child("bbbb2222", label="Digger", state="told", outcome="ok", ended=1)
@@ -24,27 +24,27 @@ ALL = [A, B, C]
     ],
 )  # fmt: skip
 def test_what_is_meant(target: str, found: list[Any]) -> None:
-    assert views.meant(target, ALL, ALL) == found
+    assert views.find_subagents(target, ALL, ALL) == found
 
 
 @pytest.mark.parametrize(
     ("target", "why"), [("4", "no sub-agent"), ("", "say which"), ("²", "no sub"), ("di", "means 2"), ("zz", "no sub")]
 )
 def test_what_means_nobody(target: str, why: str) -> None:
-    found = views.meant(target, ALL, ALL)
+    found = views.find_subagents(target, ALL, ALL)
     assert isinstance(found, str) and why in found, found
 
 
 def test_nobody_is_at_work() -> None:
-    assert views.meant("all", [B], [B]) == "no sub-agent is at work"
-    assert views.meant("last", [], []) == "there are no sub-agents"
+    assert views.find_subagents("all", [B], [B]) == "no sub-agent is at work"
+    assert views.find_subagents("last", [], []) == "there are no sub-agents"
 
 
 @pytest.mark.seed(364)
 def test_a_line_has_label_model_runtime_tokens_and_status() -> None:
     ran = child(label="Dig", model="fake/m", started=1000, ended=66_000, state="told", outcome="timeout")
-    row = views.row(2, ran, Cost(1000, 500), 99_000)
-    assert views.line(row) == "2. Dig (timeout, 1m05s, 1.5k tokens, fake/m) aaaa1111"
+    row = views.to_list_row(2, ran, SubagentCost(1000, 500), 99_000)
+    assert views.format_list_row(row) == "2. Dig (timeout, 1m05s, 1.5k tokens, fake/m) aaaa1111"
     assert row["runtimeMs"] == 65_000
 
 
@@ -60,12 +60,12 @@ def test_a_line_has_label_model_runtime_tokens_and_status() -> None:
     ],
 )
 def test_where_one_stands(changes: dict[str, Any], word: str) -> None:
-    assert views.status(child(**changes)) == word
+    assert views.describe_status(child(**changes)) == word
 
 
 @pytest.mark.seed(364)
 def test_finished_ones_are_shown_for_half_an_hour() -> None:
     ended = child(state="told", outcome="ok", ended=1_000)
-    assert views.recent(ended, 1_000 + 30 * 60_000, views.RECENT)
-    assert not views.recent(ended, 1_001 + 30 * 60_000, views.RECENT)
-    assert views.recent(child(), 10**12, views.RECENT)
+    assert views.is_recent(ended, 1_000 + 30 * 60_000, views.RECENT)
+    assert not views.is_recent(ended, 1_001 + 30 * 60_000, views.RECENT)
+    assert views.is_recent(child(), 10**12, views.RECENT)

@@ -14,8 +14,8 @@ from palinurus.core.types.inbound import Sender, Target
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ToolCall, ToolResult, UserMessage
 from palinurus.core.types.model import Prompt, PromptPart
-from palinurus.inbox.commands.export import markdown
-from palinurus.inbox.control import Controller
+from palinurus.inbox.commands.export import render_markdown
+from palinurus.inbox.control import CommandController
 from palinurus.store.port import Settlement, Spent
 
 KEY = SessionKey("main", "main")
@@ -75,7 +75,7 @@ async def test_stop_drops_what_waits(office: Any) -> None:
         assert session == str(KEY)
         return 2
 
-    office.controller = Controller(office.desk._replace(clear=clear), office.replied.extend)
+    office.controller = CommandController(office.desk._replace(clear=clear), office.replied.extend)
     office.running.add(str(KEY))
     assert await office.say("/stop") == "⚙️ Agent was aborted. 2 waiting messages dropped."
 
@@ -132,7 +132,7 @@ async def test_context(office: Any) -> None:
     async def report(key: SessionKey) -> Prompt:
         return Prompt("x", parts=(PromptPart("tooling", 400, True),))
 
-    office.controller = Controller(office.desk._replace(prompt_report=report), office.replied.extend)
+    office.controller = CommandController(office.desk._replace(prompt_report=report), office.replied.extend)
     assert "  tooling: 400 characters, ~100 tokens" in await office.say("/context list")
     data = json.loads(await office.say("/context json"))
     assert data["prompt"] == [{"name": "tooling", "chars": 400, "stable": True}] and data["messages"] == 2
@@ -178,5 +178,5 @@ async def test_export_follows_no_link_out_of_the_workspace(office: Any, tmp_path
 
 def test_markdown_fences_what_holds_fences() -> None:
     call = AssistantMessage((ToolCall("c", "read", {}),))
-    text = markdown("t", [call, ToolResult("c", "read", (TextBlock("```\nx\n```"),), isError=True)])
+    text = render_markdown("t", [call, ToolResult("c", "read", (TextBlock("```\nx\n```"),), isError=True)])
     assert "*calls read*" in text and "**read** (error)\n\n````\n```\nx\n```\n````" in text

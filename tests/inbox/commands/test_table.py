@@ -8,7 +8,7 @@ import pytest
 
 from palinurus.core.levels.forms import DIRECTIVES
 from palinurus.core.types.inbound import Sender
-from palinurus.inbox.commands.table import NAMES, TABLE, menu, near, typed
+from palinurus.inbox.commands.table import NAMES, TABLE, build_menu, find_similar, parse_command
 
 BUILT = {
     "help", "commands", "status", "context", "usage", "whoami", "new", "reset", "stop", "steer", "export", "config",
@@ -25,11 +25,11 @@ def test_it_lists_what_is_built() -> None:
 
 
 def test_the_menu_is_the_table() -> None:
-    assert [row["name"] for row in menu()] == list(TABLE)
-    assert {row["name"] for row in menu()} - {row["name"] for row in menu(owner=False)} == {
+    assert [row["name"] for row in build_menu()] == list(TABLE)
+    assert {row["name"] for row in build_menu()} - {row["name"] for row in build_menu(owner=False)} == {
         "config", "export", "elevated", "exec", "pairing", "activation",
     }  # fmt: skip
-    assert all(row["description"] for row in menu())
+    assert all(row["description"] for row in build_menu())
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_the_menu_is_the_table() -> None:
     ],
 )
 def test_typed(text: str, name: str, args: str) -> None:
-    found = typed(text)
+    found = parse_command(text)
     assert found is not None and (found.name, found.args) == (name, args) and found.command is TABLE[name]
 
 
 def test_near() -> None:
-    assert near("hepl") == "help" and near("stats") == "status" and near("tmp") == ""
+    assert find_similar("hepl") == "help" and find_similar("stats") == "status" and find_similar("tmp") == ""
 
 
 async def test_help(office: Any) -> None:

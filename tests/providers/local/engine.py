@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from palinurus.providers.local.serve import Server, die_with, private_output
+from palinurus.providers.local.serve import EngineServer, die_with, open_private_output
 
 
 def piece(content: str | None = None, finish: str | None = None, **rest: Any) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def chat(body: dict[str, Any], callback: Callable[[Any], bool]) -> None:
 
 
 def main() -> None:
-    out = private_output()
+    out = open_private_output()
     die_with(int(sys.argv[4]))
     if "bad" in Path(sys.argv[1]).read_text(encoding="utf-8"):
         sys.exit("llama: not a model file")
-    Server(chat, out).run(sys.stdin.buffer)
+    EngineServer(chat, out).run(sys.stdin.buffer)
 
 
 if __name__ == "__main__":

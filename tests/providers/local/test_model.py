@@ -15,7 +15,7 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import AssistantMessage, ToolCall, UserMessage
 from palinurus.core.types.model import ModelEvent, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.local.model import IDLE, Local
+from palinurus.providers.local.model import IDLE, LocalModel
 from palinurus.testing.clock import FakeClock
 
 ENGINE = (sys.executable, str(Path(__file__).parent / "engine.py"))
@@ -27,7 +27,7 @@ def ask(text: str, model: str = "tiny", *tools: ToolSpec, context: int = 512) ->
     return ModelRequest(info, Prompt("Be brief."), (UserMessage(text),), tools)
 
 
-async def whole(model: Local, request: ModelRequest, stop: Abort | None = None) -> tuple[str, ModelEvent]:
+async def whole(model: LocalModel, request: ModelRequest, stop: Abort | None = None) -> tuple[str, ModelEvent]:
     """All text, and the last event."""
     events = [e async for e in model.stream(request, stop or Abort())]
     assert sum(isinstance(e, StreamDone | StreamFailed) for e in events) == 1
@@ -49,13 +49,13 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def local(home: Path) -> AsyncIterator[Local]:
-    model = Local(str(home), argv=ENGINE)
+async def local(home: Path) -> AsyncIterator[LocalModel]:
+    model = LocalModel(str(home), argv=ENGINE)
     yield model
     await model.close()
 
 
-async def test_it_answers_and_stays_loaded(local: Local) -> None:
+async def test_it_answers_and_stays_loaded(local: LocalModel) -> None:
     text, end = await whole(local, ask("hello"))
     assert text.startswith("tiny 512 hello ")
     assert message(end).text == text
@@ -64,18 +64,18 @@ async def test_it_answers_and_stays_loaded(local: Local) -> None:
     assert (await whole(local, ask("hello")))[0] == text  # the same process
 
 
-async def test_written_calls_become_calls(local: Local) -> None:
+async def test_written_calls_become_calls(local: LocalModel) -> None:
     text, end = await whole(local, ask("call", "tiny", READ))
     assert text == ""
     assert message(end).calls == (ToolCall("text_1_0", "read", {"path": "a.txt"}),)
     assert message(end).stopReason == "toolUse"
 
 
-async def test_without_tools_the_same_text_is_text(local: Local) -> None:
+async def test_without_tools_the_same_text_is_text(local: LocalModel) -> None:
     assert "```json" in (await whole(local, ask("call")))[0]
 
 
-async def test_one_model_in_memory(local: Local) -> None:
+async def test_one_model_in_memory(local: LocalModel) -> None:
     first = (await whole(local, ask("hello")))[0].split()
     second = (await whole(local, ask("hello", "other")))[0].split()
     third = (await whole(local, ask("hello", "other", context=1024)))[0].split()
@@ -85,12 +85,12 @@ async def test_one_model_in_memory(local: Local) -> None:
     assert not Path(f"/proc/{first[-1]}").exists() or not Path("/proc").is_dir()
 
 
-async def test_questions_wait_for_each_other(local: Local) -> None:
+async def test_questions_wait_for_each_other(local: LocalModel) -> None:
     answers = await asyncio.gather(*(whole(local, ask(f"hello{n}")) for n in range(4)))
     assert [a[0].split()[2] for a in answers] == [f"hello{n}" for n in range(4)]
 
 
-async def test_an_abort_stops_the_answer_and_keeps_the_model(local: Local) -> None:
+async def test_an_abort_stops_the_answer_and_keeps_the_model(local: LocalModel) -> None:
     pid = (await whole(local, ask("hello")))[0].split()[-1]
     stop, seen = Abort(), []
     async for event in local.stream(ask("slow"), stop):
@@ -104,7 +104,7 @@ async def test_an_abort_stops_the_answer_and_keeps_the_model(local: Local) -> No
     assert (await whole(local, ask("hello")))[0].split()[-1] == pid
 
 
-async def test_an_abort_while_waiting_for_another(local: Local) -> None:
+async def test_an_abort_while_waiting_for_another(local: LocalModel) -> None:
     first, stop = Abort(), Abort()
     running = asyncio.ensure_future(whole(local, ask("slow"), first))
     waiting = asyncio.ensure_future(whole(local, ask("hello"), stop))
@@ -116,7 +116,7 @@ async def test_an_abort_while_waiting_for_another(local: Local) -> None:
     await running
 
 
-async def test_whoever_leaves_early_leaves_the_model_free(local: Local) -> None:
+async def test_whoever_leaves_early_leaves_the_model_free(local: LocalModel) -> None:
     stream = local.stream(ask("slow"), Abort())
     async for _ in stream:
         break
@@ -125,7 +125,7 @@ async def test_whoever_leaves_early_leaves_the_model_free(local: Local) -> None:
 
 
 async def test_a_child_that_does_not_stop_is_ended(home: Path) -> None:
-    local = Local(str(home), argv=ENGINE, grace=0.05)
+    local = LocalModel(str(home), argv=ENGINE, grace=0.05)
     stop = Abort()
     async for event in local.stream(ask("deaf"), stop):
         if isinstance(event, TextDelta):
@@ -134,7 +134,7 @@ async def test_a_child_that_does_not_stop_is_ended(home: Path) -> None:
     await local.close()
 
 
-async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: Local) -> None:
+async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: LocalModel) -> None:
     text, end = await whole(local, ask("crash"))
     assert text == "half "
     assert isinstance(end, StreamFailed) and end.failure.kind == "server" and end.failure.partial
@@ -143,24 +143,24 @@ async def test_a_crash_is_a_failure_and_the_next_question_is_answered(local: Loc
     assert (await whole(local, ask("hello")))[0].startswith("tiny")
 
 
-async def test_a_file_that_cannot_be_loaded(local: Local) -> None:
+async def test_a_file_that_cannot_be_loaded(local: LocalModel) -> None:
     _, end = await whole(local, ask("hello", "broken"))
     assert isinstance(end, StreamFailed) and end.failure.kind == "server"
     assert "not a model file" in end.failure.message
 
 
-async def test_what_the_runtime_raises_is_a_failure(local: Local) -> None:
+async def test_what_the_runtime_raises_is_a_failure(local: LocalModel) -> None:
     _, end = await whole(local, ask("raise"))
     assert isinstance(end, StreamFailed) and "no such template" in end.failure.message
     assert (await whole(local, ask("hello")))[0].startswith("tiny")
 
 
-async def test_a_prompt_that_does_not_fit(local: Local) -> None:
+async def test_a_prompt_that_does_not_fit(local: LocalModel) -> None:
     _, end = await whole(local, ask("overflow"))
     assert isinstance(end, StreamFailed) and end.failure.kind == "overflow"
 
 
-async def test_a_model_that_is_not_here_says_how_to_get_it(local: Local) -> None:
+async def test_a_model_that_is_not_here_says_how_to_get_it(local: LocalModel) -> None:
     _, end = await whole(local, ask("hello", "qwen2.5-coder-1.5b"))
     assert isinstance(end, StreamFailed) and end.failure.kind == "not_found"
     assert "`pal models pull qwen2.5-coder-1.5b`" in end.failure.message
@@ -168,19 +168,19 @@ async def test_a_model_that_is_not_here_says_how_to_get_it(local: Local) -> None
     assert isinstance(end, StreamFailed) and end.failure.kind == "not_found"
 
 
-async def test_the_child_gets_no_keys(local: Local, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_child_gets_no_keys(local: LocalModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     assert "OPENAI_API_KEY" not in (await whole(local, ask("env")))[0]
 
 
-async def test_half_characters_do_not_stop_the_request(local: Local) -> None:
+async def test_half_characters_do_not_stop_the_request(local: LocalModel) -> None:
     request = msgspec.structs.replace(ask("hello"), prompt=Prompt("\ud83d"))
     assert (await whole(local, request))[0].startswith("tiny")
 
 
 async def test_a_model_nobody_asks_is_let_go_of(home: Path) -> None:
     clock = FakeClock()
-    local = Local(str(home), clock, argv=ENGINE)
+    local = LocalModel(str(home), clock, argv=ENGINE)
     pid = (await whole(local, ask("hello")))[0].split()[-1]
     await clock.until_sleeping()
     await clock.advance(IDLE - 1)
@@ -193,7 +193,7 @@ async def test_a_model_nobody_asks_is_let_go_of(home: Path) -> None:
 
 
 async def test_closing_ends_what_runs(home: Path) -> None:
-    local = Local(str(home), argv=ENGINE)
+    local = LocalModel(str(home), argv=ENGINE)
     stop, ends = Abort(), []
 
     async def run() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from palinurus.cli.pull import find, line, run, shown
 from palinurus.errors import BadRequest
-from palinurus.providers.local.fetch import Progress
-from palinurus.providers.local.weights import DEFAULT, WEIGHTS
+from palinurus.providers.local.fetch import FetchProgress
+from palinurus.providers.local.weights import DEFAULT_WEIGHTS, WEIGHTS
 
 
 class Terminal(io.StringIO):
@@ -19,33 +19,33 @@ class Terminal(io.StringIO):
 
 def test_names() -> None:
     assert find("smollm2-135m") is WEIGHTS["smollm2-135m"]
-    assert find("local/Qwen2.5-coder-1.5b") is WEIGHTS[DEFAULT]
+    assert find("local/Qwen2.5-coder-1.5b") is WEIGHTS[DEFAULT_WEIGHTS]
     with pytest.raises(BadRequest) as caught:
         run(["smolm-135"])
     assert "smollm2-135m" in caught.value.fix
 
 
 def test_the_bar() -> None:
-    text = line(Progress("fetching", 3, 22, 500_000_000, 1_000_000_000), 10.0, 100_000_000)
+    text = line(FetchProgress("fetching", 3, 22, 500_000_000, 1_000_000_000), 10.0, 100_000_000)
     assert text == "[############            ] fetching part 3/22  500 MB of 1.00 GB  10 MB/s"
-    assert "/s" not in line(Progress("checking", 1, 22, 0, 100), 10.0, 0)
+    assert "/s" not in line(FetchProgress("checking", 1, 22, 0, 100), 10.0, 0)
 
 
 def test_a_terminal_gets_a_bar_and_a_file_gets_lines() -> None:
     ticks = iter(range(100))
     bar, lines = Terminal(), io.StringIO()
     for out in (bar, lines):
-        show = shown(out, WEIGHTS[DEFAULT], lambda: float(next(ticks)))
+        show = shown(out, WEIGHTS[DEFAULT_WEIGHTS], lambda: float(next(ticks)))
         for at in (
-            Progress("fetching", 1, 2, 0, 10**9),
-            Progress("fetching", 1, 2, 5 * 10**8, 10**9),
-            Progress("fetching", 2, 2, 6 * 10**8, 10**9),
-            Progress("done", 2, 2, 10**9, 10**9),
+            FetchProgress("fetching", 1, 2, 0, 10**9),
+            FetchProgress("fetching", 1, 2, 5 * 10**8, 10**9),
+            FetchProgress("fetching", 2, 2, 6 * 10**8, 10**9),
+            FetchProgress("done", 2, 2, 10**9, 10**9),
         ):
             show(at)
     assert bar.getvalue().count("\r") == 4
     assert bar.getvalue().endswith("\x1b[K\n")
     assert lines.getvalue().splitlines() == [
-        f"{DEFAULT}: fetching part 1 of 2, 0 MB there",
-        f"{DEFAULT}: fetching part 2 of 2, 600 MB there",
+        f"{DEFAULT_WEIGHTS}: fetching part 1 of 2, 0 MB there",
+        f"{DEFAULT_WEIGHTS}: fetching part 2 of 2, 600 MB there",
     ]

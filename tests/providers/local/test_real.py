@@ -15,16 +15,16 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed, TextDelta
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.local.ask import probe
-from palinurus.providers.local.model import Local
-from palinurus.providers.local.weights import file
+from palinurus.providers.local.ask import probe_tool_calls
+from palinurus.providers.local.model import LocalModel
+from palinurus.providers.local.weights import locate_weights
 
 READ = ToolSpec("read", "Read a file", {"type": "object", "properties": {"path": {"type": "string"}}})
-HERE = paths.home(os.environ)
+HERE = paths.find_home(os.environ)
 
 
 def need(name: str) -> ModelSpec:
-    path = file(HERE, name)
+    path = locate_weights(HERE, name)
     if importlib.util.find_spec("xllamacpp") is None or path is None or not os.path.isfile(path):
         pytest.skip(f"needs the extra `local` and `pal models pull {name}`")
     return ModelSpec(ModelRef("local", name), "local", context_window=2048, max_tokens=64)
@@ -34,7 +34,7 @@ def need(name: str) -> ModelSpec:
 @pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-1.5b"])
 async def test_it_answers_is_stopped_and_answers_again(name: str) -> None:
     info = need(name)
-    local = Local(HERE)
+    local = LocalModel(HERE)
     request = ModelRequest(info, Prompt("Be brief."), (UserMessage("Say hello in five words"),))
     try:
         events = [e async for e in local.stream(request, Abort())]
@@ -53,7 +53,7 @@ async def test_it_answers_is_stopped_and_answers_again(name: str) -> None:
 @pytest.mark.torture
 async def test_the_large_one_calls_tools() -> None:
     info = need("qwen2.5-coder-1.5b")
-    local = Local(HERE)
+    local = LocalModel(HERE)
     request = ModelRequest(
         info, Prompt("Use tools."), (UserMessage("Read the file notes.txt"),), (READ,), temperature=0.0
     )
@@ -61,7 +61,7 @@ async def test_the_large_one_calls_tools() -> None:
         events = [e async for e in local.stream(request, Abort())]
         assert isinstance(events[-1], StreamDone)
         assert [(c.name, c.arguments) for c in events[-1].message.calls] == [("read", {"path": "notes.txt"})]
-        assert (await probe(local, info)).calls in ("text", "structured")
+        assert (await probe_tool_calls(local, info)).calls in ("text", "structured")
     finally:
         await local.close()
 
@@ -71,7 +71,7 @@ async def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     need("smollm2-135m")
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "rubbish.gguf").write_bytes(b"GGUF" + os.urandom(4096))
-    local = Local(str(tmp_path))
+    local = LocalModel(str(tmp_path))
     info = ModelSpec(ModelRef("local", "rubbish"), "local", context_window=512)
     events = [e async for e in local.stream(ModelRequest(info, Prompt("p"), (UserMessage("hi"),)), Abort())]
     assert isinstance(events[-1], StreamFailed) and events[-1].failure.kind == "server"

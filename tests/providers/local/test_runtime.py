@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from palinurus.providers.local.runtime import Died, Runtime
+from palinurus.providers.local.runtime import LocalRuntime, RuntimeDied
 
 ENGINE = (sys.executable, str(Path(__file__).parent / "engine.py"))
 BODY = {"messages": [{"role": "user", "content": "deaf"}]}
 
 PARENT = """
 import asyncio, sys
-from palinurus.providers.local.runtime import Runtime
+from palinurus.providers.local.runtime import LocalRuntime
 async def main():
-    runtime = await Runtime.start(sys.argv[1], 8, sys.argv[2:])
+    runtime = await LocalRuntime.start(sys.argv[1], 8, sys.argv[2:])
     await runtime.ready()
     chunks = runtime.ask({"messages": [{"role": "user", "content": "deaf"}]})
     await anext(chunks)
@@ -66,7 +66,7 @@ def test_the_child_dies_with_its_parent(weights: str) -> None:
 
 
 async def test_a_deaf_child_is_ended_when_its_time_is_up(weights: str) -> None:
-    runtime = await Runtime.start(weights, 8, ENGINE)
+    runtime = await LocalRuntime.start(weights, 8, ENGINE)
     await runtime.ready()
     chunks = runtime.ask(BODY)
     await anext(chunks)
@@ -76,13 +76,13 @@ async def test_a_deaf_child_is_ended_when_its_time_is_up(weights: str) -> None:
 
 
 async def test_what_cannot_be_started(weights: str) -> None:
-    with pytest.raises(Died, match="cannot be started"):
-        await Runtime.start(weights, 8, ("/nonexistent/python",))
+    with pytest.raises(RuntimeDied, match="cannot be started"):
+        await LocalRuntime.start(weights, 8, ("/nonexistent/python",))
 
 
 async def test_a_child_that_ends_at_once(weights: str) -> None:
-    runtime = await Runtime.start(weights, 8, (sys.executable, "-c", "import sys; sys.exit('boom')"))
-    with pytest.raises(Died, match="code 1: boom"):
+    runtime = await LocalRuntime.start(weights, 8, (sys.executable, "-c", "import sys; sys.exit('boom')"))
+    with pytest.raises(RuntimeDied, match="code 1: boom"):
         await asyncio.wait_for(runtime.ready(), 10)
 
 
@@ -92,12 +92,12 @@ async def test_its_folder_is_private_and_goes_away(
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    runtime = await Runtime.start(weights, 8, ENGINE)
+    runtime = await LocalRuntime.start(weights, 8, ENGINE)
     (folder,) = place.iterdir()
     assert folder.stat().st_mode & 0o777 == 0o700
     await runtime.ready()
     assert list(place.iterdir()) == []
     await runtime.close()
-    runtime = await Runtime.start(weights, 8, ENGINE)
+    runtime = await LocalRuntime.start(weights, 8, ENGINE)
     await runtime.close()
     assert list(place.iterdir()) == []

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from palinurus.providers.local.serve import Server
+from palinurus.providers.local.serve import EngineServer
 
 
 class Pipe(io.BytesIO):
@@ -42,7 +42,7 @@ def test_questions_are_answered_in_order_and_a_stopped_one_is_cut_short() -> Non
     def chat(body: dict[str, Any], callback: Callable[[Any], bool]) -> None:
         told.append(callback({"n": body["n"]}))
 
-    Server(chat, out).run(lines({"stop": 1}, {"ask": 1, "body": {"n": 1}}, {"ask": 2, "body": {"n": 2}}))
+    EngineServer(chat, out).run(lines({"stop": 1}, {"ask": 1, "body": {"n": 1}}, {"ask": 2, "body": {"n": 2}}))
     assert out.until(4) == [
         {"ready": True},
         {"id": 1, "end": True},

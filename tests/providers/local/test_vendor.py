@@ -12,9 +12,9 @@ from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers import MODELS, VENDORS, load
-from palinurus.providers.local.model import Local
-from palinurus.providers.local.weights import WEIGHTS, file, pulled
+from palinurus.providers import NATIVE_MODELS, VENDORS, load_row
+from palinurus.providers.local.model import LocalModel
+from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
 from palinurus.providers.vendors.local import VENDOR
 from palinurus.providers.wire.completions import WIRE
 from palinurus.tools.collect import builtin
@@ -58,17 +58,17 @@ def test_such_models_are_told_the_rules_and_no_style() -> None:
 
 
 def test_the_tables_know_it() -> None:
-    assert load(VENDORS, "local") is VENDOR
-    assert isinstance(load(MODELS, "local")("", SystemClock()), Local)
+    assert load_row(VENDORS, "local") is VENDOR
+    assert isinstance(load_row(NATIVE_MODELS, "local")("", SystemClock()), LocalModel)
     assert {m.id for m in VENDOR.models} == set(WEIGHTS)
 
 
 def test_which_files_are_there(tmp_path: Path) -> None:
-    assert pulled(str(tmp_path)) == ()
+    assert list_pulled(str(tmp_path)) == ()
     os.makedirs(tmp_path / "models")
     for name in ("b.gguf", "a.gguf", ".c.partial", ".d.gguf", "a.gguf.wrong"):
         (tmp_path / "models" / name).touch()
-    assert pulled(str(tmp_path)) == ("a", "b")
-    assert file(str(tmp_path), "a") == str(tmp_path / "models" / "a.gguf")
-    assert file(str(tmp_path), "../a") is None
-    assert file(str(tmp_path), "") is None
+    assert list_pulled(str(tmp_path)) == ("a", "b")
+    assert locate_weights(str(tmp_path), "a") == str(tmp_path / "models" / "a.gguf")
+    assert locate_weights(str(tmp_path), "../a") is None
+    assert locate_weights(str(tmp_path), "") is None

@@ -13,7 +13,7 @@ from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
 from palinurus.core.types.tool import ToolSpec
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import VENDORS, WIRES, load
+from palinurus.providers import VENDORS, WIRES, load_row
 from palinurus.providers.vendors import claude, claude_cli, custom
 
 SEARCH = ToolSpec("web_search", "search", {"type": "object"})
@@ -21,7 +21,7 @@ READ = ToolSpec("read", "read", {"type": "object"})
 
 
 def vendor_of(provider: str) -> Vendor:
-    return load(VENDORS, provider) or custom.VENDOR
+    return load_row(VENDORS, provider) or custom.VENDOR
 
 
 def asking(ref: str, level: str = "off", **options: Any) -> ModelRequest:
@@ -348,7 +348,7 @@ def test_a_model_that_does_not_reason_is_told_nothing(ref: str) -> None:
 
 
 @pytest.mark.seed(66)
-@pytest.mark.parametrize("provider", [p for p in VENDORS if load(VENDORS, p).models and p != "builtin"])
+@pytest.mark.parametrize("provider", [p for p in VENDORS if load_row(VENDORS, p).models and p != "builtin"])
 def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) -> None:
     """Resolution, request and body in one process: a changed session level changes the body, or nothing is offered."""
     vendor = vendor_of(provider)
@@ -360,7 +360,7 @@ def test_the_level_that_was_resolved_is_the_level_that_is_sent(provider: str) ->
         request = asking(f"{provider}/{known.id}", tools=(READ,))
         level = resolve.resolve_thinking(request.model, LevelRequest(session=word), vendor).level
         request = asking(f"{provider}/{known.id}", level, tools=(READ,))
-        wire = load(WIRES, request.model.api)
+        wire = load_row(WIRES, request.model.api)
         bodies[level] = vendor.shape(wire.encode(request), request)
     assert len(bodies) == 2
     first, second = bodies.values()
@@ -381,14 +381,14 @@ def test_where_nobody_knows_whether_a_model_reasons_only_a_wish_is_sent() -> Non
     [("off", ()), ("none", ()), *[(lv, ("--effort", lv)) for lv in ("low", "medium", "high", "xhigh", "max")]],
 )
 def test_the_claude_command_line_takes_the_level_as_an_argument(level: str, sent: tuple[str, ...]) -> None:
-    assert claude_cli.arguments(level) == sent
+    assert claude_cli.build_effort_arguments(level) == sent
 
 
 @pytest.mark.seed(67)
 def test_levels_the_command_line_does_not_know_become_its_nearest() -> None:
-    assert claude_cli.arguments("minimal") == ("--effort", "low")
-    assert claude_cli.arguments("adaptive") == ("--effort", "high")
-    assert claude_cli.arguments("xhigh", "claude-sonnet-4-6") == ("--effort", "high")
+    assert claude_cli.build_effort_arguments("minimal") == ("--effort", "low")
+    assert claude_cli.build_effort_arguments("adaptive") == ("--effort", "high")
+    assert claude_cli.build_effort_arguments("xhigh", "claude-sonnet-4-6") == ("--effort", "high")
 
 
 def test_a_budget_is_not_asked_for_in_the_middle_of_a_foreign_tool_round() -> None:
@@ -513,7 +513,7 @@ def test_thinking_and_a_forced_tool_or_a_prefilled_answer_exclude_each_other() -
     ],
 )
 def test_the_beta_header_is_for_models_with_budgets(name: str, level: str, beta: bool) -> None:
-    headers = claude.headers(asking(f"anthropic/{name}", level))
+    headers = claude.build_claude_headers(asking(f"anthropic/{name}", level))
     assert headers == ({"anthropic-beta": "interleaved-thinking-2025-05-14"} if beta else {})
 
 

@@ -11,7 +11,7 @@ from palinurus.core.levels import resolve, thinking
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers import VENDORS, load
+from palinurus.providers import VENDORS, load_row
 from palinurus.providers.vendors import custom
 
 BASE = "off minimal low medium high"
@@ -19,7 +19,7 @@ FULL = "off minimal low medium adaptive high xhigh max"
 
 
 def vendor_of(provider: str) -> Vendor:
-    return load(VENDORS, provider) or custom.VENDOR
+    return load_row(VENDORS, provider) or custom.VENDOR
 
 
 def model_of(ref: str, *, reasoning: bool = True, api: str = "", **compat: Any) -> ModelSpec:
@@ -190,7 +190,7 @@ def test_a_custom_provider_behind_the_messages_api_gets_claudes_levels() -> None
 
 @pytest.mark.parametrize("provider", VENDORS)
 def test_every_vendor_is_complete_and_sound(provider: str) -> None:
-    vendor = load(VENDORS, provider)
+    vendor = load_row(VENDORS, provider)
     assert vendor.id == provider
     assert len({m.id for m in vendor.models}) == len(vendor.models)
     for known in vendor.models:

@@ -11,13 +11,13 @@ from palinurus.core.levels.resolve import LevelRequest
 from palinurus.core.types.keys import ModelRef
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelRequest, ModelSpec, Prompt
-from palinurus.providers import VENDORS, load
+from palinurus.providers import VENDORS, load_row
 from palinurus.providers.vendors import tiers
 
 
 def sent(ref: str, fast: bool | None, body: dict[str, Any] | None = None, **facts: Any) -> dict[str, Any]:
     provider, _, name = ref.partition("/")
-    vendor = load(VENDORS, provider)
+    vendor = load_row(VENDORS, provider)
     facts = {"api": vendor.api, "base_url": vendor.base_url, **facts}
     request = ModelRequest(ModelSpec(ModelRef(provider, name), **facts), Prompt("p"), (UserMessage("hi"),), fast=fast)
     return vendor.shape({"model": name, **(body or {})}, request)
@@ -122,4 +122,4 @@ def test_nobody_else_is_sent_a_tier(provider: str) -> None:
 
 @pytest.mark.parametrize(("url", "name"), [("https://A.example:8/x", "a.example"), ("", ""), ("http://[", "")])
 def test_host(url: str, name: str) -> None:
-    assert tiers.host(url) == name
+    assert tiers.parse_host(url) == name

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.arguments import arguments, scrub
+from palinurus.providers.wire.arguments import parse_arguments, scrub_surrogates
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from palinurus.providers.wire.arguments import arguments, scrub
     ],
 )
 def test_read(text: str, value: dict[str, Any]) -> None:
-    assert arguments(text) == (value, None)
+    assert parse_arguments(text) == (value, None)
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_read(text: str, value: dict[str, Any]) -> None:
     ids=lambda v: v[:20],
 )
 def test_refused_with_a_reason(text: str, words: str) -> None:
-    value, why = arguments(text)
+    value, why = parse_arguments(text)
     assert value == {}
     assert why is not None and words in why
     assert len(why) < 200
 
 
 def test_five_megabytes_are_read() -> None:
-    value, why = arguments('{"content": "' + "x" * 5_000_000 + '"}')
+    value, why = parse_arguments('{"content": "' + "x" * 5_000_000 + '"}')
     assert why is None and len(value["content"]) == 5_000_000
 
 
 @given(st.text(max_size=80))
 def test_anything_is_answered_and_can_be_stored(text: str) -> None:
-    value, _ = arguments(text)
+    value, _ = parse_arguments(text)
     msgspec.json.encode(value)
 
 
@@ -77,10 +77,13 @@ def test_anything_is_answered_and_can_be_stored(text: str) -> None:
     )
 )
 def test_whatever_python_can_write_is_answered_and_can_be_stored(value: Any) -> None:
-    got, why = arguments(json.dumps({"a": value}))
+    got, why = parse_arguments(json.dumps({"a": value}))
     assert why is not None or "a" in got
     msgspec.json.encode(got)
 
 
 def test_scrub_joins_pairs_and_replaces_halves() -> None:
-    assert scrub({"a\ud800": ["\ud83e\udd9e", ("\udfff",)], "n": 1}) == {"a\ufffd": ["🦞", ["\ufffd"]], "n": 1}
+    assert scrub_surrogates({"a\ud800": ["\ud83e\udd9e", ("\udfff",)], "n": 1}) == {
+        "a\ufffd": ["🦞", ["\ufffd"]],
+        "n": 1,
+    }

@@ -16,12 +16,12 @@ from palinurus.core.types.model import (
 )
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire import build
-from palinurus.providers.wire.build import Builder, priced
+from palinurus.providers.wire.build import AnswerBuilder, add_total_and_cost
 from providers.kit import request
 
 
 def test_pieces_of_one_take_are_one_event() -> None:
-    builder = Builder(request())
+    builder = AnswerBuilder(request())
     builder.text("a")
     builder.text("b")
     builder.thinking("t", "sig")
@@ -36,7 +36,7 @@ def test_pieces_of_one_take_are_one_event() -> None:
 
 
 def test_arguments_before_the_name_wait_for_it() -> None:
-    builder = Builder(request())
+    builder = AnswerBuilder(request())
     part = builder.part("call")
     builder.grow(part, '{"a":')
     builder.text("x")
@@ -50,20 +50,20 @@ def test_arguments_before_the_name_wait_for_it() -> None:
 
 
 def test_a_failure_keeps_text_and_drops_calls() -> None:
-    builder = Builder(request())
+    builder = AnswerBuilder(request())
     builder.text("half")
     part = builder.part("call")
     builder.call(part, "id", "read")
     builder.grow(part, "{}")
     *_, last = builder.fail("cut", "gone")
     assert isinstance(last, StreamFailed) and last.message.content == (TextBlock("half"),) and last.failure.partial
-    (only,) = Builder(request()).fail("server", "x")
+    (only,) = AnswerBuilder(request()).fail("server", "x")
     assert isinstance(only, StreamFailed) and not only.failure.partial
 
 
 def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build, "MAX_ANSWER", 10)
-    builder = Builder(request())
+    builder = AnswerBuilder(request())
     builder.text("x" * 11)
     text, last = builder.take()
     assert text == TextDelta("x" * 11) and isinstance(last, StreamFailed) and last.failure.kind == "malformed"
@@ -72,7 +72,7 @@ def test_an_endless_answer_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_prices() -> None:
     usage = TokenUsage(1_000_000, 1_000_000, 1_000_000, 1_000_000)
-    cost = priced(usage, TokenPrice(1, 2, 3, 4)).cost
+    cost = add_total_and_cost(usage, TokenPrice(1, 2, 3, 4)).cost
     assert cost is not None and (cost.input, cost.output, cost.cacheRead, cost.cacheWrite, cost.total) == (
         1,
         2,
@@ -80,4 +80,4 @@ def test_prices() -> None:
         4,
         10,
     )
-    assert priced(usage, None).cost is None and priced(usage, None).totalTokens == 4_000_000
+    assert add_total_and_cost(usage, None).cost is None and add_total_and_cost(usage, None).totalTokens == 4_000_000

@@ -18,8 +18,8 @@ from palinurus.core.types.model import (
     TextDelta,
     ThinkingDelta,
 )
-from palinurus.providers import WIRES, load
-from palinurus.providers.wire.bedrock.frames import frame
+from palinurus.providers import WIRES, load_row
+from palinurus.providers.wire.bedrock.frames import encode_frame
 from providers.kit import decoded, info, recorded, request
 
 # api, recorded stream, ids of its two calls
@@ -39,12 +39,12 @@ def asked(api: str) -> ModelRequest:
 
 
 def decoder(api: str) -> StreamDecoder:
-    made: StreamDecoder = load(WIRES, api).decoder(asked(api))
+    made: StreamDecoder = load_row(WIRES, api).decoder(asked(api))
     return made
 
 
 def run(api: str, *pieces: bytes) -> list[Any]:
-    return decoded(load(WIRES, api).decoder, pieces, asked(api))
+    return decoded(load_row(WIRES, api).decoder, pieces, asked(api))
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -125,7 +125,7 @@ def framed(api: str, payload: bytes) -> bytes:
     if api == "ollama":
         return payload + b"\n"
     if api.startswith("bedrock"):
-        return frame({":event-type": "contentBlockDelta", ":message-type": "event"}, payload)
+        return encode_frame({":event-type": "contentBlockDelta", ":message-type": "event"}, payload)
     return b"data: " + payload + b"\n\n"
 
 

@@ -19,17 +19,17 @@ JSON: Any = st.recursive(
 @given(JSON)
 def test_every_shape_gives_the_promised_type(value: Any) -> None:
     for path in ((), ("a",), ("a", "b")):
-        assert isinstance(pick.item(value, *path), dict)
-        assert isinstance(pick.text(value, *path), str)
-        assert pick.count(value, *path) >= 0
-        assert all(isinstance(v, dict) for v in pick.items(value, *path))
+        assert isinstance(pick.get_object(value, *path), dict)
+        assert isinstance(pick.get_text(value, *path), str)
+        assert pick.get_count(value, *path) >= 0
+        assert all(isinstance(v, dict) for v in pick.get_objects(value, *path))
 
 
 @pytest.mark.parametrize(
     ("value", "number"), [(7, 7), (7.0, 7), (-1, 0), (True, 0), ("7", 0), (2**60, 0), (float("nan"), 0), (None, 0)]
 )
 def test_counters(value: Any, number: int) -> None:
-    assert pick.count({"n": value}, "n") == number
+    assert pick.get_count({"n": value}, "n") == number
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_counters(value: Any, number: int) -> None:
     [(b'{"a":1}', {"a": 1}), (b"[1]", None), (b"", None), (b"{", None), (b'{"a":NaN}', {"a": None}), (b"\xff", None)],
 )
 def test_read(raw: bytes, value: Any) -> None:
-    assert pick.read(raw) == value
+    assert pick.read_object(raw) == value
 
 
 @given(st.binary(max_size=100))
 def test_read_never_raises(raw: bytes) -> None:
-    pick.read(raw)
+    pick.read_object(raw)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.sse import Event, Sse
+from palinurus.providers.wire.sse import Event, SseReader
 
 
 def run(*pieces: bytes, limit: int = 8_000_000) -> tuple[list[Event], str | None]:
-    machine = Sse(limit)
+    machine = SseReader(limit)
     out: list[Event] = []
     for piece in pieces:
         out += machine.feed(piece)
@@ -77,7 +77,7 @@ def test_an_event_of_many_lines_over_the_limit_ends_it() -> None:
 
 
 def test_a_flood_of_comments_keeps_nothing() -> None:
-    machine = Sse(1000)
+    machine = SseReader(1000)
     for _ in range(5000):
         assert machine.feed(b": keep-alive\n") == []
     for _ in range(5000):
@@ -88,7 +88,7 @@ def test_a_flood_of_comments_keeps_nothing() -> None:
 
 
 def test_a_page_is_noticed() -> None:
-    machine = Sse()
+    machine = SseReader()
     machine.feed(b"<html>\n<body>no</body>\n")
     assert machine.close() == []
     assert machine.odd == b"<html>"

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from palinurus.app import mcp
 from palinurus.clock import SystemClock
-from palinurus.config.load import load
+from palinurus.config.load import load_config
 from palinurus.core.types.tool import Tool, ToolContext, ToolOutput
 from palinurus.tools.mcp.servers import Servers
 from palinurus.tools.web.door import Door
@@ -45,7 +45,7 @@ def text(output: ToolOutput) -> str:
 def settings(home: Path, servers: dict[str, Any], environ: dict[str, str] | None = None) -> Any:
     home.mkdir(exist_ok=True)
     (home / "palinurus.json").write_text(json.dumps({"mcp": {"servers": servers}}))
-    return load(str(home), environ or {}).settings
+    return load_config(str(home), environ or {}).settings
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.mcp import ServerSettings
+from palinurus.config.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import Facts, Listed, Lost, Means, Progress, Watch
@@ -55,7 +55,7 @@ class Other:
 
 
 def made(other: Other, clock: FakeClock | None = None, **changes: Any) -> Server:
-    settings = ServerSettings("srv", command="x", **changes)
+    settings = McpServerSettings("srv", command="x", **changes)
     return Server(settings, lambda: other.connect, MEANS, clock or FakeClock())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palinurus.config.mcp import McpSettings, ServerSettings
+from palinurus.config.mcp import McpServerSettings, McpSettings
 from palinurus.core.types.tool import Tool, make_output
 from palinurus.testing.clock import FakeClock
 from palinurus.tools.mcp.port import Connect, Facts, Refusal
@@ -17,10 +17,10 @@ from tools.mcp.test_server import MEANS, Other
 
 
 def servers(wait: float = 5.0, clock: FakeClock | None = None, **others: Other) -> Servers:
-    settings = McpSettings({n: ServerSettings(n, command="x") for n in others}, wait)
+    settings = McpSettings({n: McpServerSettings(n, command="x") for n in others}, wait)
 
     def pick() -> Connect:
-        def connect(server: ServerSettings, *rest: Any) -> Any:
+        def connect(server: McpServerSettings, *rest: Any) -> Any:
             return others[server.name].connect(server, *rest)
 
         return connect
@@ -65,7 +65,7 @@ async def test_no_tool_of_ours_is_shadowed_and_no_two_share_a_name() -> None:
 async def test_a_claim_to_be_read_only_counts_unless_the_owner_says_otherwise(hints: bool, effect: str) -> None:
     other = Other()
     other.listed = (*listing("look", annotations={"readOnlyHint": True}), *listing("do"))
-    settings = McpSettings({"s": ServerSettings("s", command="x", hints=hints)})
+    settings = McpSettings({"s": McpServerSettings("s", command="x", hints=hints)})
     made = Servers(settings, lambda: other.connect, MEANS, FakeClock())
     table: dict[str, Tool] = {}
     made.attach(table, lambda: None)

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from palinurus.agent.cell import Cells, Confined
-from palinurus.config.load import load
+from palinurus.agent.cell import ToolSandbox, ToolSandboxes
+from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.tools.environ import child_env
@@ -41,10 +41,10 @@ class Room:
         home.mkdir(exist_ok=True)
         config = {"agents": {"defaults": {"sandbox": {"contain": kind, **sandbox}}}}
         (home / "palinurus.json").write_text(json.dumps(config))
-        loaded = load(str(home), {"HOME": str(self.user)})
+        loaded = load_config(str(home), {"HOME": str(self.user)})
         self.env = child_env({"HOME": str(self.user)}, {})
         agent = loaded.settings.agents["main"]
-        self.where: Confined = Cells(loaded.settings, self.env).of(agent, SessionKey("main", "main"))
+        self.where: ToolSandbox = ToolSandboxes(loaded.settings, self.env).of(agent, SessionKey("main", "main"))
         self.cell: SandboxSpec = self.where.cell
         self.workspace = Path(self.where.workspace)
 

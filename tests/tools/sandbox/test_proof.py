@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from palinurus.agent.cell import Cells
-from palinurus.config.load import load
+from palinurus.agent.cell import ToolSandboxes
+from palinurus.config.load import load_config
 from palinurus.core.types.cell import SandboxSpec
 from palinurus.core.types.keys import SessionKey
 from palinurus.tools.environ import child_env
@@ -37,9 +37,9 @@ def proven(root: Path, kind: str) -> list[Result]:
     config = {"gateway": {"port": 18789}, "agents": {"defaults": {"sandbox": {"contain": kind}}}}
     (home / "palinurus.json").write_text(json.dumps(config))
     (home / "gateway.token").write_text("canary")
-    settings = load(str(home), {"HOME": str(user)}).settings
+    settings = load_config(str(home), {"HOME": str(user)}).settings
     env = child_env({"HOME": str(user)}, {})
-    where = Cells(settings, env).of(settings.agents["main"], SessionKey("main", "main"))
+    where = ToolSandboxes(settings, env).of(settings.agents["main"], SessionKey("main", "main"))
     assert where.cell.kind == kind
     return proof(where.cell, Scene(str(home), str(user), where.workspace, 18789), {**env, **where.env})
 

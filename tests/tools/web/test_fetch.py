@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from palinurus.config.settings import FetchSettings, WebSettings
+from palinurus.config.settings import WebFetchSettings, WebSettings
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
@@ -37,7 +37,7 @@ async def fetch(site: Site, ctx: Any, clock: FakeClock) -> AsyncIterator[Fetch]:
     async def one(url: str, settings: dict[str, Any] | None = None, **args: Any) -> ToolResult:
         key = json.dumps(settings)
         if key not in made:
-            chosen = msgspec.structs.replace(FetchSettings(rules=site.rules), **(settings or {}))
+            chosen = msgspec.structs.replace(WebFetchSettings(rules=site.rules), **(settings or {}))
             made[key] = Web(WebSettings(fetch=chosen), clock)
             tools[key] = made[key].tools()
         return await call(ToolCall("c", "web_fetch", {"url": url, **args}), tools[key], ctx, Hooks())
@@ -71,7 +71,7 @@ async def test_a_page_comes_back_as_markdown_in_a_frame(site: Site, fetch: Fetch
 async def test_each_result_has_its_own_boundary_and_counts_as_web(site: Site, ctx: Any, fetch: Fetch) -> None:
     first, second = body(await fetch(site.url("/a"))), body(await fetch(site.url("/a")))
     assert first["text"].splitlines()[0] != second["text"].splitlines()[0]
-    web_tools = Web(WebSettings(fetch=FetchSettings(rules=site.rules)), FakeClock(0))
+    web_tools = Web(WebSettings(fetch=WebFetchSettings(rules=site.rules)), FakeClock(0))
     output = await web_tools.tools()["web_fetch"].run(ctx, url=site.url("/a"))
     assert output.source == "web"
     await web_tools.close()
@@ -176,7 +176,7 @@ async def test_hostile_pages_one_after_another(site: Site, fetch: Fetch) -> None
 
 
 async def test_turned_off_there_is_no_tool() -> None:
-    tools = Web(WebSettings(fetch=FetchSettings(enabled=False)), FakeClock(0)).tools()
+    tools = Web(WebSettings(fetch=WebFetchSettings(enabled=False)), FakeClock(0)).tools()
     assert "web_fetch" not in tools and "web_search" in tools
 
 

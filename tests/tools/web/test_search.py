@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from palinurus.config.settings import SearchSettings, Secret, WebSettings
+from palinurus.config.settings import Secret, WebSearchSettings, WebSettings
 from palinurus.core.types.messages import ToolCall, ToolResult
 from palinurus.plugins.hooks import Hooks
 from palinurus.testing.clock import FakeClock
@@ -107,7 +107,7 @@ async def search(site: Site, ctx: Any) -> AsyncIterator[Search]:
         key = f"{engine}{settings}"
         if key not in made:
             told = {"engine": engine, "key": Secret(KEY), "base_url": site.url(""), **(settings or {})}
-            kept = Web(WebSettings(search=SearchSettings(**told)), FakeClock(0))
+            kept = Web(WebSettings(search=WebSearchSettings(**told)), FakeClock(0))
             made[key] = kept, kept.tools()
         return await call(ToolCall("c", "web_search", {"query": query, **args}), made[key][1], ctx, Hooks())
 

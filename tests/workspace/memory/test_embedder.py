@@ -13,7 +13,7 @@ import pytest
 
 import palinurus
 import tiny
-from palinurus.providers.local.weights import VECTORS
+from palinurus.providers.local.weights import EMBEDDING_WEIGHTS
 from palinurus.workspace.memory.embedder import MODEL, TRIES, Embedder
 
 pytest.importorskip("numpy")
@@ -23,7 +23,7 @@ def test_without_a_model_it_says_what_to_do(tmp_path: Path) -> None:
     embedder = Embedder(str(tmp_path))
     assert "pal memory pull" in embedder.why() and embedder.embed(["tea"]) is None
     assert embedder.near("x", "tea", 1) is None
-    assert VECTORS.name + VECTORS.ending == MODEL
+    assert EMBEDDING_WEIGHTS.name + EMBEDDING_WEIGHTS.ending == MODEL
     embedder.close()
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import palinurus
-from palinurus.agent.runtimes.drive import Gone, Heard, Over, Setting
-from palinurus.agent.runtimes.items import part
-from palinurus.agent.runtimes.kit import Kit, Words, first, words
-from palinurus.agent.runtimes.lines import Lines
-from palinurus.agent.runtimes.rpc import Peer, Refused
+from palinurus.agent.runtimes.drive import ProgramGone, ProgramMessage, ProgramTurnEnd, TalkSetting
+from palinurus.agent.runtimes.items import get_object
+from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
+from palinurus.agent.runtimes.lines import JsonLinesChild
+from palinurus.agent.runtimes.rpc import RpcPeer, RpcRefusal
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import ModelFailure
@@ -29,55 +29,55 @@ KINDS = {
     "execute": "exec", "edit": "edit", "delete": "write", "move": "write", "read": "read", "search": "read",
     "fetch": "web_fetch",
 }  # fmt: skip
-_ENDS: dict[str, Over] = {
-    "end_turn": Over(),
-    "max_tokens": Over("length"),
-    "max_turn_requests": Over("max_turns", ModelFailure("refused", "it stopped after too many model calls")),
-    "refusal": Over("error", ModelFailure("refused", "it refused to answer")),
-    "cancelled": Over("aborted", ModelFailure("aborted", "it was cancelled")),
+_ENDS: dict[str, ProgramTurnEnd] = {
+    "end_turn": ProgramTurnEnd(),
+    "max_tokens": ProgramTurnEnd("length"),
+    "max_turn_requests": ProgramTurnEnd("max_turns", ModelFailure("refused", "it stopped after too many model calls")),
+    "refusal": ProgramTurnEnd("error", ModelFailure("refused", "it refused to answer")),
+    "cancelled": ProgramTurnEnd("aborted", ModelFailure("aborted", "it was cancelled")),
 }
 
 
 class AcpTalk:
     """See `drive.Talk`."""
 
-    def __init__(self, setting: Setting, kit: Kit) -> None:
+    def __init__(self, setting: TalkSetting, kit: TalkKit) -> None:
         if "exec" not in setting.plan.tools or setting.plan.settings.rules.security == "deny":
-            raise Gone(
+            raise ProgramGone(
                 "this session may not run commands, and nothing would keep it from doing so", "config", final=True
             )
         self._s = setting
         self._kit = kit
-        self._peer: Peer | None = None
+        self._peer: RpcPeer | None = None
         self._session = ""
         self._ready = False  # until then it tells of earlier turns
         self._calls: dict[str, tuple[str, dict[str, Any]]] = {}  # by id: name and arguments
         self._prompting: asyncio.Task[None] | None = None
-        self.over: Over | None = None
+        self.over: ProgramTurnEnd | None = None
 
     # speaking
 
     async def open(self, goes_on: bool) -> None:
         plan = self._s.plan
         try:
-            lines = await Lines.start(self._kit.program.command, plan.workspace, self._kit.env, self._kit.mark)
+            lines = await JsonLinesChild.start(self._kit.program.command, plan.workspace, self._kit.env, self._kit.mark)
         except OSError as exc:
-            raise Gone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
-        self._peer = Peer(lines, self._s.post)
+            raise ProgramGone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
+        self._peer = RpcPeer(lines, self._s.post)
         nothing = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
         who = {"name": "palinurus", "title": "Palinurus", "version": palinurus.__version__}
         asked = {"protocolVersion": VERSION, "clientCapabilities": nothing, "clientInfo": who}
         try:
-            can = part(await self._peer.request("initialize", asked, STARTUP), "agentCapabilities")
+            can = get_object(await self._peer.request("initialize", asked, STARTUP), "agentCapabilities")
             known = await self._begun(self._peer, await self._kit.known() if can.get("loadSession") else "")
-        except Refused as exc:
-            raise Gone(str(exc), "format", final=True) from exc
-        self._s.post(Heard({"method": READY}))
-        said = first(plan, self._kit.brief, known=known, seen=goes_on)
+        except RpcRefusal as exc:
+            raise ProgramGone(str(exc), "format", final=True) from exc
+        self._s.post(ProgramMessage({"method": READY}))
+        said = compose_first_words(plan, self._kit.brief, known=known, seen=goes_on)
         told = said if known else said._replace(texts=(self._kit.brief.instructions, *said.texts))
         self._prompt(told)
 
-    async def _begun(self, peer: Peer, ident: str) -> bool:
+    async def _begun(self, peer: RpcPeer, ident: str) -> bool:
         """Load the session, or make one. True if it is the one we know."""
         where = {"cwd": self._s.plan.workspace, "mcpServers": []}
         if ident:
@@ -85,25 +85,25 @@ class AcpTalk:
                 await peer.request("session/load", {"sessionId": ident, **where})
                 self._session = ident
                 return True
-            except Refused:
+            except RpcRefusal:
                 pass  # it has gone: a new one is told what was said so far
         self._session = str((await peer.request("session/new", where)).get("sessionId") or "")
         await self._kit.keep(self._session)
         return False
 
-    def _prompt(self, said: Words) -> None:
+    def _prompt(self, said: TalkWords) -> None:
         self._prompting = asyncio.ensure_future(self._prompted(self._talking, said))
 
-    async def _prompted(self, peer: Peer, said: Words) -> None:
+    async def _prompted(self, peer: RpcPeer, said: TalkWords) -> None:
         """One turn of its: the answer to the request is its end."""
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in said.texts]
         blocks += [{"type": "image", "mimeType": image.mimeType, "data": image.data} for image in said.images]
         try:
             made = await peer.request("session/prompt", {"sessionId": self._session, "prompt": blocks}, None)
-            self._s.post(Heard({"method": ENDED, "params": {"why": made.get("stopReason")}}))
-        except Refused as exc:
-            self._s.post(Heard({"method": ENDED, "params": {"error": str(exc)}}))
-        except Gone:
+            self._s.post(ProgramMessage({"method": ENDED, "params": {"why": made.get("stopReason")}}))
+        except RpcRefusal as exc:
+            self._s.post(ProgramMessage({"method": ENDED, "params": {"error": str(exc)}}))
+        except ProgramGone:
             pass  # its end is posted by who reads
 
     async def steer(self, message: UserMessage) -> bool:
@@ -111,7 +111,7 @@ class AcpTalk:
         return False
 
     async def again(self, messages: Sequence[UserMessage]) -> None:
-        self._prompt(words(messages))
+        self._prompt(to_words(messages))
 
     async def interrupt(self) -> None:
         self._talking.notify("session/cancel", {"sessionId": self._session})
@@ -123,14 +123,14 @@ class AcpTalk:
             await self._peer.close()
 
     @property
-    def _talking(self) -> Peer:
+    def _talking(self) -> RpcPeer:
         assert self._peer is not None, "open comes first"
         return self._peer
 
     # hearing
 
     def hear(self, message: dict[str, Any]) -> list[RunEvent]:
-        method, params = str(message.get("method")), part(message, "params")
+        method, params = str(message.get("method")), get_object(message, "params")
         if "id" in message:
             self._talking.answer(message, self._asked(method, params))
         elif method == READY:
@@ -138,23 +138,23 @@ class AcpTalk:
         elif method == ENDED:
             return self._ended(params)
         elif method == "session/update" and self._ready and params.get("sessionId") == self._session:
-            update = part(params, "update")
+            update = get_object(params, "update")
             handler = _UPDATES.get(str(update.get("sessionUpdate")))
             return handler(self, update) if handler is not None else []
         return []
 
     def _ended(self, params: dict[str, Any]) -> list[RunEvent]:
         if "error" in params:
-            self.over = Over("error", ModelFailure("server", str(params["error"])[:500]))
+            self.over = ProgramTurnEnd("error", ModelFailure("server", str(params["error"])[:500]))
         else:
-            self.over = _ENDS.get(str(params.get("why")), Over())
+            self.over = _ENDS.get(str(params.get("why")), ProgramTurnEnd())
         return self._s.mirror.cut()
 
     def _chunk(self, update: dict[str, Any]) -> list[RunEvent]:
-        return self._s.mirror.delta(str(part(update, "content").get("text") or ""))
+        return self._s.mirror.delta(str(get_object(update, "content").get("text") or ""))
 
     def _thinking(self, update: dict[str, Any]) -> list[RunEvent]:
-        return self._s.mirror.thinking(str(part(update, "content").get("text") or ""))
+        return self._s.mirror.thinking(str(get_object(update, "content").get("text") or ""))
 
     def _called(self, update: dict[str, Any]) -> list[RunEvent]:
         ident = str(update.get("toolCallId") or "")
@@ -175,7 +175,7 @@ class AcpTalk:
     async def _asked(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         if method != "session/request_permission":
             return None
-        call = part(params, "toolCall")
+        call = get_object(params, "toolCall")
         ident = str(call.get("toolCallId") or "")
         name, args = self._calls.get(ident, (_name(call), {}))
         refused = await self._s.bridge.find_refusal(ident, name, {**args, **_args(call)})
@@ -203,10 +203,12 @@ def _name(call: dict[str, Any]) -> str:
 def _args(call: dict[str, Any]) -> dict[str, Any]:
     """What it is about to do, as far as it says."""
     title = str(call.get("title") or "")
-    return {**part(call, "rawInput"), **({"description": title} if title else {})}
+    return {**get_object(call, "rawInput"), **({"description": title} if title else {})}
 
 
 def _text(update: dict[str, Any]) -> str:
     found = update.get("content")
-    blocks = [part(block, "content") for block in found if isinstance(block, dict)] if isinstance(found, list) else []
+    blocks = (
+        [get_object(block, "content") for block in found if isinstance(block, dict)] if isinstance(found, list) else []
+    )
     return "\n".join(str(block["text"]) for block in blocks if block.get("text"))

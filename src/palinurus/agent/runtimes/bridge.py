@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.ports import RunPorts
 from palinurus.core.types.approval import ApprovalRequest
 from palinurus.core.types.events import RunEvent, ToolUpdate
 
@@ -25,10 +25,10 @@ LIKE: dict[str, frozenset[str]] = {
 SHOWN = 4_000  # characters of a question's text
 
 
-class Bridge:
+class ApprovalBridge:
     """One per run. `post` shows an event."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, post: Callable[[RunEvent], None], host: str) -> None:
+    def __init__(self, plan: RunPlan, ports: RunPorts, post: Callable[[RunEvent], None], host: str) -> None:
         self._plan = plan
         self._ports = ports
         self._post = post

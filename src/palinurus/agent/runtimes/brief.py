@@ -33,14 +33,16 @@ GO_ON = (
 BEAT = f"{HEARTBEAT_FILE} in the workspace has content: read it and do what it says is due."
 
 
-class Brief(NamedTuple):
+class ProgramBrief(NamedTuple):
     """`instructions` stand for the whole conversation, `context` goes with one message."""
 
     instructions: str = ""
     context: str = ""
 
 
-def brief(files: Iterable[FileFact], found: frozenset[str], who: Sequence[str], *, beat: bool = False) -> Brief:
+def write_brief(
+    files: Iterable[FileFact], found: frozenset[str], who: Sequence[str], *, beat: bool = False
+) -> ProgramBrief:
     """`found`: files the program reads by itself (names in lower case); `who`: lines on the occasion; `beat`: this is
     a heartbeat turn."""
     told: dict[Place, list[str]] = {"instructions": ["\n".join(who)], "context": [], "pointer": []}
@@ -52,10 +54,10 @@ def brief(files: Iterable[FileFact], found: frozenset[str], who: Sequence[str], 
         told[place].append(BEAT if place == "pointer" else f"## {file.name}\n\n{file.text}")
     context = [*told["context"], *(told["pointer"] if beat else ())]
     head = ("# Workspace context\nFiles of this workspace as they are now.",) if told["context"] else ()
-    return Brief("\n\n".join(told["instructions"]), "\n\n".join((*head, *context)))
+    return ProgramBrief("\n\n".join(told["instructions"]), "\n\n".join((*head, *context)))
 
 
-def earlier(history: Sequence[Message]) -> str:
+def render_history(history: Sequence[Message]) -> str:
     """The conversation so far as text, its end if it is long; "" if there is none."""
     names = {UserMessage: "User", AssistantMessage: "You"}
     said = [f"{names[type(m)]}: {m.text}" for m in history if type(m) in names and m.text.strip()]

@@ -10,30 +10,30 @@ from typing import Protocol
 
 from palinurus import late
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.ports import RunPorts
 from palinurus.config.settings import Settings
 from palinurus.core.prompt.facts import FileFact
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.keys import SessionKey
 from palinurus.store.port import Store
 
-Files = Callable[[str, SessionKey], tuple[FileFact, ...]]
+WorkspaceFiles = Callable[[str, SessionKey], tuple[FileFact, ...]]
 
 
-class Runtime(Protocol):
+class ProgramRuntime(Protocol):
     """A run done by another program."""
 
-    def __call__(self, plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]: ...
+    def __call__(self, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]: ...
 
 
 class Runtimes:
     """One per configuration."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: Files) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: WorkspaceFiles) -> None:
         self._settings = settings
         self._needs = (settings, environ, store, files)
 
-    def of(self, plan: RunPlan) -> Runtime | None:
+    def of(self, plan: RunPlan) -> ProgramRuntime | None:
         """Who does this run; None: our own loop."""
         ref = plan.model.ref
         name = self._settings.runtimes.choose_program(plan.route.agent, ref.provider, ref.model)

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.runtimes.drive import Gone, Heard, Over, Setting
-from palinurus.agent.runtimes.items import part
-from palinurus.agent.runtimes.kit import Kit, Words, first, words
-from palinurus.agent.runtimes.lines import Lines
-from palinurus.config.runtimes import Program
+from palinurus.agent.runtimes.drive import ProgramGone, ProgramMessage, ProgramTurnEnd, TalkSetting
+from palinurus.agent.runtimes.items import get_object
+from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
+from palinurus.agent.runtimes.lines import JsonLinesChild
+from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import FailureKind, ModelFailure
@@ -51,17 +51,17 @@ _STATUS: dict[int, FailureKind] = {401: "auth", 403: "auth", 404: "not_found", 4
 class ClaudeTalk:
     """See `drive.Talk`."""
 
-    def __init__(self, setting: Setting, kit: Kit) -> None:
+    def __init__(self, setting: TalkSetting, kit: TalkKit) -> None:
         self._s = setting
         self._kit = kit
-        self._lines: Lines | None = None
+        self._lines: JsonLinesChild | None = None
         self._reader: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._session = ""
         self._fresh = True
         self._names: dict[str, str] = {}  # of calls by id
         self._last = TokenUsage()  # of the last model call
-        self.over: Over | None = None
+        self.over: ProgramTurnEnd | None = None
 
     # speaking
 
@@ -71,16 +71,16 @@ class ClaudeTalk:
         self._session, self._fresh = known or str(uuid.uuid4()), not known
         if self._fresh:
             await self._kit.keep(self._session)  # before it exists, so that it is never lost
-        argv = (*self._kit.program.command, *arguments(plan, self._kit.program, self._kit.brief.instructions))
+        argv = (*self._kit.program.command, *build_arguments(plan, self._kit.program, self._kit.brief.instructions))
         which = ("--session-id", self._session) if self._fresh else ("--resume", self._session)
         try:
-            self._lines = await Lines.start((*argv, *which), plan.workspace, self._kit.env, self._kit.mark)
+            self._lines = await JsonLinesChild.start((*argv, *which), plan.workspace, self._kit.env, self._kit.mark)
         except OSError as exc:
-            raise Gone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
+            raise ProgramGone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
         self._reader = asyncio.ensure_future(self._read(self._lines))
-        self._say(first(plan, self._kit.brief, known=not self._fresh, seen=goes_on))
+        self._say(compose_first_words(plan, self._kit.brief, known=not self._fresh, seen=goes_on))
 
-    def _say(self, said: Words) -> None:
+    def _say(self, said: TalkWords) -> None:
         content: list[dict[str, Any]] = [{"type": "text", "text": text} for text in said.texts]
         for image in said.images:
             source = {"type": "base64", "media_type": image.mimeType, "data": image.data}
@@ -95,7 +95,7 @@ class ClaudeTalk:
         return False
 
     async def again(self, messages: Sequence[UserMessage]) -> None:
-        self._say(words(messages))
+        self._say(to_words(messages))
 
     async def interrupt(self) -> None:
         self._control({"subtype": "interrupt"})
@@ -110,17 +110,17 @@ class ClaudeTalk:
         self._talking.send({"type": "control_request", "request_id": str(uuid.uuid4()), "request": request})
 
     @property
-    def _talking(self) -> Lines:
+    def _talking(self) -> JsonLinesChild:
         assert self._lines is not None, "open comes first"
         return self._lines
 
-    async def _read(self, lines: Lines) -> None:
+    async def _read(self, lines: JsonLinesChild) -> None:
         while (message := await lines.read()) is not None:
-            self._s.post(Heard(message))
+            self._s.post(ProgramMessage(message))
         why = await lines.exit_reason()
         if LOST in why:
             await self._kit.keep("")  # the next start begins anew, and is told what was said
-        self._s.post(Gone(why))
+        self._s.post(ProgramGone(why))
 
     # hearing
 
@@ -131,17 +131,17 @@ class ClaudeTalk:
         return handler(self, message)
 
     def _streamed(self, message: dict[str, Any]) -> list[RunEvent]:
-        delta = part(part(message, "event"), "delta")
+        delta = get_object(get_object(message, "event"), "delta")
         if delta.get("type") == "thinking_delta":
             return self._s.mirror.thinking(str(delta.get("thinking") or ""))
         return self._s.mirror.delta(str(delta.get("text") or "")) if delta.get("type") == "text_delta" else []
 
     def _said(self, message: dict[str, Any]) -> list[RunEvent]:
         mirror, made = self._s.mirror, list[RunEvent]()
-        body = part(message, "message")
+        body = get_object(message, "message")
         if body.get("model") == "<synthetic>":  # its own words for an error; the result has it as one
             return made
-        self._last = usage(body)
+        self._last = parse_claude_usage(body)
         for block in _blocks(body):
             if block.get("type") == "text":
                 made += mirror.complete_text(str(block.get("text") or ""))
@@ -150,12 +150,12 @@ class ClaudeTalk:
             elif block.get("type") == "tool_use":
                 ident, name = str(block.get("id") or ""), str(block.get("name") or "tool")
                 self._names[ident] = name
-                made += mirror.start_tool(ident, _OURS.get(name, name), part(block, "input"))
+                made += mirror.start_tool(ident, _OURS.get(name, name), get_object(block, "input"))
         return made
 
     def _resulted(self, message: dict[str, Any]) -> list[RunEvent]:
         made: list[RunEvent] = []
-        for block in _blocks(part(message, "message")):
+        for block in _blocks(get_object(message, "message")):
             if block.get("type") == "tool_result":
                 ident = str(block.get("tool_use_id") or "")
                 name = self._names.get(ident, "")
@@ -165,19 +165,19 @@ class ClaudeTalk:
         return made
 
     def _finished(self, message: dict[str, Any]) -> list[RunEvent]:
-        for used in _split(usage(message), self._last):
+        for used in _split(parse_claude_usage(message), self._last):
             self._s.mirror.add_usage(used)
         if message.get("subtype") == "success" and not message.get("is_error"):
-            self.over = Over()
+            self.over = ProgramTurnEnd()
             return []
         status = message.get("api_error_status")
         kind = _STATUS.get(status, "server") if isinstance(status, int) else "server"
         text = str(message.get("result") or _text(message.get("errors")) or message.get("subtype") or "failed")
-        self.over = Over("error", ModelFailure(kind, f"claude: {text}"[:500]))
+        self.over = ProgramTurnEnd("error", ModelFailure(kind, f"claude: {text}"[:500]))
         return []
 
     def _asked(self, message: dict[str, Any]) -> list[RunEvent]:
-        task = asyncio.ensure_future(self._answered(str(message.get("request_id")), part(message, "request")))
+        task = asyncio.ensure_future(self._answered(str(message.get("request_id")), get_object(message, "request")))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return []
@@ -186,7 +186,7 @@ class ClaudeTalk:
         if request.get("subtype") != "can_use_tool":
             body: dict[str, Any] = {"subtype": "error", "request_id": ident, "error": "not available here"}
         else:
-            name, given = str(request.get("tool_name")), part(request, "input")
+            name, given = str(request.get("tool_name")), get_object(request, "input")
             call, why = str(request.get("tool_use_id") or ident), str(request.get("decision_reason") or "")
             refused = await self._s.bridge.find_refusal(call, _OURS.get(name, name), given, why)
             told = {"behavior": "deny", "message": refused} if refused else {"behavior": "allow", "updatedInput": given}
@@ -203,7 +203,7 @@ _HEARD: dict[str, Callable[[ClaudeTalk, dict[str, Any]], list[RunEvent]]] = {
 }
 
 
-def arguments(plan: RunPlan, program: Program, instructions: str) -> tuple[str, ...]:
+def build_arguments(plan: RunPlan, program: RuntimeProgram, instructions: str) -> tuple[str, ...]:
     """All but which session. The owner's settings choose among what policy leaves."""
     rules, model = plan.settings.rules, plan.model.ref.model
     missing = {ours for ours in SAME if ours not in plan.tools or (ours == "exec" and rules.security == "deny")}
@@ -215,7 +215,7 @@ def arguments(plan: RunPlan, program: Program, instructions: str) -> tuple[str, 
         *BASE,
         "--model",
         model,
-        *claude_cli.arguments(plan.choices[0].level.level, model),
+        *claude_cli.build_effort_arguments(plan.choices[0].level.level, model),
         "--permission-mode",
         mode,
         "--append-system-prompt",
@@ -233,10 +233,10 @@ class _Tokens(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: int = 0
 
 
-def usage(result: dict[str, Any]) -> TokenUsage:
+def parse_claude_usage(result: dict[str, Any]) -> TokenUsage:
     """What a model call or, from a result message, a whole turn used."""
     try:
-        told = msgspec.convert(part(result, "usage"), _Tokens)
+        told = msgspec.convert(get_object(result, "usage"), _Tokens)
     except msgspec.ValidationError:
         return TokenUsage()
     read, made = told.cache_read_input_tokens, told.cache_creation_input_tokens

@@ -11,11 +11,11 @@ from typing import Any
 import palinurus
 from palinurus.agent.plan import RunPlan
 from palinurus.agent.runtimes import items
-from palinurus.agent.runtimes.drive import Gone, Over, Setting
-from palinurus.agent.runtimes.kit import Kit, Words, first, words
-from palinurus.agent.runtimes.lines import Lines
-from palinurus.agent.runtimes.rpc import Peer, Refused
-from palinurus.config.runtimes import Program
+from palinurus.agent.runtimes.drive import ProgramGone, ProgramTurnEnd, TalkSetting
+from palinurus.agent.runtimes.kit import TalkKit, TalkWords, compose_first_words, to_words
+from palinurus.agent.runtimes.lines import JsonLinesChild
+from palinurus.agent.runtimes.rpc import RpcPeer, RpcRefusal
+from palinurus.config.runtimes import RuntimeProgram
 from palinurus.core.types.events import CompactionEnd, CompactionStart, RunEvent
 from palinurus.core.types.messages import UserMessage
 from palinurus.core.types.model import FailureKind, ModelFailure
@@ -46,51 +46,51 @@ _KINDS: dict[str, FailureKind] = {
 class CodexTalk:
     """See `drive.Talk`."""
 
-    def __init__(self, setting: Setting, kit: Kit) -> None:
+    def __init__(self, setting: TalkSetting, kit: TalkKit) -> None:
         self._s = setting
         self._kit = kit
-        self._peer: Peer | None = None
+        self._peer: RpcPeer | None = None
         self._thread = ""
         self._turn = ""
         self._items: dict[str, dict[str, Any]] = {}  # that have started, by id
-        self.over: Over | None = None
+        self.over: ProgramTurnEnd | None = None
 
     # speaking
 
     async def open(self, goes_on: bool) -> None:
         program, plan = self._kit.program, self._s.plan
         try:
-            lines = await Lines.start(program.command, plan.workspace, self._kit.env, self._kit.mark)
+            lines = await JsonLinesChild.start(program.command, plan.workspace, self._kit.env, self._kit.mark)
         except OSError as exc:
-            raise Gone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
-        self._peer = Peer(lines, self._s.post)
+            raise ProgramGone(f"it cannot be started: {exc.strerror or exc}", "config", final=True) from exc
+        self._peer = RpcPeer(lines, self._s.post)
         who = {"name": "palinurus", "title": "Palinurus", "version": palinurus.__version__}
         try:
             await self._peer.request("initialize", {"clientInfo": who}, STARTUP)
             self._peer.notify("initialized")
             known = await self._begun(self._peer, await self._kit.known())
-            await self._start(first(plan, self._kit.brief, known=known, seen=goes_on))
-        except Refused as exc:
-            raise Gone(str(exc), "format", final=True) from exc
+            await self._start(compose_first_words(plan, self._kit.brief, known=known, seen=goes_on))
+        except RpcRefusal as exc:
+            raise ProgramGone(str(exc), "format", final=True) from exc
 
-    async def _begun(self, peer: Peer, ident: str) -> bool:
+    async def _begun(self, peer: RpcPeer, ident: str) -> bool:
         """Resume the thread, or start one. True if it is the one we know."""
-        asked = thread(self._s.plan, self._kit.program, self._kit.brief.instructions, self._tier)
+        asked = build_thread_params(self._s.plan, self._kit.program, self._kit.brief.instructions, self._tier)
         if ident:
             try:
                 await peer.request("thread/resume", {"threadId": ident, **asked})
                 self._thread = ident
                 return True
-            except Refused:
+            except RpcRefusal:
                 pass  # it has gone, with its files: a new one is told what was said so far
         made = await peer.request("thread/start", asked)
-        self._thread = str(items.part(made, "thread").get("id") or "")
+        self._thread = str(items.get_object(made, "thread").get("id") or "")
         await self._kit.keep(self._thread)
         return False
 
-    async def _start(self, said: Words) -> None:
+    async def _start(self, said: TalkWords) -> None:
         plan = self._s.plan
-        effort = efforts.choose(plan.choices[0].level.level, plan.model)
+        effort = efforts.choose_effort(plan.choices[0].level.level, plan.model)
         asked = {
             "threadId": self._thread,
             "input": _input(said),
@@ -98,26 +98,26 @@ class CodexTalk:
             **self._tier,
         }
         made = await self._talking.request("turn/start", asked)
-        self._turn = str(items.part(made, "turn").get("id") or "")
+        self._turn = str(items.get_object(made, "turn").get("id") or "")
 
     async def steer(self, message: UserMessage) -> bool:
-        asked = {"threadId": self._thread, "expectedTurnId": self._turn, "input": _input(words((message,)))}
+        asked = {"threadId": self._thread, "expectedTurnId": self._turn, "input": _input(to_words((message,)))}
         try:
             await self._talking.request("turn/steer", asked, STEER)
-        except Refused:
+        except RpcRefusal:
             return False
         return True
 
     async def again(self, messages: Sequence[UserMessage]) -> None:
         try:
-            await self._start(words(messages))
-        except Refused as exc:
-            raise Gone(str(exc), "format", final=True) from exc
+            await self._start(to_words(messages))
+        except RpcRefusal as exc:
+            raise ProgramGone(str(exc), "format", final=True) from exc
 
     async def interrupt(self) -> None:
         try:
             await self._talking.request("turn/interrupt", {"threadId": self._thread, "turnId": self._turn}, STEER)
-        except (Refused, Gone):
+        except (RpcRefusal, ProgramGone):
             pass  # the turn is over, or the process is; either shows by itself
 
     async def close(self) -> None:
@@ -126,10 +126,10 @@ class CodexTalk:
 
     @property
     def _tier(self) -> dict[str, Any]:
-        return tier(self._s.plan, self._s.ports.clock.now())
+        return choose_service_tier(self._s.plan, self._s.ports.clock.now())
 
     @property
-    def _talking(self) -> Peer:
+    def _talking(self) -> RpcPeer:
         assert self._peer is not None, "open comes first"
         return self._peer
 
@@ -153,7 +153,7 @@ class CodexTalk:
         return self._s.mirror.thinking(str(params.get("delta") or ""))
 
     def _started(self, params: dict[str, Any]) -> list[RunEvent]:
-        item = items.part(params, "item")
+        item = items.get_object(params, "item")
         self._items[str(item.get("id"))] = item
         if item.get("type") == "contextCompaction":
             return [CompactionStart("codex")]
@@ -161,12 +161,12 @@ class CodexTalk:
         return self._s.mirror.start_tool(str(item.get("id")), sort.name(item), sort.args(item)) if sort else []
 
     def _completed(self, params: dict[str, Any]) -> list[RunEvent]:
-        item, mirror = items.part(params, "item"), self._s.mirror
+        item, mirror = items.get_object(params, "item"), self._s.mirror
         ident, kind = str(item.get("id")), item.get("type")
         if kind == "agentMessage":
             return mirror.complete_text(str(item.get("text") or ""))
         if kind == "reasoning":
-            mirror.complete_thought(items.thought(item))
+            mirror.complete_thought(items.get_thought(item))
             return []
         if kind == "contextCompaction":
             return [CompactionEnd(completed=True)]
@@ -175,23 +175,27 @@ class CodexTalk:
             return []
         begun = [] if ident in self._items else mirror.start_tool(ident, sort.name(item), sort.args(item))
         self._items.pop(ident, None)
-        ended = mirror.end_tool(ident, sort.text(item), error=items.failed(item), source=sort.source(item))
+        ended = mirror.end_tool(ident, sort.text(item), error=items.has_failed(item), source=sort.source(item))
         return [*begun, *ended]
 
     def _used(self, params: dict[str, Any]) -> list[RunEvent]:
-        self._s.mirror.add_usage(items.usage(items.part(items.part(params, "tokenUsage"), "last")))
+        self._s.mirror.add_usage(
+            items.parse_codex_usage(items.get_object(items.get_object(params, "tokenUsage"), "last"))
+        )
         return []
 
     def _finished(self, params: dict[str, Any]) -> list[RunEvent]:
-        turn = items.part(params, "turn")
+        turn = items.get_object(params, "turn")
         if turn.get("id") != self._turn:
             return []
-        status, error = turn.get("status"), items.part(turn, "error")
+        status, error = turn.get("status"), items.get_object(turn, "error")
         if status == "completed":
-            self.over = Over()
+            self.over = ProgramTurnEnd()
         else:
             text = str(error.get("message") or f"the turn was {status}")
-            self.over = Over("error", ModelFailure(_kind(error.get("codexErrorInfo")), f"codex: {text}"[:500]))
+            self.over = ProgramTurnEnd(
+                "error", ModelFailure(_kind(error.get("codexErrorInfo")), f"codex: {text}"[:500])
+            )
         return []
 
     # being asked
@@ -235,7 +239,9 @@ _DECLINED: dict[str, dict[str, Any]] = {
 }
 
 
-def thread(plan: RunPlan, program: Program, instructions: str, speed: dict[str, Any]) -> dict[str, Any]:
+def build_thread_params(
+    plan: RunPlan, program: RuntimeProgram, instructions: str, speed: dict[str, Any]
+) -> dict[str, Any]:
     """The parameters of thread/start and thread/resume. The owner's settings choose among what policy leaves."""
     rules, tools = plan.settings.rules, plan.tools
     commands = "exec" in tools and rules.security != "deny"
@@ -259,13 +265,13 @@ def thread(plan: RunPlan, program: Program, instructions: str, speed: dict[str, 
     }
 
 
-def tier(plan: RunPlan, now: int) -> dict[str, Any]:
+def choose_service_tier(plan: RunPlan, now: int) -> dict[str, Any]:
     """Decided when a turn starts; a turn that is going keeps what it has. Never set: nothing is sent."""
     fast = plan.choices[0].fast.at((now - plan.started) / 1000)
     return {} if fast is None else {"serviceTier": PRIORITY if fast else None}
 
 
-def _input(said: Words) -> list[dict[str, Any]]:
+def _input(said: TalkWords) -> list[dict[str, Any]]:
     texts = [{"type": "text", "text": text, "text_elements": []} for text in said.texts]
     return [*texts, *({"type": "image", "url": f"data:{i.mimeType};base64,{i.data}"} for i in said.images)]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 from palinurus.abort import Aborted
 from palinurus.agent import hooked
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
-from palinurus.agent.runtimes.bridge import Bridge
-from palinurus.agent.runtimes.mirror import Mirror
+from palinurus.agent.ports import RunPorts
+from palinurus.agent.runtimes.bridge import ApprovalBridge
+from palinurus.agent.runtimes.mirror import RunMirror
 from palinurus.core.types.events import AgentEnd, RunEndReason, RunEvent
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.core.types.model import FailureKind, ModelFailure, ModelRequest, Prompt
@@ -25,7 +25,7 @@ TICK = 0.2  # seconds between two looks for messages to steer in
 PATIENCE = 5.0  # seconds the program has to end a turn that was stopped
 
 
-class Gone(Exception):
+class ProgramGone(Exception):
     """The program cannot be spoken to. `kind` is what the run ends with if it stays so; `final`: a second start will
     not help."""
 
@@ -35,34 +35,34 @@ class Gone(Exception):
         self.final = final
 
 
-class Over(NamedTuple):
+class ProgramTurnEnd(NamedTuple):
     """A turn of the program has ended."""
 
     end: RunEndReason = "stop"
     failure: ModelFailure | None = None
 
 
-class Heard(NamedTuple):
+class ProgramMessage(NamedTuple):
     """One message of the program."""
 
     message: dict[str, Any]
 
 
-class Mark(NamedTuple):
+class DriveSignal(NamedTuple):
     """Something that happened besides: stop (somebody stops the run), late (it has not ended in time)."""
 
     what: str
 
 
-Item: TypeAlias = Heard | Mark | Gone | RunEvent
-Post: TypeAlias = Callable[[Item], None]
+DriveItem: TypeAlias = ProgramMessage | DriveSignal | ProgramGone | RunEvent
+PostItem: TypeAlias = Callable[[DriveItem], None]
 
 
-class Talk(Protocol):
+class ProgramTalk(Protocol):
     """One program process. `open` starts it and says the first words; all its messages are posted as `Heard`, its end
     as `Gone`."""
 
-    over: Over | None  # set by `hear` when a turn has ended
+    over: ProgramTurnEnd | None  # set by `hear` when a turn has ended
 
     async def open(self, goes_on: bool) -> None:
         """Raises Gone. `goes_on`: it has seen this run's message already."""
@@ -83,27 +83,27 @@ class Talk(Protocol):
     async def close(self) -> None: ...
 
 
-class Setting(NamedTuple):
+class TalkSetting(NamedTuple):
     """What a talk works with."""
 
     plan: RunPlan
-    ports: Ports
-    mirror: Mirror
-    bridge: Bridge
-    post: Post
+    ports: RunPorts
+    mirror: RunMirror
+    bridge: ApprovalBridge
+    post: PostItem
 
 
-Make: TypeAlias = Callable[[Setting], Talk]  # raises Gone
+MakeTalk: TypeAlias = Callable[[TalkSetting], ProgramTalk]  # raises Gone
 
 
-async def drive(plan: RunPlan, ports: Ports, host: str, make: Make) -> AsyncIterator[RunEvent]:
+async def drive_program(plan: RunPlan, ports: RunPorts, host: str, make: MakeTalk) -> AsyncIterator[RunEvent]:
     """The events of one run, as `agent/loop.loop` has them. Raises failures of the store only."""
     run = _Drive(plan, ports, host, make)
     for event in run.mirror.begin():
         yield event
     await run.flush()  # what another program is about to see is on disk
-    hooked.asked(ports.hooks, plan, run.request)
-    forget = ports.abort.on(lambda: run.post(Mark("stop")))
+    hooked.report_request(ports.hooks, plan, run.request)
+    forget = ports.abort.on(lambda: run.post(DriveSignal("stop")))
     try:
         for start in range(STARTS):
             async for event in run.once(again=start > 0):
@@ -118,44 +118,44 @@ async def drive(plan: RunPlan, ports: Ports, host: str, make: Make) -> AsyncIter
 
 
 class _Drive:
-    def __init__(self, plan: RunPlan, ports: Ports, host: str, make: Make) -> None:
+    def __init__(self, plan: RunPlan, ports: RunPorts, host: str, make: MakeTalk) -> None:
         self._plan = plan
         self._ports = ports
         self._host = host
         self._make = make
-        self._items: asyncio.Queue[Item] = asyncio.Queue()
+        self._items: asyncio.Queue[DriveItem] = asyncio.Queue()
         self._late: list[UserMessage] = []  # steered messages that came when the turn was over
-        self._over: Over | None = None
-        self.mirror = Mirror(plan, ports, f"{host}-runtime")
-        self.died: Gone | None = None
+        self._over: ProgramTurnEnd | None = None
+        self.mirror = RunMirror(plan, ports, f"{host}-runtime")
+        self.died: ProgramGone | None = None
         told = tuple(m for m in plan.opening if isinstance(m, UserMessage))
         self.request = ModelRequest(plan.model, Prompt(""), told, level=plan.choices[0].level.level)
 
-    def post(self, item: Item) -> None:
+    def post(self, item: DriveItem) -> None:
         self._items.put_nowait(item)
 
     async def once(self, *, again: bool) -> AsyncIterator[RunEvent]:
         """One life of the program."""
         self.died, self._items = None, asyncio.Queue()
-        bridge = Bridge(self._plan, self._ports, self.post, self._host)
-        talk: Talk | None = None
+        bridge = ApprovalBridge(self._plan, self._ports, self.post, self._host)
+        talk: ProgramTalk | None = None
         # The opening message is this run's news; without one the program had it before we were interrupted.
         seen = not any(isinstance(m, UserMessage) for m in self._plan.opening) or (again and self.mirror.acted)
         try:
-            talk = self._make(Setting(self._plan, self._ports, self.mirror, bridge, self.post))
+            talk = self._make(TalkSetting(self._plan, self._ports, self.mirror, bridge, self.post))
             await self._ports.abort.wait(talk.open(seen))
             async for event in self._turns(talk):
                 yield event
         except Aborted:
             pass
-        except Gone as gone:
+        except ProgramGone as gone:
             self.died = gone
             self.mirror.cut()
         finally:
             if talk is not None:
                 await talk.close()
 
-    async def _turns(self, talk: Talk) -> AsyncIterator[RunEvent]:
+    async def _turns(self, talk: ProgramTalk) -> AsyncIterator[RunEvent]:
         while True:
             async for event in self._turn(talk):
                 yield event
@@ -173,20 +173,20 @@ class _Drive:
             talk.over, late, self._late = None, self._late, []
             await talk.again(late)
 
-    async def _turn(self, talk: Talk) -> AsyncIterator[RunEvent]:
+    async def _turn(self, talk: ProgramTalk) -> AsyncIterator[RunEvent]:
         """Until the program's turn is over. Raises Gone."""
         while talk.over is None:
             item = await self._next()
-            if isinstance(item, Gone):
+            if isinstance(item, ProgramGone):
                 raise item
-            if isinstance(item, Heard):
+            if isinstance(item, ProgramMessage):
                 for event in talk.hear(item.message):
                     yield event
-            elif isinstance(item, Mark):
+            elif isinstance(item, DriveSignal):
                 if item.what == "late":
                     return
                 await talk.interrupt()
-                asyncio.get_running_loop().call_later(PATIENCE, self.post, Mark("late"))
+                asyncio.get_running_loop().call_later(PATIENCE, self.post, DriveSignal("late"))
             elif item is not None:
                 yield item
             if talk.over is None and self._ports.abort.reason is None:
@@ -199,7 +199,7 @@ class _Drive:
             if self.mirror.dirty and talk.over is None:
                 await self.flush()
 
-    async def _next(self) -> Item | None:
+    async def _next(self) -> DriveItem | None:
         try:
             return await asyncio.wait_for(self._items.get(), TICK)
         except TimeoutError:
@@ -215,7 +215,9 @@ class _Drive:
         said = (
             [m for m in made[-1].messages if isinstance(m, AssistantMessage)] if isinstance(made[-1], AgentEnd) else []
         )
-        hooked.heard(self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure)
+        hooked.report_answer(
+            self._ports.hooks, self._plan, self.request, said[-1] if said else AssistantMessage(()), failure
+        )
         return made
 
     def _verdict(self) -> tuple[RunEndReason, ModelFailure | None]:
@@ -224,5 +226,5 @@ class _Drive:
             return ("timeout" if reason == "timeout" else "aborted"), ModelFailure("aborted", reason)
         if self.died is not None:
             return "error", ModelFailure(self.died.kind, f"{self._host}: {self.died}")
-        over = self._over or Over("error", ModelFailure("server", f"{self._host} ended without an answer"))
+        over = self._over or ProgramTurnEnd("error", ModelFailure("server", f"{self._host} ended without an answer"))
         return over.end, over.failure

@@ -12,7 +12,7 @@ from palinurus.core.types.usage import TokenUsage
 BAD = frozenset({"failed", "declined"})
 
 
-class Item(NamedTuple):
+class CodexItem(NamedTuple):
     """A sort of item. `source`: where untrusted content in its result came from."""
 
     name: Callable[[dict[str, Any]], str]
@@ -52,53 +52,53 @@ def _given(item: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-TOOLS: dict[str, Item] = {
-    "commandExecution": Item(
+TOOLS: dict[str, CodexItem] = {
+    "commandExecution": CodexItem(
         lambda item: "exec",
         lambda item: {"command": str(item.get("command") or ""), "cwd": str(item.get("cwd") or "")},
         _command,
     ),
-    "fileChange": Item(
+    "fileChange": CodexItem(
         lambda item: "apply_patch",
         lambda item: {"path": ", ".join(c["path"] for c in _changes(item)), "changes": _changes(item)},
         lambda item: str(item.get("status") or ""),
     ),
-    "mcpToolCall": Item(
+    "mcpToolCall": CodexItem(
         lambda item: f"{item.get('server')}__{item.get('tool')}",
         _given,
         _mcp,
         lambda item: f"mcp {item.get('server')}",
     ),
-    "dynamicToolCall": Item(lambda item: str(item.get("tool") or "tool"), _given, _mcp),
-    "webSearch": Item(
+    "dynamicToolCall": CodexItem(lambda item: str(item.get("tool") or "tool"), _given, _mcp),
+    "webSearch": CodexItem(
         lambda item: "web_search",
         lambda item: {"query": str(item.get("query") or "")},
         lambda item: "",
         lambda _: "web",
     ),
-    "imageView": Item(lambda item: "image", lambda item: {"path": str(item.get("path") or "")}, lambda item: ""),
+    "imageView": CodexItem(lambda item: "image", lambda item: {"path": str(item.get("path") or "")}, lambda item: ""),
 }
 
 
-def part(body: Any, name: str) -> dict[str, Any]:
+def get_object(body: Any, name: str) -> dict[str, Any]:
     """The object of that name in an object; {} if there is none."""
     found = body.get(name) if isinstance(body, dict) else None
     return found if isinstance(found, dict) else {}
 
 
-def thought(item: dict[str, Any]) -> str:
+def get_thought(item: dict[str, Any]) -> str:
     """The text of a reasoning item."""
     lists = (item.get("summary"), item.get("content"))
     found = next((one for one in lists if isinstance(one, list) and one), [])
     return "\n\n".join(str(text) for text in found)
 
 
-def failed(item: dict[str, Any]) -> bool:
+def has_failed(item: dict[str, Any]) -> bool:
     """Did what the item stands for go wrong?"""
     return str(item.get("status")) in BAD or bool(item.get("exitCode")) or item.get("success") is False
 
 
-def usage(last: dict[str, Any]) -> TokenUsage:
+def parse_codex_usage(last: dict[str, Any]) -> TokenUsage:
     """From a TokenUsageBreakdown, whose inputTokens count what came from the cache too."""
     try:
         told = msgspec.convert(last, _Breakdown)

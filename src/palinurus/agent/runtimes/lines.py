@@ -22,7 +22,7 @@ TAIL = 2_000  # characters of what it says on stderr that an error message may q
 GRACE = 2.0
 
 
-class Lines:
+class JsonLinesChild:
     """A started child. `end` must be called."""
 
     def __init__(self, process: asyncio.subprocess.Process, mark: str) -> None:
@@ -33,7 +33,7 @@ class Lines:
         self._errors = asyncio.ensure_future(self._listen())
 
     @staticmethod
-    async def start(argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str) -> Lines:
+    async def start(argv: Sequence[str], cwd: str, env: Mapping[str, str], mark: str) -> JsonLinesChild:
         """Raises OSError if there is no such program. Who has the same mark is ended first: it is what a process of
         ours that was killed has left behind."""
         await asyncio.to_thread(_sweep, f"{MARK}={mark}")
@@ -48,7 +48,7 @@ class Lines:
             limit=LONGEST,
             start_new_session=True,
         )
-        return Lines(process, mark)
+        return JsonLinesChild(process, mark)
 
     @property
     def pid(self) -> int:

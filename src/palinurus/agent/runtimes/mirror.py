@@ -13,7 +13,7 @@ import msgspec
 from palinurus.agent import hooked
 from palinurus.agent.act import STOPPED
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.ports import RunPorts
 from palinurus.core.history.truncate import shorten_result
 from palinurus.core.types.events import (
     AgentEnd,
@@ -49,10 +49,10 @@ class _Going(NamedTuple):
     since: float
 
 
-class Mirror:
+class RunMirror:
     """The state of one run. Every method returns the events that show what it was told."""
 
-    def __init__(self, plan: RunPlan, ports: Ports, api: str) -> None:
+    def __init__(self, plan: RunPlan, ports: RunPorts, api: str) -> None:
         self._plan = plan
         self._ports = ports
         self._api = api
@@ -131,7 +131,7 @@ class Mirror:
         cut = shorten_result(text, plan.settings.result_chars) if text else "(no output)"
         name, now = going.call.name, self._ports.clock.now()
         result = ToolResult(ident, name, (TextBlock(cut),), error, timestamp=now, source=source)
-        (result,) = hooked.persisted(hooks, plan, [result])
+        (result,) = hooked.filter_results(hooks, plan, [result])
         took = int((self._ports.clock.monotonic() - going.since) * 1000)
         self._ports.record.step("result", f"{name} {'error' if error else 'ok'} {took} ms")
         if hooks.has("after_tool_call"):

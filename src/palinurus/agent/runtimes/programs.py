@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from palinurus.agent.cell import sandboxed
+from palinurus.agent.cell import is_sandboxed
 from palinurus.agent.plan import RunPlan
-from palinurus.agent.ports import Ports
+from palinurus.agent.ports import RunPorts
 from palinurus.agent.runtimes.acp import AcpTalk
-from palinurus.agent.runtimes.brief import Brief, brief
-from palinurus.agent.runtimes.choose import Files
+from palinurus.agent.runtimes.brief import ProgramBrief, write_brief
+from palinurus.agent.runtimes.choose import WorkspaceFiles
 from palinurus.agent.runtimes.claude import ClaudeTalk
 from palinurus.agent.runtimes.codex import CodexTalk
-from palinurus.agent.runtimes.drive import Gone, Setting, Talk, drive
-from palinurus.agent.runtimes.kit import Kit
-from palinurus.agent.trigger import TRIGGER, triggered
+from palinurus.agent.runtimes.drive import ProgramGone, ProgramTalk, TalkSetting, drive_program
+from palinurus.agent.runtimes.kit import TalkKit
+from palinurus.agent.trigger import TRIGGER, is_triggered
 from palinurus.config.runtimes import ACP, CLAUDE, CODEX
 from palinurus.config.settings import Settings
 from palinurus.core.types.events import RunEvent
@@ -34,53 +34,53 @@ from palinurus.tools.environ import child_env
 BINDINGS = "cliSessionBindings"  # field of a session's record
 
 
-class Sort(NamedTuple):
+class ProgramKind(NamedTuple):
     """A sort of program: how it is spoken to, which workspace files it finds itself, which variables tell it where
     its sign-in is."""
 
-    talk: Callable[[Setting, Kit], Talk]
+    talk: Callable[[TalkSetting, TalkKit], ProgramTalk]
     finds: frozenset[str]
     variables: tuple[str, ...]
 
 
-SORTS: dict[str, Sort] = {
-    CODEX: Sort(CodexTalk, frozenset({"agents.md"}), ("CODEX_HOME",)),
-    CLAUDE: Sort(ClaudeTalk, frozenset(), ("CLAUDE_CONFIG_DIR",)),
-    ACP: Sort(AcpTalk, frozenset(), ()),
+PROGRAM_KINDS: dict[str, ProgramKind] = {
+    CODEX: ProgramKind(CodexTalk, frozenset({"agents.md"}), ("CODEX_HOME",)),
+    CLAUDE: ProgramKind(ClaudeTalk, frozenset(), ("CLAUDE_CONFIG_DIR",)),
+    ACP: ProgramKind(AcpTalk, frozenset(), ()),
 }
 
 
-class Programs:
+class ProgramRunner:
     """One per run."""
 
-    def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: Files) -> None:
+    def __init__(self, settings: Settings, environ: Mapping[str, str], store: Store, files: WorkspaceFiles) -> None:
         self._settings = settings
         self._environ = environ
         self._store = store
         self._files = files
 
-    def run(self, name: str, plan: RunPlan, ports: Ports) -> AsyncIterator[RunEvent]:
+    def run(self, name: str, plan: RunPlan, ports: RunPorts) -> AsyncIterator[RunEvent]:
         """The run, done by the program of that name in the config."""
-        return drive(plan, ports, name, lambda setting: self._talk(name, setting))
+        return drive_program(plan, ports, name, lambda setting: self._talk(name, setting))
 
-    def _talk(self, name: str, setting: Setting) -> Talk:
+    def _talk(self, name: str, setting: TalkSetting) -> ProgramTalk:
         """Raises Gone when there can be none."""
         plan, program = setting.plan, self._settings.runtimes.programs[name]
-        sort = SORTS[program.kind]
-        if sandboxed(self._settings.agents[plan.route.agent], plan.route.key):
-            raise Gone("it would run outside this session's sandbox", "config", final=True)
+        sort = PROGRAM_KINDS[program.kind]
+        if is_sandboxed(self._settings.agents[plan.route.agent], plan.route.key):
+            raise ProgramGone("it would run outside this session's sandbox", "config", final=True)
         passed = {key: self._environ[key] for key in ("PATH", *sort.variables) if self._environ.get(key)}
         declared = {key: value.reveal() for key, value in program.env.items()}
         env = {**child_env(self._environ, {}), **passed, **declared}
         found = shutil.which(program.command[0], path=env["PATH"])
         if found is None:
-            raise Gone(f"no program {program.command[0]!r} is installed", "config", final=True)
+            raise ProgramGone(f"no program {program.command[0]!r} is installed", "config", final=True)
         started = msgspec.structs.replace(program, command=(found, *program.command[1:]))
-        threads = Threads(self._store, plan, name)
+        threads = ProgramThreads(self._store, plan, name)
         mark = hashlib.sha256(f"{self._settings.home} {name} {plan.route.key}".encode()).hexdigest()[:24]
-        return sort.talk(setting, Kit(started, env, self._brief(plan, sort), threads.known, threads.keep, mark))
+        return sort.talk(setting, TalkKit(started, env, self._brief(plan, sort), threads.known, threads.keep, mark))
 
-    def _brief(self, plan: RunPlan, sort: Sort) -> Brief:
+    def _brief(self, plan: RunPlan, sort: ProgramKind) -> ProgramBrief:
         inbound = plan.inbound
         who = [
             "You answer inside Palinurus, a personal assistant that people reach through chat. Your last message is "
@@ -88,15 +88,15 @@ class Programs:
             *([str(inbound.options["system"])] if inbound.options.get("system") else ()),
         ]
         files = self._files(plan.route.agent, plan.route.key)
-        return brief(files, sort.finds, who, beat=beats(plan))
+        return write_brief(files, sort.finds, who, beat=is_heartbeat(plan))
 
 
-def beats(plan: RunPlan) -> bool:
+def is_heartbeat(plan: RunPlan) -> bool:
     """Is this a heartbeat turn?"""
-    return triggered(plan.inbound) and plan.inbound.options[TRIGGER] == "heartbeat"
+    return is_triggered(plan.inbound) and plan.inbound.options[TRIGGER] == "heartbeat"
 
 
-class Threads:
+class ProgramThreads:
     """The id under which a program knows a session's conversation. A new session of ours is a new one of its."""
 
     def __init__(self, store: Store, plan: RunPlan, name: str) -> None:

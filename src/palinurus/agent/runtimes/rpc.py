@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
-from palinurus.agent.runtimes.drive import Gone, Heard, Post
-from palinurus.agent.runtimes.lines import Lines
+from palinurus.agent.runtimes.drive import PostItem, ProgramGone, ProgramMessage
+from palinurus.agent.runtimes.lines import JsonLinesChild
 
 ANSWER = 60.0  # seconds for the answer to a request
 RPC = {"jsonrpc": "2.0"}
 
 
-class Refused(Exception):
+class RpcRefusal(Exception):
     """The other side answered with an error."""
 
 
-class Peer:
+class RpcPeer:
     """The other side. `close` ends it."""
 
-    def __init__(self, lines: Lines, post: Post) -> None:
+    def __init__(self, lines: JsonLinesChild, post: PostItem) -> None:
         self._lines = lines
         self._post = post
         self._next = 0
@@ -41,7 +41,7 @@ class Peer:
             self._lines.send({**RPC, "id": ident, "method": method, "params": params})
             return await asyncio.wait_for(future, wait)
         except TimeoutError:
-            raise Gone(f"no answer to {method} within {wait:g} s") from None
+            raise ProgramGone(f"no answer to {method} within {wait:g} s") from None
         finally:
             del self._open[ident]
 
@@ -63,7 +63,7 @@ class Peer:
     async def _read(self) -> None:
         while (message := await self._lines.read()) is not None:
             self._take(message)
-        gone = Gone(await self._lines.exit_reason())
+        gone = ProgramGone(await self._lines.exit_reason())
         for future in self._open.values():
             if not future.done():
                 future.set_exception(gone)
@@ -72,10 +72,10 @@ class Peer:
     def _take(self, message: dict[str, Any]) -> None:
         ident, method = message.get("id"), message.get("method")
         if isinstance(method, str):
-            self._post(Heard(message))
+            self._post(ProgramMessage(message))
         elif isinstance(ident, int) and (future := self._open.get(ident)) is not None and not future.done():
             if message.get("error") is not None:
-                future.set_exception(Refused(str(_object(message["error"]).get("message") or "refused")))
+                future.set_exception(RpcRefusal(str(_object(message["error"]).get("message") or "refused")))
             else:
                 future.set_result(_object(message.get("result")))
 

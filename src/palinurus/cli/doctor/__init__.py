@@ -19,7 +19,7 @@ from palinurus.cli.main import PARTS
 from palinurus.cli.main import load as part
 from palinurus.cli.render import View, plain
 from palinurus.config import paths
-from palinurus.config.load import Loaded, load
+from palinurus.config.load import LoadedConfig, load_config
 from palinurus.errors import ConfigError, PalinurusError
 
 CHECKS: tuple[Callable[[Case], Iterator[Finding]], ...] = (
@@ -51,7 +51,7 @@ def run(argv: list[str]) -> int:
     environ = dict(os.environ)
     os.umask(0o077)
     view = View(sys.stdout, environ)
-    home = paths.home(environ)
+    home = paths.find_home(environ)
     findings = [*_config(home, environ)]
     loaded = _loaded(home, environ)
     running = loaded is not None and asyncio.run(_alive(loaded))
@@ -104,24 +104,24 @@ def _answers(case: Case) -> Iterator[Finding]:
         yield Finding("ok", f"model: {ref} answers")
 
 
-async def _alive(loaded: Loaded) -> bool:
+async def _alive(loaded: LoadedConfig) -> bool:
     try:
         return await http.alive(where(loaded.settings))
     except PalinurusError:
         return False
 
 
-def _loaded(home: str, environ: Mapping[str, str]) -> Loaded | None:
+def _loaded(home: str, environ: Mapping[str, str]) -> LoadedConfig | None:
     try:
-        return load(home, environ)
+        return load_config(home, environ)
     except ConfigError:
         return None
 
 
 def _config(home: str, environ: Mapping[str, str]) -> Iterator[Finding]:
-    file = paths.config_file(home)
+    file = paths.locate_config_file(home)
     try:
-        loaded = load(home, environ)
+        loaded = load_config(home, environ)
     except ConfigError as exc:
         for problem in exc.problems:
             yield Finding("fail", f"config: {problem}", exc.fix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple
 
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 
 
 class Finding(NamedTuple):
@@ -22,5 +22,5 @@ class Case(NamedTuple):
 
     home: str
     environ: Mapping[str, str]
-    loaded: Loaded | None
+    loaded: LoadedConfig | None
     running: bool

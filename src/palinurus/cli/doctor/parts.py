@@ -24,7 +24,7 @@ from palinurus.errors import PalinurusError
 from palinurus.gateway import token
 from palinurus.gateway.auth import Gate
 from palinurus.gateway.web import FOLDER
-from palinurus.inbox.approvals import KIND, Row
+from palinurus.inbox.approvals import KIND, ApprovalRow
 from palinurus.store.sqlite.reader import open_reader
 from palinurus.tools.environ import search_path
 from palinurus.triggers.jobs import JOB, STATE
@@ -60,7 +60,7 @@ def auth(case: Case) -> Iterator[Finding]:
     try:
         Gate(settings.gateway, settings.gateway.token.reveal() or token.read(settings.home) or "x", lambda: 0.0)
     except PalinurusError as exc:
-        path = paths.token_file(settings.home)
+        path = paths.locate_token_file(settings.home)
         loose = exc.message.startswith(path)
         yield Finding("fail", f"auth: {exc.message}", exc.fix, (lambda: os.chmod(path, 0o600)) if loose else None)
         return
@@ -151,8 +151,8 @@ def approvals(case: Case) -> Iterator[Finding]:
     """The host's rules for commands, and questions that nobody has answered."""
     if case.loaded is None:
         return
-    file = os.path.join(case.home, rules.NAME)
-    host = rules.read(file)
+    file = os.path.join(case.home, rules.APPROVALS_FILE)
+    host = rules.read_approvals(file)
     if host.problem:
         fix = f"correct {file}, or delete it: without it the config alone decides"
         yield Finding("fail", f"approvals: {host.problem}; until then every command is denied", fix)
@@ -162,7 +162,7 @@ def approvals(case: Case) -> Iterator[Finding]:
                 what = f"approvals: the rule {entry.rule.pattern!r} for {agent} is never used: {entry.problem}"
                 yield Finding("warn", what, "`pal approvals allowlist` shows and removes rules")
     now = SystemClock().now()
-    waiting = [row for row in _kept(case, KIND, Row).values() if row.state == "pending" and row.expires > now]
+    waiting = [row for row in _kept(case, KIND, ApprovalRow).values() if row.state == "pending" and row.expires > now]
     if waiting:
         yield Finding("warn", f"approvals: {len(waiting)} questions wait for an answer", "`pal approvals list`")
     elif not host.problem:

@@ -101,7 +101,7 @@ def run(argv: list[str]) -> int:
     """The command. Raises PalinurusError for what a person has to know."""
     plain = not argv or (argv[0].startswith("-") and argv[0] not in ("-h", "--help"))
     asked = _parser().parse_args(["list", *argv] if plain else argv)
-    COMMANDS[asked.command].run(paths.home(os.environ), asked)
+    COMMANDS[asked.command].run(paths.find_home(os.environ), asked)
     return 0
 
 

@@ -46,7 +46,7 @@ def search(home: str, asked: argparse.Namespace) -> None:
 def _since(text: str | None) -> int:
     if not text:
         return 0
-    past = durations.seconds(text, "d")
+    past = durations.parse_duration(text, "d")
     if past is not None:
         return SystemClock().now() - int(past * 1000)
     try:

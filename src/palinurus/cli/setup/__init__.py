@@ -12,8 +12,8 @@ from palinurus.cli.args import Parser
 from palinurus.cli.main import COMMANDS, PARTS
 from palinurus.cli.main import load as part
 from palinurus.config import paths
-from palinurus.config.load import load
-from palinurus.config.patch import set_key
+from palinurus.config.load import load_config
+from palinurus.config.patch import set_config_key
 from palinurus.config.settings import Settings
 from palinurus.errors import StateUnwritable
 from palinurus.gateway import token
@@ -38,7 +38,7 @@ def run(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     environ = dict(os.environ)
     os.umask(0o077)
-    home = paths.home(environ)
+    home = paths.find_home(environ)
     made = _home(home) + _config(home)
     person: Any = None
     if not args.non_interactive and sys.stdin.isatty() and sys.stdout.isatty():
@@ -46,15 +46,15 @@ def run(argv: list[str]) -> int:
     if person is not None:
         made += person.model()
     workspace = args.workspace
-    current = load(home, environ).settings
+    current = load_config(home, environ).settings
     if workspace is None and person is not None and made:
         workspace = person.workspace(_workspace(current))
     if workspace:
-        wanted = paths.expand(workspace, environ, os.getcwd())
+        wanted = paths.expand_path(workspace, environ, os.getcwd())
         if wanted != _workspace(current):
-            set_key(home, environ, "agents.defaults.workspace", wanted)
+            set_config_key(home, environ, "agents.defaults.workspace", wanted)
             made.append(f"agents.defaults.workspace = {wanted}")
-    settings = load(home, environ).settings
+    settings = load_config(home, environ).settings
     made += _token(settings) + _files(settings)
     for line in made:
         print(f"made  {line}")
@@ -79,7 +79,7 @@ def _home(home: str) -> list[str]:
 
 
 def _config(home: str) -> list[str]:
-    file = paths.config_file(home)
+    file = paths.locate_config_file(home)
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
@@ -95,7 +95,7 @@ def _token(settings: Settings) -> list[str]:
     if settings.gateway.token or token.read(settings.home):
         return []
     token.ensure(settings.home)
-    return [paths.token_file(settings.home)]
+    return [paths.locate_token_file(settings.home)]
 
 
 def _files(settings: Settings) -> list[str]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from palinurus.cli.render import plain
 from palinurus.cli.setup.model import DEFAULT, Candidate, keyed, named, offered, server, tried
 from palinurus.cli.status import model_in_use
-from palinurus.config.load import load
-from palinurus.config.patch import set_key
+from palinurus.config.load import load_config
+from palinurus.config.patch import set_config_key
 from palinurus.errors import PalinurusError
 
 SHOWN = 6  # providers named in the question
@@ -48,7 +48,7 @@ class First:
 
     def model(self) -> list[str]:
         """Who answers. Asked only while it would be the demo; what was written, without values that are secret."""
-        person, settings = self._person, load(self._home, self._environ).settings
+        person, settings = self._person, load_config(self._home, self._environ).settings
         name, source = asyncio.run(model_in_use(settings, self._environ))
         if "/" in name and not name.startswith("builtin/"):
             person.say(f"model {plain(name)}" + (f", key from {source}" if source else ""))
@@ -79,7 +79,7 @@ class First:
             kept = made
 
     def _made(self, text: str) -> Candidate | str:
-        settings = load(self._home, self._environ).settings
+        settings = load_config(self._home, self._environ).settings
         if "://" in text:
             return asyncio.run(server(text))
         found = named(settings, self._environ, text)
@@ -91,7 +91,7 @@ class First:
     def _write(self, made: Candidate) -> list[str]:
         try:
             for key, value in made.written.items():
-                set_key(self._home, self._environ, key, value)
+                set_config_key(self._home, self._environ, key, value)
         except PalinurusError as exc:
             self._person.say(f"   the config was not changed: {plain(exc.message)}")
             return []

@@ -12,7 +12,7 @@ from palinurus.clock import SystemClock
 from palinurus.config.settings import ModelSettings, ProviderSettings, Secret, Settings
 from palinurus.providers import VENDORS
 from palinurus.providers.catalog import Catalog
-from palinurus.providers.first import API, SERVER, served, silence
+from palinurus.providers.first import API, SERVER, explain_silence, inspect_server
 
 DEFAULT = "agents.defaults.model"
 
@@ -57,7 +57,7 @@ def keyed(candidate: Candidate, secret: str) -> Candidate:
 
 async def server(address: str) -> Candidate | str:
     """The server at an address: it is asked what it has, the first model is taken. Why not, if it does not say."""
-    found = await served(address)
+    found = await inspect_server(address)
     if isinstance(found, str):
         return found
     ref = f"{SERVER}/{found.models[0]}"
@@ -67,7 +67,7 @@ async def server(address: str) -> Candidate | str:
 
 async def tried(settings: Settings, environ: Mapping[str, str], candidate: Candidate) -> str:
     """Ask it for one word. "" if it answers, else why not."""
-    return await silence(_with(settings, candidate), environ, SystemClock(), candidate.ref)
+    return await explain_silence(_with(settings, candidate), environ, SystemClock(), candidate.ref)
 
 
 async def current(settings: Settings, environ: Mapping[str, str]) -> tuple[str, str]:

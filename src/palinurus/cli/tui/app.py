@@ -33,7 +33,7 @@ from palinurus.cli.tui.shell import Shell
 from palinurus.cli.tui.style import CSS, KEYS
 from palinurus.cli.tui.talk import Block
 from palinurus.clock import Clock, SystemClock
-from palinurus.config.load import Loaded
+from palinurus.config.load import LoadedConfig
 from palinurus.errors import PalinurusError
 
 AGAIN = 2.0  # seconds in which a second Ctrl-C leaves
@@ -337,7 +337,7 @@ OURS = {
 }
 
 
-def run(loaded: Loaded, environ: Mapping[str, str], blank: Message, local: bool) -> int:
+def run(loaded: LoadedConfig, environ: Mapping[str, str], blank: Message, local: bool) -> int:
     """Talk until the person leaves. Raises PalinurusError when the agent cannot be reached at all."""
     clock = SystemClock()
 

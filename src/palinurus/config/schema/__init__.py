@@ -7,35 +7,46 @@ from typing import Any
 
 import msgspec
 
-from palinurus.config.schema.agents import Agents
-from palinurus.config.schema.auth import Auth
-from palinurus.config.schema.budgets import Budgets
-from palinurus.config.schema.gateway import Gateway
-from palinurus.config.schema.models import Models
-from palinurus.config.schema.rest import Cron, Hooks, Logging, Messages, Meta, Plugins, Session, Skills, Ui, Update
-from palinurus.config.schema.tools import Tools
-from palinurus.config.schema.words import Free, Section
+from palinurus.config.schema.agents import AgentsSection
+from palinurus.config.schema.auth import AuthSection
+from palinurus.config.schema.budgets import BudgetsSection
+from palinurus.config.schema.gateway import GatewaySection
+from palinurus.config.schema.models import ModelsSection
+from palinurus.config.schema.rest import (
+    CronSection,
+    HooksSection,
+    LoggingSection,
+    MessagesSection,
+    MetaSection,
+    PluginsSection,
+    SessionSection,
+    SkillsSection,
+    UiSection,
+    UpdateSection,
+)
+from palinurus.config.schema.tools import ToolsSection
+from palinurus.config.schema.words import ConfigSection, Free
 
 
-class Config(Section, frozen=True):
+class Config(ConfigSection, frozen=True):
     """palinurus.json"""
 
-    agents: Agents | None = None
-    models: Models | None = None
-    gateway: Gateway | None = None
-    tools: Tools | None = None
-    session: Session | None = None
-    messages: Messages | None = None
+    agents: AgentsSection | None = None
+    models: ModelsSection | None = None
+    gateway: GatewaySection | None = None
+    tools: ToolsSection | None = None
+    session: SessionSection | None = None
+    messages: MessagesSection | None = None
     channels: dict[str, Free] | None = None
-    cron: Cron | None = None
-    hooks: Hooks | None = None
-    skills: Skills | None = None
-    plugins: Plugins | None = None
-    logging: Logging | None = None
+    cron: CronSection | None = None
+    hooks: HooksSection | None = None
+    skills: SkillsSection | None = None
+    plugins: PluginsSection | None = None
+    logging: LoggingSection | None = None
     env: Free | None = None
-    meta: Meta | None = None
-    ui: Ui | None = None
-    update: Update | None = None
+    meta: MetaSection | None = None
+    ui: UiSection | None = None
+    update: UpdateSection | None = None
     discovery: Free | None = None
     bindings: list[Free] | None = None
     schema: str | None = msgspec.field(default=None, name="$schema")
@@ -43,8 +54,8 @@ class Config(Section, frozen=True):
     acp: Free | None = None
     approvals: Free | None = None
     audio: Free | None = None
-    auth: Auth | None = None
-    budgets: Budgets | None = None
+    auth: AuthSection | None = None
+    budgets: BudgetsSection | None = None
     broadcast: Free | None = None
     browser: Free | None = None
     canvasHost: Free | None = None
@@ -67,6 +78,6 @@ class Config(Section, frozen=True):
     wizard: Free | None = None
 
 
-def convert(raw: dict[str, Any]) -> Config:
+def convert_config(raw: dict[str, Any]) -> Config:
     """`raw` as a `Config`. Raises msgspec.ValidationError for the first key that does not fit."""
     return msgspec.convert(raw, Config)

@@ -4,25 +4,25 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from palinurus.config.schema.sandbox import Sandbox
-from palinurus.config.schema.tools import AgentTools, ToolPolicy
+from palinurus.config.schema.sandbox import SandboxSection
+from palinurus.config.schema.tools import AgentToolsSection, ToolPolicySection
 from palinurus.config.schema.words import (
     Amount,
+    ConfigSection,
     Count,
     Free,
-    GroupChat,
-    Identity,
+    GroupChatSection,
+    IdentitySection,
     Level,
     ModelSpec,
     Ratio,
-    Section,
     Size,
     Switch,
     Typing,
 )
 
 
-class ModelEntry(Section, frozen=True):
+class AgentModelSection(ConfigSection, frozen=True):
     """agents.defaults.models["provider/model"]"""
 
     alias: str | None = None
@@ -32,15 +32,15 @@ class ModelEntry(Section, frozen=True):
     code_mode: bool | None = None
 
 
-class ActiveHours(Section, frozen=True):
+class ActiveHoursSection(ConfigSection, frozen=True):
     start: str | None = None
     end: str | None = None
     timezone: str | None = None
 
 
-class Heartbeat(Section, frozen=True):
+class HeartbeatSection(ConfigSection, frozen=True):
     every: str | None = None
-    active_hours: ActiveHours | None = None
+    active_hours: ActiveHoursSection | None = None
     model: str | None = None
     session: str | None = None
     target: str | None = None
@@ -59,7 +59,7 @@ class Heartbeat(Section, frozen=True):
     watch: str | None = None
 
 
-class Subagents(Section, frozen=True):
+class SubagentsSection(ConfigSection, frozen=True):
     max_concurrent: Count | None = None
     max_spawn_depth: Annotated[int, msgspec.Meta(ge=1, le=5)] | None = None
     max_children_per_agent: Annotated[int, msgspec.Meta(ge=1, le=20)] | None = None
@@ -73,33 +73,33 @@ class Subagents(Section, frozen=True):
     delegation_mode: Literal["suggest", "prefer"] | None = None
 
 
-class SoftTrim(Section, frozen=True):
+class SoftTrimSection(ConfigSection, frozen=True):
     max_chars: Size | None = None
     head_chars: Size | None = None
     tail_chars: Size | None = None
 
 
-class HardClear(Section, frozen=True):
+class HardClearSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     placeholder: str | None = None
 
 
-class Pruning(Section, frozen=True):
+class PruningSection(ConfigSection, frozen=True):
     mode: Literal["off", "cache-ttl", "aggressive"] | None = None
     ttl: str | int | None = None
     keep_last_assistants: Size | None = None
     soft_trim_ratio: Ratio | None = None
     hard_clear_ratio: Ratio | None = None
     min_prunable_tool_chars: Size | None = None
-    tools: ToolPolicy | None = None
-    soft_trim: SoftTrim | None = None
-    hard_clear: HardClear | None = None
+    tools: ToolPolicySection | None = None
+    soft_trim: SoftTrimSection | None = None
+    hard_clear: HardClearSection | None = None
     max_chars_per_tool_result: Count | None = None
     tool_result_head_ratio: Ratio | None = None
     prune_after_turns: Size | None = None
 
 
-class Compaction(Section, frozen=True):
+class CompactionSection(ConfigSection, frozen=True):
     mode: Literal["default", "safeguard"] | None = None
     provider: str | None = None
     reserve_tokens: Size | None = None
@@ -122,14 +122,14 @@ class Compaction(Section, frozen=True):
     notify_user: bool | None = None
 
 
-class Shared(Section, frozen=True):
+class SharedAgentSection(ConfigSection, frozen=True):
     """What both the defaults and one agent can say."""
 
     workspace: str | None = None
     cwd: str | None = None
     model: ModelSpec | None = None
     utility_model: str | None = None
-    models: dict[str, ModelEntry] | None = None
+    models: dict[str, AgentModelSection] | None = None
     model_policy: Free | None = None
     params: Free | None = None
     thinking_default: Level | None = None
@@ -150,9 +150,9 @@ class Shared(Section, frozen=True):
     human_delay: Free | None = None
     typing_mode: Typing | None = None
     typing_interval_seconds: Count | None = None
-    heartbeat: Heartbeat | None = None
-    subagents: Subagents | None = None
-    sandbox: Sandbox | None = None
+    heartbeat: HeartbeatSection | None = None
+    subagents: SubagentsSection | None = None
+    sandbox: SandboxSection | None = None
     runtime: Free | None = None
     agent_runtime: Free | None = None
     experimental: Free | None = None
@@ -162,7 +162,7 @@ class Shared(Section, frozen=True):
     tts: Free | None = None
 
 
-class AgentDefaults(Shared, frozen=True):
+class AgentDefaults(SharedAgentSection, frozen=True):
     """agents.defaults"""
 
     image_model: ModelSpec | None = None
@@ -183,8 +183,8 @@ class AgentDefaults(Shared, frozen=True):
     envelope_timestamp: Switch | None = None
     envelope_elapsed: Switch | None = None
     cli_backends: Free | None = None
-    context_pruning: Pruning | None = None
-    compaction: Compaction | None = None
+    context_pruning: PruningSection | None = None
+    compaction: CompactionSection | None = None
     elevated_default: Literal["off", "on", "ask", "full"] | None = None
     block_streaming_default: Switch | None = None
     block_streaming_break: Literal["text_end", "message_end"] | None = None
@@ -203,7 +203,7 @@ class AgentDefaults(Shared, frozen=True):
     system_agent: Free | None = None
 
 
-class AgentEntry(Shared, frozen=True):
+class AgentEntry(SharedAgentSection, frozen=True):
     """agents.list[] and agents.entries.<id>"""
 
     id: str | None = None
@@ -211,13 +211,13 @@ class AgentEntry(Shared, frozen=True):
     name: str | None = None
     description: str | None = None
     agent_dir: str | None = None
-    identity: Identity | None = None
-    group_chat: GroupChat | None = None
+    identity: IdentitySection | None = None
+    group_chat: GroupChatSection | None = None
     plugins: Free | None = None
-    tools: AgentTools | None = None
+    tools: AgentToolsSection | None = None
 
 
-class Agents(Section, frozen=True):
+class AgentsSection(ConfigSection, frozen=True):
     defaults: AgentDefaults | None = None
     listed: list[AgentEntry] | None = msgspec.field(default=None, name="list")
     entries: dict[str, AgentEntry] | None = None

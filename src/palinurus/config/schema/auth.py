@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from palinurus.config.schema.words import Amount, SecretText, Section, Size
+from palinurus.config.schema.words import Amount, ConfigSection, SecretText, Size
 
 
-class AuthProfile(Section, frozen=True):
+class AuthProfileSection(ConfigSection, frozen=True):
     """auth.profiles.<id>; the secret stands in `key`, or in auth-profiles.json under the same id."""
 
     provider: str
@@ -15,7 +15,7 @@ class AuthProfile(Section, frozen=True):
     key: SecretText | None = None
 
 
-class Cooldowns(Section, frozen=True):
+class CooldownsSection(ConfigSection, frozen=True):
     billing_backoff_hours: Amount | None = None
     billing_backoff_hours_by_provider: dict[str, Amount] | None = None
     billing_max_hours: Amount | None = None
@@ -27,7 +27,7 @@ class Cooldowns(Section, frozen=True):
     rate_limited_profile_rotations: Size | None = None
 
 
-class Auth(Section, frozen=True):
-    profiles: dict[str, AuthProfile] | None = None
+class AuthSection(ConfigSection, frozen=True):
+    profiles: dict[str, AuthProfileSection] | None = None
     order: dict[str, list[str]] | None = None
-    cooldowns: Cooldowns | None = None
+    cooldowns: CooldownsSection | None = None

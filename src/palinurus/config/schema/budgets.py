@@ -1,9 +1,9 @@
 """budgets: what may be spent. Ours; OpenClaw has no such section."""
 
-from palinurus.config.schema.words import Amount, Section, Size
+from palinurus.config.schema.words import Amount, ConfigSection, Size
 
 
-class Limit(Section, frozen=True):
+class BudgetLimitSection(ConfigSection, frozen=True):
     """At `soft…` the person is told once; at `hard…` no model is asked any more."""
 
     soft_usd: Amount | None = None
@@ -12,8 +12,8 @@ class Limit(Section, frozen=True):
     hard_tokens: Size | None = None
 
 
-class Budgets(Section, frozen=True):
-    day: Limit | None = None  # everything, per calendar day
-    session: Limit | None = None  # one conversation, with its sub-agents, until it is reset
-    agent: Limit | None = None  # each agent, per calendar day
-    agents: dict[str, Limit] | None = None  # the same for one agent, instead
+class BudgetsSection(ConfigSection, frozen=True):
+    day: BudgetLimitSection | None = None  # everything, per calendar day
+    session: BudgetLimitSection | None = None  # one conversation, with its sub-agents, until it is reset
+    agent: BudgetLimitSection | None = None  # each agent, per calendar day
+    agents: dict[str, BudgetLimitSection] | None = None  # the same for one agent, instead

@@ -2,17 +2,17 @@
 
 from typing import Literal
 
-from palinurus.config.schema.words import Count, Free, Port, SecretText, Section, Size
+from palinurus.config.schema.words import ConfigSection, Count, Free, Port, SecretText, Size
 
 
-class RateLimit(Section, frozen=True):
+class RateLimitSection(ConfigSection, frozen=True):
     max_attempts: Count | None = None
     window_ms: Count | None = None
     lockout_ms: Count | None = None
     exempt_loopback: bool | None = None
 
 
-class TrustedProxy(Section, frozen=True):
+class TrustedProxySection(ConfigSection, frozen=True):
     user_header: str
     required_headers: list[str] | None = None
     allow_users: list[str] | None = None
@@ -20,16 +20,16 @@ class TrustedProxy(Section, frozen=True):
     device_auth: Free | None = None
 
 
-class Auth(Section, frozen=True):
+class GatewayAuthSection(ConfigSection, frozen=True):
     mode: Literal["none", "token", "password", "trusted-proxy"] | None = None
     token: SecretText | None = None
     password: SecretText | None = None
     allow_tailscale: bool | None = None
-    rate_limit: RateLimit | None = None
-    trusted_proxy: TrustedProxy | None = None
+    rate_limit: RateLimitSection | None = None
+    trusted_proxy: TrustedProxySection | None = None
 
 
-class ControlUi(Section, frozen=True):
+class ControlUiSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     base_path: str | None = None
     root: str | None = None
@@ -42,7 +42,7 @@ class ControlUi(Section, frozen=True):
     chat_message_max_width: str | None = None
 
 
-class ChatCompletions(Section, frozen=True):
+class ChatCompletionsSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     max_body_bytes: Count | None = None
     max_image_parts: Size | None = None
@@ -50,30 +50,30 @@ class ChatCompletions(Section, frozen=True):
     images: Free | None = None
 
 
-class Endpoints(Section, frozen=True):
-    chat_completions: ChatCompletions | None = None
+class EndpointsSection(ConfigSection, frozen=True):
+    chat_completions: ChatCompletionsSection | None = None
     responses: Free | None = None
 
 
-class Http(Section, frozen=True):
-    endpoints: Endpoints | None = None
+class GatewayHttpSection(ConfigSection, frozen=True):
+    endpoints: EndpointsSection | None = None
     security_headers: Free | None = None
 
 
-class Reload(Section, frozen=True):
+class ReloadSection(ConfigSection, frozen=True):
     mode: Literal["off", "restart", "hot", "hybrid"] | None = None
     debounce_ms: Size | None = None
     deferral_timeout_ms: Size | None = None
 
 
-class Gateway(Section, frozen=True):
+class GatewaySection(ConfigSection, frozen=True):
     port: Port | None = None
     mode: Literal["local", "remote"] | None = None
     bind: str | None = None  # a word or an address: `resolve` judges
     custom_bind_host: str | None = None
-    auth: Auth | None = None
-    control_ui: ControlUi | None = None
-    http: Http | None = None
+    auth: GatewayAuthSection | None = None
+    control_ui: ControlUiSection | None = None
+    http: GatewayHttpSection | None = None
     trusted_proxies: list[str] | None = None
     allow_real_ip_fallback: bool | None = None
     tools: Free | None = None
@@ -84,7 +84,7 @@ class Gateway(Section, frozen=True):
     handshake_timeout_ms: Count | None = None
     tailscale: Free | None = None
     remote: Free | None = None
-    reload: Reload | None = None
+    reload: ReloadSection | None = None
     tls: Free | None = None
     push: Free | None = None
     nodes: Free | None = None

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.schema.words import Amount, Count, Free, SecretText, Section, Size
+from palinurus.config.schema.words import Amount, ConfigSection, Count, Free, SecretText, Size
 
 Api: TypeAlias = Literal[
     "openai-completions",
@@ -22,7 +22,7 @@ Api: TypeAlias = Literal[
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 
 
-class Cost(Section, frozen=True):
+class ModelCostSection(ConfigSection, frozen=True):
     """Dollars for a million tokens."""
 
     input: Amount | None = None
@@ -32,7 +32,7 @@ class Cost(Section, frozen=True):
     tiered_pricing: list[Free] | None = None
 
 
-class Model(Section, frozen=True):
+class ModelSection(ConfigSection, frozen=True):
     """models.providers.<id>.models[]"""
 
     id: Name
@@ -41,7 +41,7 @@ class Model(Section, frozen=True):
     base_url: str | None = None
     reasoning: bool | None = None
     input: list[Literal["text", "image", "audio", "video", "document"]] | None = None
-    cost: Cost | None = None
+    cost: ModelCostSection | None = None
     context_window: Count | None = None
     context_tokens: Count | None = None
     max_tokens: Count | None = None
@@ -53,7 +53,7 @@ class Model(Section, frozen=True):
     media_input: Free | None = None
 
 
-class Provider(Section, frozen=True):
+class ProviderSection(ConfigSection, frozen=True):
     """models.providers.<id>"""
 
     base_url: str | None = None
@@ -62,7 +62,7 @@ class Provider(Section, frozen=True):
     api: Api | None = None
     headers: dict[str, SecretText] | None = None
     auth_header: bool | None = None
-    models: list[Model] | None = None
+    models: list[ModelSection] | None = None
     timeout_seconds: Size | None = None
     region: str | None = None
     params: Free | None = None
@@ -75,9 +75,9 @@ class Provider(Section, frozen=True):
     agent_runtime: Free | None = None
 
 
-class Models(Section, frozen=True):
+class ModelsSection(ConfigSection, frozen=True):
     mode: Literal["merge", "replace"] | None = None
-    providers: dict[str, Provider] | None = None
+    providers: dict[str, ProviderSection] | None = None
     pricing: Free | None = None
     bedrock_discovery: Free | None = None
     proxy: str | None = None

@@ -3,13 +3,13 @@
 from typing import Literal, TypeAlias
 
 from palinurus.config.schema.words import (
+    ConfigSection,
     Count,
     Free,
-    GroupChat,
+    GroupChatSection,
     Hour,
     LogLevel,
     SecretText,
-    Section,
     Size,
     Typing,
 )
@@ -17,20 +17,20 @@ from palinurus.config.schema.words import (
 QueueMode: TypeAlias = Literal["steer", "followup", "collect", "steer-backlog", "steer+backlog", "queue", "interrupt"]
 
 
-class Reset(Section, frozen=True):
+class ResetSection(ConfigSection, frozen=True):
     mode: Literal["daily", "idle"] | None = None
     at_hour: Hour | None = None
     idle_minutes: Size | None = None
 
 
-class ResetByType(Section, frozen=True):
-    direct: Reset | None = None
-    dm: Reset | None = None
-    group: Reset | None = None
-    thread: Reset | None = None
+class ResetByTypeSection(ConfigSection, frozen=True):
+    direct: ResetSection | None = None
+    dm: ResetSection | None = None
+    group: ResetSection | None = None
+    thread: ResetSection | None = None
 
 
-class Maintenance(Section, frozen=True):
+class MaintenanceSection(ConfigSection, frozen=True):
     mode: Literal["enforce", "warn"] | None = None
     prune_after: str | int | None = None
     prune_days: Count | None = None
@@ -41,20 +41,20 @@ class Maintenance(Section, frozen=True):
     high_water_bytes: str | int | None = None
 
 
-class AgentToAgentTurns(Section, frozen=True):
+class AgentTurnsSection(ConfigSection, frozen=True):
     max_ping_pong_turns: Size | None = None
 
 
-class Session(Section, frozen=True):
+class SessionSection(ConfigSection, frozen=True):
     scope: Literal["per-sender", "global"] | None = None
     dm_scope: Literal["main", "per-peer", "per-channel-peer", "per-account-channel-peer"] | None = None
     group_scope: str | None = None
     identity_links: dict[str, list[str]] | None = None
     reset_triggers: list[str] | None = None
     idle_minutes: Count | None = None
-    reset: Reset | None = None
-    reset_by_type: ResetByType | None = None
-    reset_by_channel: dict[str, Reset] | None = None
+    reset: ResetSection | None = None
+    reset_by_type: ResetByTypeSection | None = None
+    reset_by_channel: dict[str, ResetSection] | None = None
     store: str | None = None
     main_key: str | None = None
     typing_mode: Typing | None = None
@@ -63,13 +63,13 @@ class Session(Section, frozen=True):
     max_recent_turns: Count | None = None
     parent_fork_max_tokens: Size | None = None
     send_policy: Free | None = None
-    agent_to_agent: AgentToAgentTurns | None = None
+    agent_to_agent: AgentTurnsSection | None = None
     thread_bindings: Free | None = None
     write_lock: Free | None = None
-    maintenance: Maintenance | None = None
+    maintenance: MaintenanceSection | None = None
 
 
-class Queue(Section, frozen=True):
+class QueueSection(ConfigSection, frozen=True):
     mode: QueueMode | None = None
     by_channel: dict[str, QueueMode] | None = None
     debounce_ms: Size | None = None
@@ -78,18 +78,18 @@ class Queue(Section, frozen=True):
     drop: Literal["old", "new", "summarize"] | None = None
 
 
-class InboundDebounce(Section, frozen=True):
+class InboundDebounceSection(ConfigSection, frozen=True):
     debounce_ms: Size | None = None
     by_channel: dict[str, Size] | None = None
 
 
-class Messages(Section, frozen=True):
+class MessagesSection(ConfigSection, frozen=True):
     message_prefix: str | None = None
     response_prefix: str | None = None
     visible_replies: str | None = None
-    group_chat: GroupChat | None = None
-    queue: Queue | None = None
-    inbound: InboundDebounce | None = None
+    group_chat: GroupChatSection | None = None
+    queue: QueueSection | None = None
+    inbound: InboundDebounceSection | None = None
     ack_reaction: str | None = None
     ack_reaction_scope: Literal["group-mentions", "group-all", "direct", "all", "off", "none"] | None = None
     remove_ack_after_reply: bool | None = None
@@ -100,7 +100,7 @@ class Messages(Section, frozen=True):
     tts: Free | None = None
 
 
-class Cron(Section, frozen=True):
+class CronSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     store: str | None = None
     max_concurrent_runs: Count | None = None
@@ -114,7 +114,7 @@ class Cron(Section, frozen=True):
     triggers: Free | None = None
 
 
-class Hooks(Section, frozen=True):
+class HooksSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     path: str | None = None
     token: SecretText | None = None
@@ -130,7 +130,7 @@ class Hooks(Section, frozen=True):
     internal: Free | None = None
 
 
-class Logging(Section, frozen=True):
+class LoggingSection(ConfigSection, frozen=True):
     level: LogLevel | None = None
     file: str | None = None
     max_file_bytes: Count | None = None
@@ -140,29 +140,29 @@ class Logging(Section, frozen=True):
     redact_patterns: list[str] | None = None
 
 
-class Meta(Section, frozen=True):
+class MetaSection(ConfigSection, frozen=True):
     last_touched_version: str | None = None
     last_touched_at: str | int | None = None
 
 
-class Assistant(Section, frozen=True):
+class UiAssistantSection(ConfigSection, frozen=True):
     name: str | None = None
     avatar: str | None = None
 
 
-class Ui(Section, frozen=True):
+class UiSection(ConfigSection, frozen=True):
     seam_color: str | None = None
-    assistant: Assistant | None = None
+    assistant: UiAssistantSection | None = None
     prefs: Free | None = None
 
 
-class Update(Section, frozen=True):
+class UpdateSection(ConfigSection, frozen=True):
     channel: Literal["stable", "beta", "dev", "extended-stable"] | None = None
     check_on_start: bool | None = None
     auto: Free | None = None
 
 
-class Plugins(Section, frozen=True):
+class PluginsSection(ConfigSection, frozen=True):
     enabled: bool | None = None
     allow: list[str] | None = None
     deny: list[str] | None = None
@@ -173,7 +173,7 @@ class Plugins(Section, frozen=True):
     bundled_discovery: str | None = None
 
 
-class Skills(Section, frozen=True):
+class SkillsSection(ConfigSection, frozen=True):
     allow_bundled: list[str] | None = None
     load: Free | None = None
     install: Free | None = None

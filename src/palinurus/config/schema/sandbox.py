@@ -2,10 +2,10 @@
 
 from typing import Literal
 
-from palinurus.config.schema.words import Amount, Count, Free, Section, Size
+from palinurus.config.schema.words import Amount, ConfigSection, Count, Free, Size
 
 
-class Docker(Section, frozen=True):
+class DockerSection(ConfigSection, frozen=True):
     image: str | None = None
     container_prefix: str | None = None
     workdir: str | None = None
@@ -28,7 +28,7 @@ class Docker(Section, frozen=True):
     binds: list[str] | None = None
 
 
-class Limits(Section, frozen=True):
+class SandboxLimitsSection(ConfigSection, frozen=True):
     """What one process of a contained command may use; 0 = as the gateway has it."""
 
     files: Size | None = None
@@ -38,7 +38,7 @@ class Limits(Section, frozen=True):
     cpu_seconds: Size | None = None
 
 
-class Sandbox(Section, frozen=True):
+class SandboxSection(ConfigSection, frozen=True):
     mode: Literal["off", "non-main", "all"] | None = None
     backend: str | None = None
     scope: Literal["session", "agent", "shared"] | None = None
@@ -46,7 +46,7 @@ class Sandbox(Section, frozen=True):
     workspace_access: Literal["none", "ro", "rw"] | None = None
     workspace_root: str | None = None
     session_tools_visibility: Literal["spawned", "all"] | None = None
-    docker: Docker | None = None
+    docker: DockerSection | None = None
     ssh: Free | None = None
     browser: Free | None = None
     prune: Free | None = None
@@ -55,4 +55,4 @@ class Sandbox(Section, frozen=True):
     write: list[str] | None = None
     connect: Literal["default", "any", "none"] | list[Count | str] | None = None
     unix_sockets: bool | None = None
-    limits: Limits | None = None
+    limits: SandboxLimitsSection | None = None

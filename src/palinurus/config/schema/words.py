@@ -18,11 +18,11 @@ Typing: TypeAlias = Literal["never", "instant", "thinking", "message"]
 LogLevel: TypeAlias = Literal["silent", "fatal", "error", "warn", "info", "debug", "trace"]
 
 
-class Section(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class ConfigSection(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Base of every section. A key that is absent or null is None: the default applies."""
 
 
-class SecretRef(Section, frozen=True):
+class SecretRef(ConfigSection, frozen=True):
     """A secret kept elsewhere instead of in the file."""
 
     source: Literal["env", "file", "exec", "store"]
@@ -33,16 +33,16 @@ class SecretRef(Section, frozen=True):
 SecretText: TypeAlias = str | SecretRef
 
 
-class ModelChoice(Section, frozen=True):
+class ModelChoiceSection(ConfigSection, frozen=True):
     primary: str | None = None
     fallbacks: list[str] | None = None
     timeout_ms: Count | None = None
 
 
-ModelSpec: TypeAlias = str | ModelChoice
+ModelSpec: TypeAlias = str | ModelChoiceSection
 
 
-class Identity(Section, frozen=True):
+class IdentitySection(ConfigSection, frozen=True):
     name: str | None = None
     theme: str | None = None
     emoji: str | None = None
@@ -51,7 +51,7 @@ class Identity(Section, frozen=True):
     vibe: str | None = None
 
 
-class GroupChat(Section, frozen=True):
+class GroupChatSection(ConfigSection, frozen=True):
     mention_patterns: list[str] | None = None
     history_limit: Count | None = None
     visible_replies: str | None = None

@@ -99,6 +99,9 @@ class _Reader:
             return end
         stop = places[nearest]
         inside = self._text[end:stop]
+        if not inside.strip():  # nobody would see it: then the ticks were meant
+            self._add(self._text[at:stop] + found.group())
+            return stop + size
         if inside.startswith(" ") and inside.endswith(" ") and inside.strip():
             inside = inside[1:-1]
         self._add(inside, code=True)

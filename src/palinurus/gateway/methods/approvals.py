@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from palinurus.config import approvals
-from palinurus.config.rewrite import digest
+from palinurus.config.rewrite import digest_config
 from palinurus.core.types.approval import ApprovalDecision, ApprovalRequest
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import ADMIN, APPROVALS, Call, Face, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.approvals import Board, Row
+from palinurus.inbox.approvals import ApprovalBoard, ApprovalRow
 
 PREFIX = "plugin:"
 EXEC_MS, PLUGIN_MS = 1_800_000, 120_000
@@ -92,27 +92,27 @@ class Rules(Params, frozen=True):
 # events
 
 
-def attach(face: Face, board: Board) -> Callable[[], None]:
+def attach(face: Face, board: ApprovalBoard) -> Callable[[], None]:
     """Tell clients of every question and every end of one. Returns the function that ends it."""
 
-    def told(what: str, row: Row) -> None:
+    def told(what: str, row: ApprovalRow) -> None:
         payload = shown(row) if what == "requested" else {**row.resolved_payload(), **_named(row)}
         face.broadcast(f"{family(row)}.approval.{what}", payload)
 
     return board.listen(told)
 
 
-def family(row: Row) -> str:
+def family(row: ApprovalRow) -> str:
     """`exec` or `plugin`: which methods and events a question belongs to."""
     return "exec" if row.ask.kind == "exec" else "plugin"
 
 
-def shown(row: Row) -> dict[str, Any]:
+def shown(row: ApprovalRow) -> dict[str, Any]:
     """A question as clients read it."""
     return {**row.requested_payload(), **_named(row)}
 
 
-def _named(row: Row) -> dict[str, Any]:
+def _named(row: ApprovalRow) -> dict[str, Any]:
     """What is different for questions that are not about a command."""
     if family(row) == "exec":
         return {}
@@ -292,49 +292,49 @@ async def set_rules(call: Call, asked: Rules) -> dict[str, Any]:
     if asked.base_hash is None and (await asyncio.to_thread(_file, path))["exists"]:
         raise RpcError("exec approvals base hash required; re-run exec.approvals.get and retry")
     try:
-        await asyncio.to_thread(approvals.change, path, edit)
+        await asyncio.to_thread(approvals.change_approvals, path, edit)
     except PalinurusError as exc:
         raise RpcError(exc.message, code="UNAVAILABLE") from None
     return await asyncio.to_thread(_file, path)
 
 
 def _file(path: str) -> dict[str, Any]:
-    host = approvals.read(path)
+    host = approvals.read_approvals(path)
     if host.problem:
         raise RpcError(host.problem, code="UNAVAILABLE")
     content: dict[str, Any] = {"version": approvals.VERSION, "defaults": {}, "agents": {}, **host.raw}
     if isinstance(content.get("socket"), dict):
         content["socket"] = {name: value for name, value in content["socket"].items() if name != "token"}
-    return {"path": path, "exists": _hash(path) != digest(None), "hash": _hash(path), "file": content}
+    return {"path": path, "exists": _hash(path) != digest_config(None), "hash": _hash(path), "file": content}
 
 
 def _hash(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            return digest(file.read())
+            return digest_config(file.read())
     except OSError:
-        return digest(None)
+        return digest_config(None)
 
 
 def _path(call: Call) -> str:
-    return f"{scene(call).desk.settings.home}/{approvals.NAME}"
+    return f"{scene(call).desk.settings.home}/{approvals.APPROVALS_FILE}"
 
 
-def _board(call: Call) -> Board:
+def _board(call: Call) -> ApprovalBoard:
     board = scene(call).desk.board
     if board is None:
         raise RpcError("nobody can be asked here", code="UNAVAILABLE")
     return board
 
 
-async def _known(board: Board, ident: str) -> Row:
+async def _known(board: ApprovalBoard, ident: str) -> ApprovalRow:
     row = await board.row(ident.removeprefix(PREFIX))
     if row is None or row.state in ("expired", "cancelled"):
         raise RpcError("unknown or expired approval id", details=NOT_FOUND)
     return row
 
 
-async def _open(call: Call, ident: str) -> Row:
+async def _open(call: Call, ident: str) -> ApprovalRow:
     row = await _known(_board(call), ident)
     if row.state != "pending" or row.expires <= scene(call).desk.clock.now():
         raise RpcError("unknown or expired approval id", details=NOT_FOUND)

@@ -18,7 +18,7 @@ from palinurus.gateway.methods.sessions import Keyed, Label
 from palinurus.gateway.rows import Seen
 from palinurus.gateway.rpc import ADMIN, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene, sender
-from palinurus.inbox.commands.facts import changed, facts
+from palinurus.inbox.commands.facts import change_record, gather_facts
 from palinurus.sessions import moves
 from palinurus.sessions.record import Record
 from palinurus.store.port import SessionRow
@@ -102,10 +102,10 @@ async def patch(call: Call, asked: Patch) -> dict[str, Any]:
                 raise RpcError(f"label already in use: {asked.label}")
     wanted = {n: v for n in asked.__struct_fields__[2:] if (v := getattr(asked, n)) is not UNSET}
     try:
-        made = changes(facts(here.desk, key, record), here.desk, wanted)
+        made = changes(gather_facts(here.desk, key, record), here.desk, wanted)
     except Refused as exc:
         raise RpcError(str(exc)) from None
-    after = changed(record, made, now)
+    after = change_record(record, made, now)
     if seen.record is None:
         await here.desk.store.save_session(after.row(key))
     else:

@@ -16,8 +16,8 @@ from palinurus.core.types.inbound import Target
 from palinurus.errors import BadRequest, NotFound
 from palinurus.gateway.rpc import ADMIN, PAIRING, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.lines import Chats, Line
-from palinurus.inbox.pairing import VALID, Asking, Paired, client_id
+from palinurus.inbox.lines import ChannelAccountState, ChatChannels
+from palinurus.inbox.pairing import VALID, PairedPerson, PairingStranger, make_notice_id
 
 WAIT = 10.0  # seconds for a receipt
 _CONNECTED = ("ready",)
@@ -88,7 +88,9 @@ async def status(call: Call, asked: Status) -> dict[str, Any]:
     }
 
 
-def _accounts(name: str, configured: dict[str, AccountSettings], rows: list[Line]) -> list[dict[str, Any]]:
+def _accounts(
+    name: str, configured: dict[str, AccountSettings], rows: list[ChannelAccountState]
+) -> list[dict[str, Any]]:
     """Those that run, and those that could not be made."""
     running = [_account(line) for line in rows if line.channel == name]
     known = {one["accountId"] for one in running}
@@ -109,7 +111,7 @@ def _accounts(name: str, configured: dict[str, AccountSettings], rows: list[Line
     return [*running, *missing] or [{"accountId": "default", "enabled": True, "configured": True, "running": False}]
 
 
-def _account(line: Line) -> dict[str, Any]:
+def _account(line: ChannelAccountState) -> dict[str, Any]:
     made = {
         "accountId": line.account,
         "name": line.status.me,
@@ -146,7 +148,7 @@ async def logout(call: Call, asked: Which) -> dict[str, Any]:
 
 async def send(call: Call, asked: Send) -> dict[str, Any]:
     """A message to a chat, through the outbox; one per idempotency key. Answers with the receipt if it comes soon."""
-    ident = client_id("send", asked.channel, asked.idempotency_key)
+    ident = make_notice_id("send", asked.channel, asked.idempotency_key)
     target = Target(asked.channel, asked.to, asked.account_id, asked.thread_id)
     done = await _found(_chats(call).lines.send(target, asked.message, ident, WAIT))
     return {"runId": done.id, "messageId": done.receipt, "channel": asked.channel, **msgspec.to_builtins(done)}
@@ -212,19 +214,19 @@ async def revoke(call: Call, asked: Person) -> dict[str, Any]:
     return _paired(done)
 
 
-def _asking(one: Asking) -> dict[str, Any]:
+def _asking(one: PairingStranger) -> dict[str, Any]:
     return {**_person(one), "code": one.code, "createdAtMs": one.at, "expiresAtMs": one.at + VALID}
 
 
-def _paired(one: Paired) -> dict[str, Any]:
+def _paired(one: PairedPerson) -> dict[str, Any]:
     return {**_person(one), "approvedAtMs": one.at, "by": one.by, "owner": one.owner}
 
 
-def _person(one: Asking | Paired) -> dict[str, Any]:
+def _person(one: PairingStranger | PairedPerson) -> dict[str, Any]:
     return {"channel": one.channel, "accountId": one.account, "id": one.id, "name": one.name}
 
 
-def _chats(call: Call) -> Chats:
+def _chats(call: Call) -> ChatChannels:
     found = scene(call).desk.chats
     if found is None:
         raise RpcError("this gateway has no chat channels", code="UNAVAILABLE")

@@ -17,7 +17,7 @@ from palinurus.gateway.methods import agents, commands, models
 from palinurus.gateway.rows import history, projected
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import Scene, scene, sender
-from palinurus.inbox.control import stops
+from palinurus.inbox.control import is_stop_word
 from palinurus.sessions.entries import Said
 from palinurus.store.port import Accepted, ItemRow
 
@@ -116,7 +116,7 @@ async def send(call: Call, asked: Send) -> dict[str, Any]:
 
 
 def _halts(text: str) -> bool:
-    return stops(text) or text.strip().lower() == "/stop"
+    return is_stop_word(text) or text.strip().lower() == "/stop"
 
 
 class Written(Protocol):

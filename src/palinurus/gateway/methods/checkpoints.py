@@ -11,7 +11,7 @@ from palinurus.gateway.methods.sessions import Keyed
 from palinurus.gateway.rows import Seen
 from palinurus.gateway.rpc import ADMIN, READ, WRITE, Call, Method, RpcError, Word
 from palinurus.gateway.scene import Scene, scene
-from palinurus.inbox.commands.facts import changed
+from palinurus.inbox.commands.facts import change_record
 from palinurus.sessions import moves
 from palinurus.sessions.entries import millis
 from palinurus.sessions.path import Checkpoint, checkpoints, undo
@@ -98,7 +98,7 @@ async def restore(call: Call, asked: Point) -> dict[str, Any]:
             raise
         data = msgspec.json.encode({"totalTokensFresh": False, "updatedAt": now})
         await here.desk.store.touch(SessionRow(key, seen.key.agent, seen.record.sessionId, now, data))
-        here.desk.changed(key, changed(seen.record, {"totalTokensFresh": False}, now))
+        here.desk.changed(key, change_record(seen.record, {"totalTokensFresh": False}, now))
         here.stage.announce_change(key, "checkpoint-restore")
     row = await here.rows.find_row(key)
     return {"ok": True, "key": key, "sessionId": seen.record.sessionId, "entry": row} | {

@@ -7,7 +7,7 @@ from typing import Any
 from palinurus.core.types.keys import SessionKey
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.commands.table import menu
+from palinurus.inbox.commands.table import build_menu
 
 
 class List(Params, frozen=True):
@@ -32,7 +32,7 @@ async def listed(call: Call, asked: List) -> dict[str, Any]:
             "acceptsArgs": bool(row["usage"]),
             "usage": row["usage"],
         }
-        for row in menu(owner=call.client.may(ADMIN), more=desk.commands)
+        for row in build_menu(owner=call.client.may(ADMIN), more=desk.commands)
     ]
     agent = asked.agent_id if asked.agent_id in desk.settings.agents else desk.settings.default_agent
     key = SessionKey(agent or desk.settings.default_agent, desk.settings.session.main_key)

@@ -11,9 +11,9 @@ from msgspec import Meta
 
 from palinurus import __version__
 from palinurus.config import outline, paths, rewrite
-from palinurus.config.load import Reading, read
-from palinurus.config.redact import redacted
-from palinurus.config.rewrite import Rewritten, Stale, digest
+from palinurus.config.load import ConfigReading, read_config
+from palinurus.config.redact import redact_config
+from palinurus.config.rewrite import ConfigChange, StaleConfig, digest_config
 from palinurus.errors import BadRequest, ConfigError, PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
@@ -46,9 +46,9 @@ class Lookup(Params, frozen=True):
 async def get(call: Call, asked: Nothing) -> dict[str, Any]:
     """The file as it stands, judged; secrets as the marker."""
     desk = scene(call).desk
-    file = paths.config_file(desk.settings.home)
-    found = await asyncio.to_thread(read, file, desk.settings.home, desk.environ)
-    shown = redacted(found.raw)
+    file = paths.locate_config_file(desk.settings.home)
+    found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
+    shown = redact_config(found.raw)
     return {
         "path": file,
         "exists": found.data is not None,
@@ -58,7 +58,7 @@ async def get(call: Call, asked: Nothing) -> dict[str, Any]:
         "sourceConfig": shown,
         "resolved": shown,
         "config": shown,
-        "hash": digest(found.data),
+        "hash": digest_config(found.data),
         "valid": found.settings is not None,
         "issues": _issues(found, fatal=True),
         "warnings": _issues(found, fatal=False),
@@ -66,24 +66,24 @@ async def get(call: Call, asked: Nothing) -> dict[str, Any]:
     }
 
 
-def _issues(found: Reading, *, fatal: bool) -> list[dict[str, Any]]:
+def _issues(found: ConfigReading, *, fatal: bool) -> list[dict[str, Any]]:
     return [{"path": p.path, "message": p.message, "line": p.line} for p in found.problems if p.fatal is fatal]
 
 
 async def replace(call: Call, asked: Set) -> dict[str, Any]:
     """Write the whole file."""
     desk = scene(call).desk
-    return await _write(lambda: rewrite.replace(desk.settings.home, desk.environ, asked.base_hash, asked.raw))
+    return await _write(lambda: rewrite.replace_config(desk.settings.home, desk.environ, asked.base_hash, asked.raw))
 
 
 async def merge(call: Call, asked: Patch) -> dict[str, Any]:
     """Lay a merge patch over the file."""
     desk = scene(call).desk
     home, whole = desk.settings.home, asked.replace_paths
-    return await _write(lambda: rewrite.merge(home, desk.environ, asked.base_hash, asked.raw, whole))
+    return await _write(lambda: rewrite.merge_config(home, desk.environ, asked.base_hash, asked.raw, whole))
 
 
-async def _write(work: Callable[[], Rewritten]) -> dict[str, Any]:
+async def _write(work: Callable[[], ConfigChange]) -> dict[str, Any]:
     try:
         done = await asyncio.to_thread(work)
     except ConfigError as exc:
@@ -91,14 +91,14 @@ async def _write(work: Callable[[], Rewritten]) -> dict[str, Any]:
         first = issues[0]
         text = f"{first['path']}: {first['message']}" if first["path"] else first["message"]
         raise RpcError(f"invalid config: {text}", details={"issues": issues}) from None
-    except (Stale, BadRequest) as exc:
+    except (StaleConfig, BadRequest) as exc:
         raise RpcError(exc.message) from None
     except PalinurusError as exc:
         raise RpcError(exc.message, code="UNAVAILABLE", retryable=True) from None
     return {
         "ok": True,
         "path": done.file,
-        "config": redacted(done.raw),
+        "config": redact_config(done.raw),
         "hash": done.hash,
         "changedPaths": list(done.changed),
         "restartRequired": list(done.restart),
@@ -107,14 +107,14 @@ async def _write(work: Callable[[], Rewritten]) -> dict[str, Any]:
 
 async def schema(call: Call, asked: Nothing) -> dict[str, Any]:
     """All keys there are."""
-    made = await asyncio.to_thread(outline.schema)
+    made = await asyncio.to_thread(outline.build_json_schema)
     at = datetime.fromtimestamp(scene(call).desk.clock.now() / 1000, UTC).isoformat()
-    return {"schema": made, "uiHints": outline.hints(), "version": __version__, "generatedAt": at}
+    return {"schema": made, "uiHints": outline.build_hints(), "version": __version__, "generatedAt": at}
 
 
 async def lookup(call: Call, asked: Lookup) -> dict[str, Any]:
     """One key and what is below it."""
-    found = await asyncio.to_thread(outline.lookup, asked.path)
+    found = await asyncio.to_thread(outline.lookup_key, asked.path)
     if found is None:
         raise RpcError("config schema path not found")
     return found

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from palinurus.config.explain import Explained, explain
-from palinurus.config.load import load
+from palinurus.config.explain import KeyExplanation, explain_key
+from palinurus.config.load import load_config
 from palinurus.errors import PalinurusError
 from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError
 from palinurus.gateway.scene import scene
@@ -23,8 +23,8 @@ async def explained(call: Call, asked: Key) -> dict[str, Any]:
     """As `pal config explain` says it; secrets are masked."""
     desk = scene(call).desk
 
-    def look() -> Explained:
-        return explain(load(desk.settings.home, desk.environ), asked.path)
+    def look() -> KeyExplanation:
+        return explain_key(load_config(desk.settings.home, desk.environ), asked.path)
 
     try:
         found = await asyncio.to_thread(look)

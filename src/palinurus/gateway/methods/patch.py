@@ -10,9 +10,9 @@ from typing import Any
 
 from palinurus.core.levels import thinking, words
 from palinurus.core.types.model import ModelSpec
-from palinurus.inbox.commands.desk import Desk
-from palinurus.inbox.commands.facts import Facts, facts
-from palinurus.inbox.commands.models import meant
+from palinurus.inbox.commands.desk import CommandContext
+from palinurus.inbox.commands.facts import SessionFacts, gather_facts
+from palinurus.inbox.commands.models import find_meant_model
 
 _NO_MODEL = (
     "providerOverride", "modelOverride", "modelOverrideSource", "authProfileOverride", "authProfileOverrideSource",
@@ -23,14 +23,14 @@ class Refused(Exception):
     """A value that cannot be; the text says what could."""
 
 
-def changes(now: Facts, desk: Desk, wanted: Mapping[str, Any]) -> dict[str, Any]:
+def changes(now: SessionFacts, desk: CommandContext, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The record's fields to change; None clears one. Raises Refused with nothing done."""
     made: dict[str, Any] = {}
     if "model" in wanted:
         made |= _model(now, desk, wanted["model"])
         if made.get("modelOverride") is not None:
             found = desk.catalog.find(f"{made['providerOverride']}/{made['modelOverride']}", now.agent)
-            now = facts(desk, now.key, now.record, found if isinstance(found, ModelSpec) else None)
+            now = gather_facts(desk, now.key, now.record, found if isinstance(found, ModelSpec) else None)
         stored = now.record.thinkingLevel
         if stored is not None and "thinking_level" not in wanted:
             made["thinkingLevel"] = thinking.remap_level(stored, now.offered)
@@ -42,10 +42,10 @@ def changes(now: Facts, desk: Desk, wanted: Mapping[str, Any]) -> dict[str, Any]
     return made
 
 
-def _model(now: Facts, desk: Desk, value: str | None) -> dict[str, Any]:
+def _model(now: SessionFacts, desk: CommandContext, value: str | None) -> dict[str, Any]:
     if value is None or words.is_clear_word(value):
         return dict.fromkeys(_NO_MODEL)
-    found = meant(desk.catalog, now.agent, value)
+    found = find_meant_model(desk.catalog, now.agent, value)
     if isinstance(found, str):
         raise Refused(f"invalid model: {found}")
     return {
@@ -56,7 +56,7 @@ def _model(now: Facts, desk: Desk, value: str | None) -> dict[str, Any]:
     }
 
 
-def _thinking(now: Facts, value: str) -> str:
+def _thinking(now: SessionFacts, value: str) -> str:
     level = thinking.parse_level(value, now.offered)
     offered = "|".join(thinking.list_level_ids(now.offered))
     if level is None:
@@ -66,7 +66,7 @@ def _thinking(now: Facts, value: str) -> str:
     return level
 
 
-def _fast(now: Facts, value: bool | str) -> bool | str:
+def _fast(now: SessionFacts, value: bool | str) -> bool | str:
     if isinstance(value, bool):
         return value
     word = words.parse_fast(value)
@@ -75,8 +75,8 @@ def _fast(now: Facts, value: bool | str) -> bool | str:
     return {"on": True, "off": False}.get(word, word)
 
 
-def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> Callable[[Facts, str], str]:
-    def check(now: Facts, value: str) -> str:
+def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> Callable[[SessionFacts, str], str]:
+    def check(now: SessionFacts, value: str) -> str:
         word = meaning(value)
         if word is None:
             raise Refused(f"invalid {field} (use {offered})")
@@ -85,11 +85,11 @@ def _word(field: str, meaning: Callable[[object], str | None], offered: str) -> 
     return check
 
 
-def _one_of(field: str, *offered: str) -> Callable[[Facts, str], str]:
+def _one_of(field: str, *offered: str) -> Callable[[SessionFacts, str], str]:
     return _word(field, lambda value: value if value in offered else None, "|".join(offered))
 
 
-_ROWS: dict[str, tuple[str, Callable[[Facts, Any], Any]]] = {
+_ROWS: dict[str, tuple[str, Callable[[SessionFacts, Any], Any]]] = {
     "label": ("label", lambda now, value: value.strip()),
     "thinking_level": ("thinkingLevel", _thinking),
     "fast_mode": ("fastMode", _fast),

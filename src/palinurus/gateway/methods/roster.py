@@ -148,7 +148,7 @@ def _named(text: str) -> str:
 async def _change(call: Call, make: Callable[[Any], Any]) -> None:
     desk = scene(call).desk
     try:
-        await asyncio.to_thread(rewrite.adjust, desk.settings.home, desk.environ, make)
+        await asyncio.to_thread(rewrite.adjust_config, desk.settings.home, desk.environ, make)
     except ConfigError as exc:
         issues = [{"path": p.path, "message": p.message} for p in exc.problems]
         raise RpcError(f"invalid config: {exc.problems[0]}", details={"issues": issues}) from None

@@ -13,16 +13,16 @@ import msgspec
 from msgspec import Meta
 
 from palinurus.config import paths
-from palinurus.config.load import judge, read
-from palinurus.config.rewrite import digest
+from palinurus.config.load import judge_config, read_config
+from palinurus.config.rewrite import digest_config
 from palinurus.config.settings import Settings
 from palinurus.errors import PalinurusError
 from palinurus.gateway.methods import config
 from palinurus.gateway.rpc import ADMIN, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.desk import CommandContext
 from palinurus.providers import VENDORS, first
-from palinurus.providers.catalog import DEMO
+from palinurus.providers.catalog import DEMO_REF
 from palinurus.providers.probe import ADDRESS, probe_ollama
 
 LOCAL = "ollama"  # the one local server that is looked for
@@ -50,7 +50,7 @@ async def status(call: Call, asked: Nothing) -> dict[str, Any]:
     found, vendor = desk.catalog.default(agent), desk.catalog.vendor(LOCAL)
     running = await probe_ollama(_address(desk.settings))
     return {
-        "needed": found.ref == DEMO and not agent.model,
+        "needed": found.ref == DEMO_REF and not agent.model,
         "model": str(found.ref),
         "workspace": _short(agent.workspace, desk.environ.get("HOME", "").rstrip("/")),
         "reload": desk.settings.gateway.reload,
@@ -64,7 +64,7 @@ def _short(path: str, home: str) -> str:
     return f"~{path[len(home) :]}" if home and path.startswith(f"{home}/") else path
 
 
-def _providers(desk: Desk) -> list[dict[str, Any]]:
+def _providers(desk: CommandContext) -> list[dict[str, Any]]:
     """Those that a key opens, the best known first. `source`: where a key was found already."""
     vendors = [vendor for name in VENDORS if (vendor := desk.catalog.vendor(name)) is not None]
     return [
@@ -96,16 +96,16 @@ async def apply(call: Call, asked: Choice) -> dict[str, Any]:
     """Write the choice into the config, tried or not. It acts when the gateway has read it again."""
     desk = scene(call).desk
     ref, change = await _change(desk, asked)
-    file = paths.config_file(desk.settings.home)
-    found = await asyncio.to_thread(read, file, desk.settings.home, desk.environ)
+    file = paths.locate_config_file(desk.settings.home)
+    found = await asyncio.to_thread(read_config, file, desk.settings.home, desk.environ)
     text = msgspec.json.encode(change).decode()
-    done = await config.merge(call, config.Patch(raw=text, base_hash=digest(found.data)))
+    done = await config.merge(call, config.Patch(raw=text, base_hash=digest_config(found.data)))
     return {"ok": True, "model": ref, "changedPaths": done["changedPaths"], "reload": desk.settings.gateway.reload}
 
 
-async def _change(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
+async def _change(desk: CommandContext, asked: Choice) -> tuple[str, dict[str, Any]]:
     """The model's name, and the merge patch that makes it the one in use. Raises RpcError."""
-    if asked.base_url and not first.address(asked.base_url):
+    if asked.base_url and not first.is_server_address(asked.base_url):
         raise RpcError(first.ADDRESS)
     ref, entry = _known(desk, asked) if asked.provider else await _server(asked)
     if asked.key:
@@ -119,18 +119,18 @@ async def _change(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
     return ref, change
 
 
-def _workspace(desk: Desk, text: str) -> str:
+def _workspace(desk: CommandContext, text: str) -> str:
     """The folder that somebody wrote; "" is the one there is."""
     if "\0" in text:
         raise RpcError("that cannot be the name of a folder")
     try:
         now = desk.settings.agents[desk.settings.default_agent].workspace
-        return paths.expand(text, desk.environ, desk.settings.home) if text else now
+        return paths.expand_path(text, desk.environ, desk.settings.home) if text else now
     except PalinurusError as exc:  # nobody knows where ~ is
         raise RpcError(exc.message) from None
 
 
-def _known(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
+def _known(desk: CommandContext, asked: Choice) -> tuple[str, dict[str, Any]]:
     provider = (asked.provider or "").strip().lower()
     vendor = desk.catalog.vendor(provider) if provider in VENDORS else None
     if vendor is None:
@@ -138,7 +138,7 @@ def _known(desk: Desk, asked: Choice) -> tuple[str, dict[str, Any]]:
     model = asked.model.strip() or next((known.id for known in vendor.models), "")
     if not model:
         raise RpcError("which model?")
-    if not (asked.key or vendor.keyless or desk.catalog.key_source(vendor.id) or vendor.id == DEMO.provider):
+    if not (asked.key or vendor.keyless or desk.catalog.key_source(vendor.id) or vendor.id == DEMO_REF.provider):
         raise RpcError(f"{vendor.name} needs a key")
     return f"{vendor.id}/{model}", {"baseUrl": asked.base_url.strip()} if asked.base_url else {}
 
@@ -147,24 +147,24 @@ async def _server(asked: Choice) -> tuple[str, dict[str, Any]]:
     """A server that speaks the usual protocol: it is asked what it has."""
     if not asked.base_url.strip():
         raise RpcError("a provider or an address is needed")
-    found = await first.served(asked.base_url, asked.key.strip())
+    found = await first.inspect_server(asked.base_url, asked.key.strip())
     if isinstance(found, str):
         raise RpcError(found)
     return f"{first.SERVER}/{asked.model.strip() or found.models[0]}", found.entry
 
 
-async def _asked(desk: Desk, ref: str, change: dict[str, Any]) -> str:
+async def _asked(desk: CommandContext, ref: str, change: dict[str, Any]) -> str:
     """Why the model does not answer, if the config were so; "" if it does."""
     settings = await asyncio.to_thread(_as_if, desk, change)
-    return await first.silence(settings, desk.environ, desk.clock, ref)
+    return await first.explain_silence(settings, desk.environ, desk.clock, ref)
 
 
-def _as_if(desk: Desk, change: dict[str, Any]) -> Settings:
+def _as_if(desk: CommandContext, change: dict[str, Any]) -> Settings:
     """The settings that the change would give. Raises RpcError with the first problem."""
     home = desk.settings.home
-    file = paths.config_file(home)
-    raw = _laid(read(file, home, desk.environ).raw, change)
-    made = judge(msgspec.json.encode(raw).decode(), file, home, desk.environ)
+    file = paths.locate_config_file(home)
+    raw = _laid(read_config(file, home, desk.environ).raw, change)
+    made = judge_config(msgspec.json.encode(raw).decode(), file, home, desk.environ)
     if made.settings is None:
         first = next(problem for problem in made.problems if problem.fatal)
         raise RpcError(f"{first.path}: {first.message}" if first.path else first.message)

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from palinurus.config import patch
-from palinurus.config.keypath import show
+from palinurus.config.keypath import show_path
 from palinurus.config.redact import MARKER
 from palinurus.core.skills.skill import Skill, SkillRequirements
 from palinurus.errors import NotFound, PalinurusError
 from palinurus.gateway.rpc import ADMIN, READ, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.desk import CommandContext
 from palinurus.workspace.roots import managed
 from palinurus.workspace.shelf import Stock
 
@@ -48,7 +48,7 @@ async def status(call: Call, asked: Status) -> dict[str, Any]:
     }
 
 
-def _row(desk: Desk, stock: Stock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
+def _row(desk: CommandContext, stock: Stock, skill: Skill, why: tuple[str, ...]) -> dict[str, Any]:
     entry = desk.settings.skills.entries.get(skill.key)
     listed = {one.name for one in stock.offer.skills}
     made = {
@@ -114,18 +114,18 @@ async def update(call: Call, asked: Update) -> dict[str, Any]:
         for name, value in wanted.items():
             path = ("skills", "entries", asked.skill_key, *name.split(".", 1))
             if value == "":
-                await asyncio.to_thread(_unset, desk, show(path))
+                await asyncio.to_thread(_unset, desk, show_path(path))
             elif value != MARKER:
-                await asyncio.to_thread(patch.set_key, desk.settings.home, desk.environ, show(path), value)
+                await asyncio.to_thread(patch.set_config_key, desk.settings.home, desk.environ, show_path(path), value)
     except PalinurusError as exc:
         raise RpcError(exc.message) from None
     shown = {name: value if isinstance(value, bool) else MARKER for name, value in wanted.items() if value != ""}
     return {"ok": True, "skillKey": asked.skill_key, "config": shown}
 
 
-def _unset(desk: Desk, key: str) -> None:
+def _unset(desk: CommandContext, key: str) -> None:
     try:
-        patch.unset_key(desk.settings.home, desk.environ, key)
+        patch.unset_config_key(desk.settings.home, desk.environ, key)
     except NotFound:
         return
 

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError, Word
 from palinurus.gateway.scene import scene
-from palinurus.inbox.children.nest import Nest
+from palinurus.inbox.children.nest import SubagentControl
 from palinurus.inbox.children.views import RECENT
 
 
@@ -49,7 +49,7 @@ async def steer(call: Call, asked: Steer) -> dict[str, Any]:
     return _done(await _nest(call).steer(key, asked.target, asked.message))
 
 
-def _nest(call: Call) -> Nest:
+def _nest(call: Call) -> SubagentControl:
     nest = scene(call).desk.nest
     if nest is None:
         raise RpcError("there are no sub-agents here", code="UNAVAILABLE")

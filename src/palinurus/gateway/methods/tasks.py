@@ -10,7 +10,7 @@ from palinurus.gateway.rpc import READ, WRITE, Call, Method, Params, RpcError, W
 from palinurus.gateway.runs import Run
 from palinurus.gateway.scene import scene
 from palinurus.inbox import tasks
-from palinurus.inbox.promises import Open, opened
+from palinurus.inbox.promises import OpenPromise, list_open_promises
 from palinurus.inbox.tasks import TITLE
 
 
@@ -76,15 +76,15 @@ async def cancel(call: Call, asked: Cancel) -> dict[str, Any]:
 
 async def _every(call: Call) -> list[dict[str, Any]]:
     here = scene(call)
-    found = await tasks.listed(here.desk)
+    found = await tasks.list_tasks(here.desk)
     # The runs of sub-agents and jobs are theirs.
     theirs = tuple(task.get("childSessionKey") or f"{task['sessionKey']}:run:" for task in found)
     found += [_run(run) for run in here.stage.all_runs() if not run.session.startswith(theirs)]
-    found += [_open(one) for one in await opened(here.desk.store, here.desk.clock.now())]
+    found += [_open(one) for one in await list_open_promises(here.desk.store, here.desk.clock.now())]
     return sorted(found, key=lambda task: -task["createdAt"])
 
 
-def _open(one: Open) -> dict[str, Any]:
+def _open(one: OpenPromise) -> dict[str, Any]:
     return {
         "id": one.id,
         "kind": "promise",

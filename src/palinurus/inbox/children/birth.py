@@ -21,7 +21,7 @@ from palinurus.core.types.keys import SessionKey, parse_session_key
 from palinurus.core.types.messages import AssistantMessage
 from palinurus.core.types.model import ModelFailure
 from palinurus.inbox.children import files, rules, words
-from palinurus.inbox.children.record import Child, bare, run_id
+from palinurus.inbox.children.record import SubagentRecord, make_run_id, strip_content
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions import moves
 from palinurus.sessions.entries import Said
@@ -34,12 +34,12 @@ FORK = 400_000  # bytes of a conversation that a sub-agent may begin with
 LABEL = 120
 
 
-class No(NamedTuple):
+class SpawnRefusal(NamedTuple):
     status: str  # forbidden or error
     error: str
 
 
-class Parts(NamedTuple):
+class SubagentParts(NamedTuple):
     """What sub-agents are made of."""
 
     settings: Settings
@@ -51,10 +51,10 @@ class Parts(NamedTuple):
     workspace: Callable[[SessionKey], str]  # where the tools of a session work
 
 
-class Birth(NamedTuple):
+class SpawnPlan(NamedTuple):
     """Decided, not written."""
 
-    child: Child
+    child: SubagentRecord
     caller: SessionKey
     key: SessionKey
     record: Record
@@ -63,34 +63,34 @@ class Birth(NamedTuple):
     fork: bool
 
 
-async def plan(parts: Parts, order: Order) -> Birth | No:
+async def plan_spawn(parts: SubagentParts, order: Order) -> SpawnPlan | SpawnRefusal:
     """All but the number of its siblings is checked here."""
     settings, caller = parts.settings, parse_session_key(order.caller)
     if caller is None or caller.agent not in settings.agents:
-        return No("error", f"no session {order.caller[:120]}")
+        return SpawnRefusal("error", f"no session {order.caller[:120]}")
     row = await parts.store.session(order.caller)
     now = parts.clock.now()
     parent = Record.decode(row.data) if row else Record.fresh(caller, now, "none")
     depth = max(caller.depth, parent.spawnDepth or 0)
-    ident = run_id(order.caller, order.asker, order.call, order.task)
+    ident = make_run_id(order.caller, order.asker, order.call, order.task)
     key = SessionKey(order.agent or caller.agent, f"subagent:{ident}")
-    refused = rules.depth_refusal(settings, caller, depth) or rules.agent_refusal(settings, caller, order.agent)
-    refused = refused or rules.box_refusal(settings, caller, key, order.boxed)
+    refused = rules.check_depth(settings, caller, depth) or rules.check_agent(settings, caller, order.agent)
+    refused = refused or rules.check_sandbox(settings, caller, key, order.boxed)
     if refused:
-        return No("forbidden", refused)
+        return SpawnRefusal("forbidden", refused)
     chosen = _chosen(parts, key.agent, order)
-    if isinstance(chosen, No):
+    if isinstance(chosen, SpawnRefusal):
         return chosen
-    given = files.read(order.attachments)
+    given = files.read_attachments(order.attachments)
     if isinstance(given, str):
-        return No("error", given)
+        return SpawnRefusal("error", given)
     limit = settings.subagents[key.agent].timeout if order.timeout is None else order.timeout
-    child = Child(
+    child = SubagentRecord(
         ident,
         order.caller,
         str(key),
         order.task,
-        bare(order.asker),
+        strip_content(order.asker),
         now,
         "new",
         text=order.task,
@@ -100,7 +100,7 @@ async def plan(parts: Parts, order: Order) -> Birth | No:
         model=_named(parts, key.agent, chosen),
         timeout=limit,
         delete=order.delete,
-        source=words.source(order.taint),
+        source=words.choose_source(order.taint),
     )
     record = msgspec.structs.replace(
         Record.fresh(key, now, ident), **chosen, **_family(settings, order, key, depth + 1)
@@ -108,36 +108,36 @@ async def plan(parts: Parts, order: Order) -> Birth | No:
     allow = list(parts.offered(caller, order.asker, parent))
     extra = {**_held_back(parent), "inheritedToolAllow": allow}
     record = msgspec.structs.replace(record, extra=extra)
-    return Birth(child, caller, key, record, parent, given, order.fork and key.agent == caller.agent)
+    return SpawnPlan(child, caller, key, record, parent, given, order.fork and key.agent == caller.agent)
 
 
-def _chosen(parts: Parts, agent: str, order: Order) -> dict[str, Any] | No:
+def _chosen(parts: SubagentParts, agent: str, order: Order) -> dict[str, Any] | SpawnRefusal:
     """Model and level: what was asked for, then what the config says for sub-agents; nothing: the agent's own."""
     own = parts.settings.subagents[agent]
     fields: dict[str, Any] = {}
     if name := order.model or own.model:
         model = parts.catalog.find(name, parts.settings.agents[agent])
         if isinstance(model, ModelFailure):
-            return No("error", f"model: {model.message}")
+            return SpawnRefusal("error", f"model: {model.message}")
         # Nobody chose it by hand: where it fails, the agent's fallbacks stand in.
         chosen = {"providerOverride": model.ref.provider, "modelOverride": model.ref.model}
         fields = {**chosen, "modelOverrideSource": "auto"}
     if word := order.thinking or own.thinking:
         level = levels.parse_thinking(word)
         if level is None:
-            return No("error", f"thinking: {word[:40]!r} is no level")
+            return SpawnRefusal("error", f"thinking: {word[:40]!r} is no level")
         fields["thinkingLevel"] = level
     return fields
 
 
-def _named(parts: Parts, agent: str, chosen: dict[str, Any]) -> str:
+def _named(parts: SubagentParts, agent: str, chosen: dict[str, Any]) -> str:
     if "modelOverride" in chosen:
         return f"{chosen['providerOverride']}/{chosen['modelOverride']}"
     return str(parts.catalog.default(parts.settings.agents[agent]).ref)
 
 
 def _family(settings: Settings, order: Order, key: SessionKey, depth: int) -> dict[str, Any]:
-    mine = find_subagent_role(depth, rules.deepest(settings, key.agent))
+    mine = find_subagent_role(depth, rules.get_max_depth(settings, key.agent))
     return {
         "label": order.label[:LABEL] or None,
         "spawnedBy": order.caller,
@@ -154,7 +154,7 @@ def _held_back(parent: Record) -> dict[str, Any]:
     return {name: parent.extra[name] for name in kept if name in parent.extra}
 
 
-async def furnish(parts: Parts, birth: Birth) -> tuple[Child, str]:
+async def furnish_session(parts: SubagentParts, birth: SpawnPlan) -> tuple[SubagentRecord, str]:
     """Files, conversation, session row, in this order: killed in between, an unused session is all that is left.
 
     Returns the child with what it is told, and a note for the one who asked. Raises OSError, StateError kinds.
@@ -162,7 +162,7 @@ async def furnish(parts: Parts, birth: Birth) -> tuple[Child, str]:
     child, note = birth.child, ""
     if birth.files:
         workspace = parts.workspace(birth.key)
-        folder = await asyncio.to_thread(files.write, workspace, child.id, birth.files)
+        folder = await asyncio.to_thread(files.write_attachments, workspace, child.id, birth.files)
         names = "\n".join(f"- {os.path.relpath(folder, workspace)}/{name}" for name in birth.files)
         text = f"{child.task}\n\nFiles for this task, in your workspace:\n{names}"
         child = msgspec.structs.replace(child, folder=folder, text=text)

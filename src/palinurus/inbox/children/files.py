@@ -19,7 +19,7 @@ _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 
 
-def read(attachments: Sequence[Attachment]) -> dict[str, bytes] | str:
+def read_attachments(attachments: Sequence[Attachment]) -> dict[str, bytes] | str:
     """By name; or what is wrong with them."""
     found: dict[str, bytes] = {}
     for one in attachments:
@@ -37,7 +37,7 @@ def read(attachments: Sequence[Attachment]) -> dict[str, bytes] | str:
     return f"attachments: {size:,} bytes are more than {MOST:,}" if size > MOST else found
 
 
-def write(workspace: str, ident: str, files: dict[str, bytes]) -> str:
+def write_attachments(workspace: str, ident: str, files: dict[str, bytes]) -> str:
     """Puts them there and returns the folder. Raises OSError."""
     os.makedirs(os.path.join(workspace, FOLDER), mode=0o700, exist_ok=True)
     base = os.open(os.path.join(workspace, FOLDER), _DIR)
@@ -55,7 +55,7 @@ def write(workspace: str, ident: str, files: dict[str, bytes]) -> str:
     return os.path.join(workspace, FOLDER, ident)
 
 
-def remove(folder: str) -> None:
+def remove_attachments(folder: str) -> None:
     """Takes them away, if they are still where they were put."""
     if folder and not os.path.islink(os.path.dirname(folder)):
         shutil.rmtree(folder, ignore_errors=True)

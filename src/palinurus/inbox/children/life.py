@@ -19,9 +19,9 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import BadRequest, Draining, NotFound, PalinurusError, StateBroken
 from palinurus.inbox.children import files, rules, words
-from palinurus.inbox.children.birth import Parts
-from palinurus.inbox.children.record import Child, Outcome
-from palinurus.inbox.children.registry import Registry
+from palinurus.inbox.children.birth import SubagentParts
+from palinurus.inbox.children.record import Outcome, SubagentRecord
+from palinurus.inbox.children.registry import SubagentRegistry
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.sessions import moves
@@ -38,7 +38,7 @@ STOPPING = 5.0  # seconds that runs get to end when they are killed
 NOTE = 500
 
 
-class Doors(NamedTuple):
+class SubagentInboxPort(NamedTuple):
     """The program, as far as sub-agents need it."""
 
     submit: Callable[[Inbound], Awaitable[Accepted]]
@@ -49,8 +49,10 @@ class Doors(NamedTuple):
     processes: Callable[[str], Awaitable[object]]  # end all commands of a session
 
 
-class Lives:
-    def __init__(self, registry: Registry, parts: Parts, doors: Doors, hooks: Hooks) -> None:
+class SubagentFollower:
+    def __init__(
+        self, registry: SubagentRegistry, parts: SubagentParts, doors: SubagentInboxPort, hooks: Hooks
+    ) -> None:
         self._registry = registry
         self._parts = parts
         self._doors = doors
@@ -78,7 +80,7 @@ class Lives:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=2)
 
-    async def stop(self, children: Iterable[Child], *, tell: frozenset[str] = frozenset()) -> int:
+    async def stop(self, children: Iterable[SubagentRecord], *, tell: frozenset[str] = frozenset()) -> int:
         """Kill these: their runs, what waits behind, their commands. Those in `tell` are announced, the others not.
 
         On disk before anything is stopped. Returns how many were at work, after at most a few seconds.
@@ -112,7 +114,7 @@ class Lives:
                 self._tasks.pop(ident, None)
                 self._pokes.pop(ident, None)
 
-    async def _live(self, child: Child) -> bool:
+    async def _live(self, child: SubagentRecord) -> bool:
         """One step of one that is at work. False: the gateway is stopping."""
         if not child.item:
             if child.killed:
@@ -129,13 +131,13 @@ class Lives:
         now = self._registry.get(child.id)
         if now is None or now.item != child.item:
             return True  # it goes on: somebody steered it, or one of its own has reported to it
-        outcome, note = ended(now, row)
+        outcome, note = judge_end(now, row)
         if outcome not in ("killed", "timeout") and await self._waits(now):
             return True
         await self._end(now, outcome, note, row.settled)
         return True
 
-    async def _waits(self, child: Child) -> bool:
+    async def _waits(self, child: SubagentRecord) -> bool:
         """Until one of its own has reported, if there are any: their results make it go on."""
         open_ = [c.id for c in self._registry.of(child.session) if c.state != "told"]
         tasks: list[asyncio.Task[Any]] = [self._tasks[i] for i in open_ if i in self._tasks]
@@ -149,23 +151,23 @@ class Lives:
         self._pokes[child.id].clear()
         return True
 
-    async def _hand(self, child: Child) -> bool:
+    async def _hand(self, child: SubagentRecord) -> bool:
         key = parse_session_key(child.session)
         agent = key.agent if key else ""
-        may = rules.may_start(self._parts.settings, agent, child.depth)
-        accepted = await self._submitted(words.order(child, may, self._parts.clock.now()))
+        may = rules.can_start_subagents(self._parts.settings, agent, child.depth)
+        accepted = await self._submitted(words.make_task_message(child, may, self._parts.clock.now()))
         if isinstance(accepted, str):
             await self._end(child, "error", accepted)
         elif accepted is not None and self._is(child):
             await self._registry.change(child.id, item=accepted.id, state="open", runs=1)
         return accepted is not None
 
-    def _is(self, child: Child) -> bool:
+    def _is(self, child: SubagentRecord) -> bool:
         """Nobody has steered it meanwhile."""
         now = self._registry.get(child.id)
         return now is not None and now.round == child.round and not now.item
 
-    async def _end(self, child: Child, outcome: Outcome, note: str = "", at: int = 0) -> None:
+    async def _end(self, child: SubagentRecord, outcome: Outcome, note: str = "", at: int = 0) -> None:
         at = at or self._parts.clock.now()
         await self._registry.change(child.id, state="ended", outcome=outcome, note=note[:NOTE], ended=at)
         await self._doors.processes(child.session)  # nobody is left who could look after them
@@ -176,7 +178,7 @@ class Lives:
 
     # telling
 
-    async def _tell(self, child: Child) -> bool:
+    async def _tell(self, child: SubagentRecord) -> bool:
         """Put the result before the parent, once. False: the gateway is stopping."""
         result = None if child.quiet else await self.result(child)
         point("child.ended")
@@ -191,17 +193,17 @@ class Lives:
             await self.remove(child)
         return True
 
-    async def _announce(self, child: Child, result: str) -> bool | None:
+    async def _announce(self, child: SubagentRecord, result: str) -> bool | None:
         """True once the parent's turn about it is over. False: its queue dropped it. None: the gateway stops."""
         above, extra = self._registry.at(child.parent), {}
         if above is not None:
             key = parse_session_key(above.session)
-            may = rules.may_start(self._parts.settings, key.agent if key else "", above.depth)
-            extra = {"system": words.context(above, may)}
+            may = rules.can_start_subagents(self._parts.settings, key.agent if key else "", above.depth)
+            extra = {"system": words.write_system_prompt(above, may)}
         left = sum(c.state != "told" for c in self._registry.of(child.parent) if c.id != child.id)
-        text = words.report(child, result, await self.cost(child), left, secrets.token_hex(16))
+        text = words.write_report(child, result, await self.cost(child), left, secrets.token_hex(16))
         seen = taint.collect_taint(await self._messages(child))
-        accepted = await self._submitted(words.announcement(child, text, extra, seen, self._parts.clock.now()))
+        accepted = await self._submitted(words.make_announcement(child, text, extra, seen, self._parts.clock.now()))
         if accepted is None:
             return None
         if isinstance(accepted, str):
@@ -236,32 +238,32 @@ class Lives:
             await self._parts.clock.sleep(wait)
             wait = min(wait * 2, LONGEST)
 
-    async def cost(self, child: Child) -> words.Cost:
+    async def cost(self, child: SubagentRecord) -> words.SubagentCost:
         """What it used so far."""
         spent = await self._parts.store.list_usage(0, child.session)
         priced = [one.cost for one in spent if one.cost is not None]
         into = sum(one.input + one.cache_read + one.cache_write for one in spent)
-        return words.Cost(into, sum(one.output for one in spent), sum(priced) if priced else None)
+        return words.SubagentCost(into, sum(one.output for one in spent), sum(priced) if priced else None)
 
-    async def result(self, child: Child) -> str | None:
+    async def result(self, child: SubagentRecord) -> str | None:
         """The last thing it said, else the last thing a tool gave it; None for a chosen silence."""
         transcript = await self._transcript(child)
         if transcript is None or not child.item:
             return ""
         row = await self._doors.wait(child.item)
         said = [e.message for e in transcript.entries_of(row.id) if isinstance(e, Said)]
-        found = last_words(said)
+        found = find_last_words(said)
         if found is None and child.outcome == "ok":
             # Silence about the last of its children's results takes nothing back that it said before.
-            found = last_words(transcript.messages(), skip=True) if child.runs > 1 else None
+            found = find_last_words(transcript.messages(), skip=True) if child.runs > 1 else None
             return found or None
         return found or ""
 
-    async def _messages(self, child: Child) -> tuple[Message, ...]:
+    async def _messages(self, child: SubagentRecord) -> tuple[Message, ...]:
         transcript = await self._transcript(child)
         return transcript.messages() if transcript else ()
 
-    async def _transcript(self, child: Child) -> Transcript | None:
+    async def _transcript(self, child: SubagentRecord) -> Transcript | None:
         record, key = await self._record(child.session), parse_session_key(child.session)
         return await self._parts.transcripts.load(record.path(key.agent)) if record and key else None
 
@@ -272,14 +274,14 @@ class Lives:
         except StateBroken:
             return None
 
-    async def remove(self, child: Child) -> None:
+    async def remove(self, child: SubagentRecord) -> None:
         """Forget its session; the transcript is archived. One that is at work again stays."""
         record, key = await self._record(child.session), parse_session_key(child.session)
         if record is not None and key is not None and not self._doors.running(child.session):
             self._parts.transcripts.forget(record.path(key.agent))
             home, now = self._parts.settings.home, self._parts.clock.now()
             await moves.delete(home, self._parts.store, key, record, now)
-        await asyncio.to_thread(files.remove, child.folder)
+        await asyncio.to_thread(files.remove_attachments, child.folder)
 
 
 STATUS_REASONS: dict[Outcome, str] = {
@@ -291,7 +293,7 @@ STATUS_REASONS: dict[Outcome, str] = {
 }
 
 
-def ended(child: Child, row: ItemRow) -> tuple[Outcome, str]:
+def judge_end(child: SubagentRecord, row: ItemRow) -> tuple[Outcome, str]:
     """How it ended, by what the program saw of it; and why, if it failed."""
     if child.killed:
         return "killed", ""
@@ -302,7 +304,7 @@ def ended(child: Child, row: ItemRow) -> tuple[Outcome, str]:
     return ("timeout", "") if row.note == "timeout" else ("error", row.note)
 
 
-def last_words(messages: Iterable[Message], *, skip: bool = False) -> str | None:
+def find_last_words(messages: Iterable[Message], *, skip: bool = False) -> str | None:
     """The newest visible text of the model, else of a tool. None: the newest is a chosen silence (`skip`: look on)."""
     output = ""
     for message in reversed(list(messages)):

@@ -17,11 +17,11 @@ from palinurus.core.types.keys import parse_session_key
 from palinurus.core.types.messages import ToolResult
 from palinurus.errors import PalinurusError, StateBroken
 from palinurus.inbox.children import birth, rules, views, words
-from palinurus.inbox.children.birth import Birth, No, Parts
-from palinurus.inbox.children.life import Doors, Lives
-from palinurus.inbox.children.record import Child, Rows, run_id, turn_of
-from palinurus.inbox.children.registry import Registry
-from palinurus.inbox.children.watch import Watch
+from palinurus.inbox.children.birth import SpawnPlan, SpawnRefusal, SubagentParts
+from palinurus.inbox.children.life import SubagentFollower, SubagentInboxPort
+from palinurus.inbox.children.record import SubagentRecord, SubagentRows, identify_turn, make_run_id
+from palinurus.inbox.children.registry import SubagentRegistry
+from palinurus.inbox.children.watch import SubagentTimer
 from palinurus.plugins.hooks import Hooks
 from palinurus.points import point
 from palinurus.sessions.record import Record
@@ -32,17 +32,17 @@ log = logging.getLogger(__name__)
 SWEEP = 60.0  # seconds between two looks for what may be forgotten
 
 
-class Nest:
+class SubagentControl:
     """One per program. `watch` is to follow all runs."""
 
-    def __init__(self, parts: Parts, doors: Doors, hooks: Hooks) -> None:
+    def __init__(self, parts: SubagentParts, doors: SubagentInboxPort, hooks: Hooks) -> None:
         self._parts = parts
         self._doors = doors
         self._hooks = hooks
-        self.registry = Registry(Rows(parts.store))
-        self.lives = Lives(self.registry, parts, doors, hooks)
+        self.registry = SubagentRegistry(SubagentRows(parts.store))
+        self.lives = SubagentFollower(self.registry, parts, doors, hooks)
         self._before: set[str] = set()  # those that a former process started
-        self.watch = Watch(self.registry, parts.clock, doors.abort)
+        self.watch = SubagentTimer(self.registry, parts.clock, doors.abort)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # the program's life
@@ -100,33 +100,33 @@ class Nest:
 
     async def spawn(self, order: Order) -> dict[str, Any]:
         """See the port."""
-        known = self.registry.get(run_id(order.caller, order.asker, order.call, order.task))
+        known = self.registry.get(make_run_id(order.caller, order.asker, order.call, order.task))
         if known is not None:
             return _accepted(known)
         lost = await self._lost(order)
         if lost is not None:
             return _accepted(lost, "it was started before a restart of the gateway, by this very turn")
         try:
-            planned = await birth.plan(self._parts, order)
+            planned = await birth.plan_spawn(self._parts, order)
         except StateBroken as exc:
-            planned = No("error", exc.message)
-        if isinstance(planned, Birth):
-            full = rules.count_refusal(self._parts.settings, planned.caller, self.registry.active(order.caller))
-            planned = No("forbidden", full) if full else planned
-        if isinstance(planned, No):
+            planned = SpawnRefusal("error", exc.message)
+        if isinstance(planned, SpawnPlan):
+            full = rules.check_count(self._parts.settings, planned.caller, self.registry.active(order.caller))
+            planned = SpawnRefusal("forbidden", full) if full else planned
+        if isinstance(planned, SpawnRefusal):
             return {"status": planned.status, "error": planned.error}
         self.registry.reserve(planned.child)  # at once: siblings of the same batch are counted
         # A turn that is stopped meanwhile must not leave half a child behind.
         return await asyncio.shield(asyncio.ensure_future(self._born(planned)))
 
-    async def _born(self, planned: Birth) -> dict[str, Any]:
+    async def _born(self, planned: SpawnPlan) -> dict[str, Any]:
         ident, settings = planned.child.id, self._parts.settings
         try:
-            child, note = await birth.furnish(self._parts, planned)
+            child, note = await birth.furnish_session(self._parts, planned)
             await self.registry.write(child)
             point("child.recorded")
-            may = rules.may_start(settings, planned.key.agent, child.depth)
-            accepted = await self._doors.submit(words.order(child, may, self._parts.clock.now()))
+            may = rules.can_start_subagents(settings, planned.key.agent, child.depth)
+            accepted = await self._doors.submit(words.make_task_message(child, may, self._parts.clock.now()))
         except (PalinurusError, OSError) as exc:
             await self._unborn(ident)
             return {"status": "error", "error": exc.message if isinstance(exc, PalinurusError) else str(exc)}
@@ -143,11 +143,11 @@ class Nest:
         except PalinurusError as exc:
             log.error("sub-agent %s was not started, and cannot be forgotten: %s", ident, exc.message)
 
-    async def _lost(self, order: Order) -> Child | None:
+    async def _lost(self, order: Order) -> SubagentRecord | None:
         """One that this very turn started before the gateway was killed, without learning of it."""
-        turn = turn_of(order.asker)
+        turn = identify_turn(order.asker)
         for child in self.registry.of(order.caller):
-            if child.id not in self._before or turn_of(child.asker) != turn or child.task != order.task:
+            if child.id not in self._before or identify_turn(child.asker) != turn or child.task != order.task:
                 continue
             if not await self._learnt(order.caller, child.call):
                 self._before.discard(child.id)
@@ -171,33 +171,33 @@ class Nest:
     def describe_open(self, session: str) -> tuple[str, ...]:
         """What a session has open, a line each: said again when its conversation is shortened."""
         return tuple(
-            f"Sub-agent “{child.name}” ({child.session}) is {views.status(child)}; its result will be pushed"
+            f"Sub-agent “{child.name}” ({child.session}) is {views.describe_status(child)}; its result will be pushed"
             for child in self.registry.of(session)
             if child.state != "told"
         )
 
-    def list_recent(self, caller: str, minutes: int = views.RECENT) -> list[Child]:
+    def list_recent(self, caller: str, minutes: int = views.RECENT) -> list[SubagentRecord]:
         """Those of a session that are in its list, in the order of their numbers."""
         now = self._parts.clock.now()
-        return [child for child in self.registry.of(caller) if views.recent(child, now, minutes)]
+        return [child for child in self.registry.of(caller) if views.is_recent(child, now, minutes)]
 
     async def rows(self, caller: str, minutes: int = views.RECENT) -> list[dict[str, Any]]:
         """The list."""
         listed, now = self.list_recent(caller, minutes), self._parts.clock.now()
         costs = [await self.lives.cost(child) for child in listed]
-        return [views.row(n, c, costs[n - 1], now) for n, c in enumerate(listed, 1)]
+        return [views.to_list_row(n, c, costs[n - 1], now) for n, c in enumerate(listed, 1)]
 
     async def list_subagents(self, caller: str, minutes: int) -> dict[str, Any]:
         """See the port."""
         rows = await self.rows(caller, minutes)
         active = [one for one in rows if one["status"] in ("running", "queued", "stopping")]
         recent = [one for one in rows if one not in active]
-        text = "\n".join(views.line(one) for one in rows) or "no sub-agents"
+        text = "\n".join(views.format_list_row(one) for one in rows) or "no sub-agents"
         return {"status": "ok", "total": len(rows), "active": active, "recent": recent, "text": text}
 
-    def find(self, caller: str, target: str) -> list[Child] | str:
+    def find(self, caller: str, target: str) -> list[SubagentRecord] | str:
         """Which of the session's own somebody means, or why none."""
-        return views.meant(target, self.list_recent(caller), self.registry.below(caller))
+        return views.find_subagents(target, self.list_recent(caller), self.registry.below(caller))
 
     async def kill(self, caller: str, target: str, *, tell: bool = False) -> dict[str, Any]:
         """See the port. `tell`: the session is told as of any other end; else it knows from the answer."""
@@ -240,7 +240,7 @@ class Nest:
         self.lives.poke(child.id)
         return {**_accepted(child), "label": child.name}
 
-    async def send(self, child: Child, message: str, event: str) -> str:
+    async def send(self, child: SubagentRecord, message: str, event: str) -> str:
         """Say something to one without interrupting it; one that has ended goes on, and its result is told again."""
         if not child.active:
             again = {"text": message, "round": child.round + 1, "item": "", "runs": 0, "tells": 0, "note": ""}
@@ -248,10 +248,10 @@ class Nest:
             await self.registry.change(child.id, state="new", **again, **fresh)
             self.lives.start(child.id)
             return "it goes on with your message"
-        may = rules.may_start(self._parts.settings, child.session.split(":")[1], child.depth)
-        said = words.order(child, may, self._parts.clock.now())
+        may = rules.can_start_subagents(self._parts.settings, child.session.split(":")[1], child.depth)
+        said = words.make_task_message(child, may, self._parts.clock.now())
         accepted = await self._doors.submit(
-            msgspec.structs.replace(said, text=message, event=event, options=words.options(child, may, "steer"))
+            msgspec.structs.replace(said, text=message, event=event, options=words.make_options(child, may, "steer"))
         )
         await self.lives.extend_to_item(child.session, accepted.id)
         return "sent"
@@ -260,12 +260,12 @@ class Nest:
         """One that cannot start others may only look."""
         own, key = self.registry.at(caller), parse_session_key(caller)
         depth = own.depth if own else (key.depth if key else 0)
-        if depth and key and not rules.may_start(self._parts.settings, key.agent, depth):
+        if depth and key and not rules.can_start_subagents(self._parts.settings, key.agent, depth):
             return {"status": "forbidden", "error": "a sub-agent that cannot start others may only list"}
         return None
 
 
-def _accepted(child: Child, note: str = "") -> dict[str, Any]:
+def _accepted(child: SubagentRecord, note: str = "") -> dict[str, Any]:
     body: dict[str, Any] = {
         "status": "accepted",
         "childSessionKey": child.session,
@@ -276,7 +276,7 @@ def _accepted(child: Child, note: str = "") -> dict[str, Any]:
     return {**body, "note": note} if note else body
 
 
-def _told(child: Child) -> dict[str, Any]:
+def _told(child: SubagentRecord) -> dict[str, Any]:
     """For hooks."""
     return {
         "childSessionKey": child.session,

@@ -24,7 +24,7 @@ Outcome: TypeAlias = Literal["ok", "error", "timeout", "killed", "stopped"]
 _SPACE = uuid.UUID("2b1f4a0c-7a52-4f0e-9a43-6a1d2c0f9be1")
 
 
-class Child(msgspec.Struct, frozen=True, omit_defaults=True):
+class SubagentRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One sub-agent. `item` is the inbox row whose end is its end; it moves on when one of its own children reports."""
 
     id: str  # run id
@@ -66,41 +66,41 @@ class Child(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.state in ("new", "open")
 
 
-def turn_of(inbound: Inbound) -> str:
+def identify_turn(inbound: Inbound) -> str:
     """Identifies the message that a turn answers, also after a restart."""
     target = inbound.target
     return f"{target.channel}/{target.account}/{inbound.event}/{inbound.at}"
 
 
-def run_id(parent: str, asker: Inbound, call: str, task: str) -> str:
+def make_run_id(parent: str, asker: Inbound, call: str, task: str) -> str:
     """The same call of the same turn is the same sub-agent, however often it is made."""
-    return str(uuid.uuid5(_SPACE, "\n".join((parent, turn_of(asker), call, task))))
+    return str(uuid.uuid5(_SPACE, "\n".join((parent, identify_turn(asker), call, task))))
 
 
-def bare(inbound: Inbound) -> Inbound:
+def strip_content(inbound: Inbound) -> Inbound:
     """Who and where, without what was said."""
     return msgspec.structs.replace(inbound, text="", images=(), reply_to="", options={})
 
 
-class Rows:
+class SubagentRows:
     """The records. Writes are applied in the order of the calls."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def put(self, child: Child) -> None:
+    async def put(self, child: SubagentRecord) -> None:
         """Raises StateError kinds."""
         await self._store.put_record(KIND, child.id, msgspec.json.encode(child))
 
     async def drop(self, ident: str) -> None:
         await self._store.put_record(KIND, ident, None)
 
-    async def all(self) -> list[Child]:
+    async def all(self) -> list[SubagentRecord]:
         """Those that can be read; others are left alone, with a line in the log."""
         found = []
         for row in await self._store.list_records(KIND):
             try:
-                found.append(msgspec.json.decode(row.data, type=Child))
+                found.append(msgspec.json.decode(row.data, type=SubagentRecord))
             except (msgspec.DecodeError, RecursionError) as exc:
                 log.error("the record of sub-agent %s cannot be read: %s", row.key, exc)
         return found

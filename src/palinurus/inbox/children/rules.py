@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from palinurus.agent.cell import sandboxed
+from palinurus.agent.cell import is_sandboxed
 from palinurus.config.settings import Settings
 from palinurus.core.types.keys import SessionKey
 
 
-def deepest(settings: Settings, agent: str) -> int:
+def get_max_depth(settings: Settings, agent: str) -> int:
     """How deep sub-agents of this agent's sessions may go (maxSpawnDepth)."""
     return settings.policy.deepest.get(agent, 1)
 
 
-def may_start(settings: Settings, agent: str, depth: int) -> bool:
+def can_start_subagents(settings: Settings, agent: str, depth: int) -> bool:
     """May a session of this depth start others?"""
-    return depth < deepest(settings, agent)
+    return depth < get_max_depth(settings, agent)
 
 
-def depth_refusal(settings: Settings, caller: SessionKey, depth: int) -> str:
+def check_depth(settings: Settings, caller: SessionKey, depth: int) -> str:
     """ "" if there is room below."""
-    if may_start(settings, caller.agent, depth):
+    if can_start_subagents(settings, caller.agent, depth):
         return ""
-    most = deepest(settings, caller.agent)
+    most = get_max_depth(settings, caller.agent)
     return f"this session is at depth {depth} and maxSpawnDepth is {most}: it cannot start sub-agents"
 
 
-def count_refusal(settings: Settings, caller: SessionKey, active: int) -> str:
+def check_count(settings: Settings, caller: SessionKey, active: int) -> str:
     """ "" if one more may run."""
     most = settings.subagents[caller.agent].children
     if active < most:
@@ -33,7 +33,7 @@ def count_refusal(settings: Settings, caller: SessionKey, active: int) -> str:
     return f"{active} sub-agents of this session are running and maxChildrenPerAgent is {most}; wait for one to end"
 
 
-def agent_refusal(settings: Settings, caller: SessionKey, wanted: str) -> str:
+def check_agent(settings: Settings, caller: SessionKey, wanted: str) -> str:
     """`wanted` is the agent id asked for, "" for none. "" if it may be started from here."""
     allowed = settings.reach.spawn.get(caller.agent, ())
     if not wanted:
@@ -47,11 +47,11 @@ def agent_refusal(settings: Settings, caller: SessionKey, wanted: str) -> str:
     return ""
 
 
-def box_refusal(settings: Settings, caller: SessionKey, child: SessionKey, required: bool) -> str:
+def check_sandbox(settings: Settings, caller: SessionKey, child: SessionKey, required: bool) -> str:
     """A sandboxed session never starts one outside. "" if it does not."""
-    inside = sandboxed(settings.agents[child.agent], child)
+    inside = is_sandboxed(settings.agents[child.agent], child)
     if required and not inside:
         return f"sandbox=require: sessions of agent '{child.agent}' are not sandboxed"
-    if sandboxed(settings.agents[caller.agent], caller) and not inside:
+    if is_sandboxed(settings.agents[caller.agent], caller) and not inside:
         return f"this session is sandboxed and sub-agents of '{child.agent}' would not be"
     return ""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from palinurus.inbox.children import words
-from palinurus.inbox.children.record import Child
+from palinurus.inbox.children.record import SubagentRecord
 
 RECENT = 30  # minutes for which finished ones are shown
 
 
-def status(child: Child) -> str:
+def describe_status(child: SubagentRecord) -> str:
     """One word for where it stands."""
     if child.outcome is not None and not child.active:
         return {"ok": "done", "error": "failed"}.get(child.outcome, child.outcome)
@@ -20,16 +20,16 @@ def status(child: Child) -> str:
     return "running" if child.started else "queued"
 
 
-def row(number: int, child: Child, cost: words.Cost, now: int) -> dict[str, Any]:
+def to_list_row(number: int, child: SubagentRecord, cost: words.SubagentCost, now: int) -> dict[str, Any]:
     """One line of the list, for models."""
     shown: dict[str, Any] = {
         "index": number,
         "runId": child.id,
         "sessionKey": child.session,
         "label": child.name,
-        "status": status(child),
+        "status": describe_status(child),
         "model": child.model,
-        "runtime": words.lasted(child, now),
+        "runtime": words.time_run(child, now),
         "runtimeMs": max(0, (child.ended or now) - child.started) if child.started else 0,
         "totalTokens": cost.input + cost.output,
         "startedAt": child.started,
@@ -41,19 +41,21 @@ def row(number: int, child: Child, cost: words.Cost, now: int) -> dict[str, Any]
     return shown
 
 
-def line(shown: dict[str, Any]) -> str:
+def format_list_row(shown: dict[str, Any]) -> str:
     """The same, for people."""
-    tokens = words.count(shown["totalTokens"])
+    tokens = words.show_count(shown["totalTokens"])
     head = f"{shown['index']}. {shown['label']} ({shown['status']}, {shown['runtime']}, {tokens} tokens, "
     return f"{head}{shown['model']}) {shown['runId'][:8]}"
 
 
-def recent(child: Child, now: int, minutes: int) -> bool:
+def is_recent(child: SubagentRecord, now: int, minutes: int) -> bool:
     """At work, or ended not long ago."""
     return child.active or now - child.ended <= minutes * 60_000
 
 
-def meant(target: str, listed: Sequence[Child], below: Sequence[Child]) -> list[Child] | str:
+def find_subagents(
+    target: str, listed: Sequence[SubagentRecord], below: Sequence[SubagentRecord]
+) -> list[SubagentRecord] | str:
     """Those that `target` means: a number of the list, `all`, `last`, a label, a run id or its beginning, a session
     key. Or why none."""
     low = target.strip().lower()

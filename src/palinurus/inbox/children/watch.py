@@ -9,13 +9,13 @@ from typing import Any
 from palinurus.clock import Clock
 from palinurus.core.types.events import RunEvent
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.children.registry import Registry
+from palinurus.inbox.children.registry import SubagentRegistry
 
 
-class Watch:
+class SubagentTimer:
     """Implements `inbox.feed.Follower`. `abort` ends the run of a message; the reason says why."""
 
-    def __init__(self, registry: Registry, clock: Clock, abort: Callable[[str, str], object]) -> None:
+    def __init__(self, registry: SubagentRegistry, clock: Clock, abort: Callable[[str, str], object]) -> None:
         self._registry = registry
         self._clock = clock
         self._abort = abort

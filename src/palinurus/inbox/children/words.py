@@ -9,7 +9,7 @@ import msgspec
 from palinurus.core.policy.taint import Taint, is_from_outside
 from palinurus.core.types.inbound import Inbound, Target
 from palinurus.core.untrusted import wrap_untrusted
-from palinurus.inbox.children.record import Child, Outcome
+from palinurus.inbox.children.record import Outcome, SubagentRecord
 
 CHANNEL = "subagent"
 SKIP = "ANNOUNCE_SKIP"  # a child's whole answer: nobody is told
@@ -31,7 +31,7 @@ _AFTER = (
 )
 
 
-class Cost(NamedTuple):
+class SubagentCost(NamedTuple):
     """What a sub-agent used."""
 
     input: int = 0
@@ -39,7 +39,7 @@ class Cost(NamedTuple):
     dollars: float | None = None
 
 
-def context(child: Child, may_start: bool) -> str:
+def write_system_prompt(child: SubagentRecord, may_start: bool) -> str:
     """Its part of the system prompt: the same for all its runs."""
     target = child.asker.target
     where = f", for somebody on {target.channel}" if target.channel and target.channel != CHANNEL else ""
@@ -63,7 +63,7 @@ def context(child: Child, may_start: bool) -> str:
     )
 
 
-def order(child: Child, may_start: bool, now: int) -> Inbound:
+def make_task_message(child: SubagentRecord, may_start: bool, now: int) -> Inbound:
     """The message that gives it its task, or, in a later round, what it is steered with."""
     if child.round:
         text = f"[Subagent Steering]\n{child.text}"
@@ -78,24 +78,24 @@ def order(child: Child, may_start: bool, now: int) -> Inbound:
         kind="direct",
         session=child.session,
         agent=child.session.split(":")[1],
-        options=options(child, may_start, "followup"),
+        options=make_options(child, may_start, "followup"),
         system=True,
         source=child.source,
         push=False,
     )
 
 
-def options(child: Child, may_start: bool, queue: str) -> dict[str, Any]:
+def make_options(child: SubagentRecord, may_start: bool, queue: str) -> dict[str, Any]:
     """Of every message that a sub-agent gets."""
-    return {"system": context(child, may_start), "queue": queue, "queueDrop": "new", "queueCap": CAP}
+    return {"system": write_system_prompt(child, may_start), "queue": queue, "queueDrop": "new", "queueCap": CAP}
 
 
-def source(taint: Taint) -> str:
+def choose_source(taint: Taint) -> str:
     """The one origin that stands for all: one from outside, if there is any."""
     return next((one for one in taint if is_from_outside((one,))), next(iter(taint), ""))
 
 
-def announcement(child: Child, text: str, extra: dict[str, Any], taint: Taint, now: int) -> Inbound:
+def make_announcement(child: SubagentRecord, text: str, extra: dict[str, Any], taint: Taint, now: int) -> Inbound:
     """The result as a message of the parent's session. Its event comes from the run: told twice, it is one message."""
     return msgspec.structs.replace(
         child.asker,
@@ -106,11 +106,11 @@ def announcement(child: Child, text: str, extra: dict[str, Any], taint: Taint, n
         agent=child.parent.split(":")[1],
         options={"queue": "steer", "queueDrop": "new", "queueCap": CAP, **extra},
         system=True,
-        source=source(taint),
+        source=choose_source(taint),
     )
 
 
-def report(child: Child, result: str, cost: Cost, left: int, boundary: str) -> str:
+def write_report(child: SubagentRecord, result: str, cost: SubagentCost, left: int, boundary: str) -> str:
     """What the parent reads: how it ended (as the program saw it), the result, what it took."""
     status = STATUS[child.outcome or "error"] + (f": {child.note}" if child.note else "")
     shown = result.strip() or "(no output)"
@@ -125,19 +125,19 @@ def report(child: Child, result: str, cost: Cost, left: int, boundary: str) -> s
     return (
         f"System: sub-agent “{child.name}” {status}.\n\n"
         f"Result:\n{wrap_untrusted(shown, 'sub-agent', boundary)}\n\n"
-        f"Stats: {stats(child, cost)} • session {child.session} • run {child.id}\n\n"
+        f"Stats: {format_stats(child, cost)} • session {child.session} • run {child.id}\n\n"
         f"{_AFTER.format(rest=rest)}"
     )
 
 
-def stats(child: Child, cost: Cost) -> str:
+def format_stats(child: SubagentRecord, cost: SubagentCost) -> str:
     """`runtime 1m05s • tokens 1.2k (in 1k / out 200) • est $0.01`"""
-    total = count(cost.input + cost.output)
-    line = f"runtime {lasted(child)} • tokens {total} (in {count(cost.input)} / out {count(cost.output)})"
+    total = show_count(cost.input + cost.output)
+    line = f"runtime {time_run(child)} • tokens {total} (in {show_count(cost.input)} / out {show_count(cost.output)})"
     return line if cost.dollars is None else f"{line} • est ${cost.dollars:.4f}"
 
 
-def lasted(child: Child, now: int = 0) -> str:
+def time_run(child: SubagentRecord, now: int = 0) -> str:
     """How long it ran, or has been running."""
     if not child.started:
         return "0s"
@@ -149,6 +149,6 @@ def lasted(child: Child, now: int = 0) -> str:
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
-def count(tokens: int) -> str:
+def show_count(tokens: int) -> str:
     """12345 -> 12.3k"""
     return f"{tokens / 1000:.1f}k".replace(".0k", "k") if tokens >= 1000 else str(tokens)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
-SAID: dict[str, str] = {
+ACTIVATION_TEXTS: dict[str, str] = {
     "mention": "I answer here when I am named.",
     "always": "I read every message here, and answer when I have something to add.",
 }
 
 
-async def run(call: Call) -> Answer:
+async def run_activation(call: CommandCall) -> CommandAnswer:
     """`/activation mention|always`; alone it tells which it is."""
     if call.inbound.kind == "direct":
-        return Answer("/activation is for groups; here I read everything.")
+        return CommandAnswer("/activation is for groups; here I read everything.")
     word = call.args.strip().lower()
     if not word:
-        return Answer(SAID.get(call.record.groupActivation or "", "As the configuration says (requireMention)."))
-    if word not in SAID:
-        return Answer("Use /activation mention or /activation always.")
-    return Answer(SAID[word], msgspec.structs.replace(call.record, groupActivation=word))
+        return CommandAnswer(
+            ACTIVATION_TEXTS.get(call.record.groupActivation or "", "As the configuration says (requireMention).")
+        )
+    if word not in ACTIVATION_TEXTS:
+        return CommandAnswer("Use /activation mention or /activation always.")
+    return CommandAnswer(ACTIVATION_TEXTS[word], msgspec.structs.replace(call.record, groupActivation=word))

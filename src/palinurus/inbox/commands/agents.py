@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
 
-async def run(call: Call) -> Answer:
+async def run_agents(call: CommandCall) -> CommandAnswer:
     """Id, name, model and workspace of each; the session's own is marked."""
     settings = call.desk.settings
     lines = ["Agents (* this session's):"]
@@ -14,4 +14,4 @@ async def run(call: Call) -> Answer:
         default = ", default" if ident == settings.default_agent else ""
         model = call.desk.catalog.default(agent).ref
         lines.append(f"{'*' if ident == call.key.agent else ' '} {ident}{name}: {model}{default}")
-    return Answer("\n".join(lines))
+    return CommandAnswer("\n".join(lines))

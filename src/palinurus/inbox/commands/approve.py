@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from palinurus.core.policy import card
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.approvals import Answered, Row
-from palinurus.inbox.commands.desk import Answer, Call, admin
+from palinurus.inbox.approvals import AnswerOutcome, ApprovalRow
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall, is_admin
 
-SCOPE = "operator.approvals"
-WORDS: dict[str, str] = {
+APPROVALS_SCOPE = "operator.approvals"
+DECISION_WORDS: dict[str, str] = {
     "once": "allow-once", "allow": "allow-once", "yes": "allow-once", "allow-once": "allow-once",
     "always": "allow-always", "allow-always": "allow-always",
     "deny": "deny", "no": "deny", "reject": "deny",
@@ -16,29 +16,31 @@ WORDS: dict[str, str] = {
 _DONE: dict[str, str] = {"allow-once": "Allowed once", "allow-always": "Allowed, now and always", "deny": "Denied"}
 
 
-async def run(call: Call) -> Answer:
+async def run_approve(call: CommandCall) -> CommandAnswer:
     """`/approve` lists, `/approve ID DECISION` answers."""
     board = call.desk.board
     if board is None:
-        return Answer("There are no approvals here.")
-    if not may(call.inbound):
-        return Answer("Approvals are given by the owner only.")
+        return CommandAnswer("There are no approvals here.")
+    if not can_approve(call.inbound):
+        return CommandAnswer("Approvals are given by the owner only.")
     words = call.args.split()
     if not words:
-        return Answer(listed(await board.pending(), call.desk.clock.now()))
-    if len(words) != 2 or words[1].lower() not in WORDS:
-        return Answer("Use /approve ID allow-once|allow-always|deny; /approve alone lists what is open.")
+        return CommandAnswer(list_questions(await board.pending(), call.desk.clock.now()))
+    if len(words) != 2 or words[1].lower() not in DECISION_WORDS:
+        return CommandAnswer("Use /approve ID allow-once|allow-always|deny; /approve alone lists what is open.")
     sender = call.inbound.sender
     by = f"{sender.name or sender.id} ({call.inbound.target.channel})"
-    return Answer(said(await board.answer(words[0].strip("[]#"), WORDS[words[1].lower()], by)))
+    return CommandAnswer(
+        describe_answer(await board.answer(words[0].strip("[]#"), DECISION_WORDS[words[1].lower()], by))
+    )
 
 
-def may(inbound: Inbound) -> bool:
+def can_approve(inbound: Inbound) -> bool:
     """May this sender answer?"""
-    return admin(inbound) or SCOPE in inbound.sender.scopes
+    return is_admin(inbound) or APPROVALS_SCOPE in inbound.sender.scopes
 
 
-def said(answered: Answered) -> str:
+def describe_answer(answered: AnswerOutcome) -> str:
     """An answer's fate in words."""
     if answered.problem:
         return f"Nothing changed: {answered.problem}."
@@ -49,17 +51,17 @@ def said(answered: Answered) -> str:
     return f"{_DONE[row.decision or 'deny']} [{row.id[:8]}]: {_brief(row)}{later}{note}"
 
 
-def listed(rows: list[Row], now: int) -> str:
+def list_questions(rows: list[ApprovalRow], now: int) -> str:
     """Open questions, each with what it takes to answer."""
     if not rows:
         return "Nothing waits for an approval."
     return "\n\n".join(f"{card.write_approval_card(row.ask, row.id)}\n({_left(row, now)} left)" for row in rows)
 
 
-def _left(row: Row, now: int) -> str:
+def _left(row: ApprovalRow, now: int) -> str:
     return f"{max(0, row.expires - now) // 60_000} min"
 
 
-def _brief(row: Row) -> str:
+def _brief(row: ApprovalRow) -> str:
     text = card.show_line(row.ask.command.replace("\n", "\\n") or row.ask.title)
     return text if len(text) <= 120 else f"{text[:119]}…"

@@ -5,24 +5,24 @@ from __future__ import annotations
 import msgspec
 
 from palinurus.core.types.messages import AssistantMessage, UserMessage
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.follow import follow
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.follow import make_followup
 
 SEEN = 40  # messages of the conversation that go along
 CHARS = 2_000  # of each
 
 
-async def run(call: Call) -> Answer:
+async def run_btw(call: CommandCall) -> CommandAnswer:
     """A session of its own, made from the command's id, with the end of the conversation as context."""
     text = call.args.strip()
     if not text:
-        return Answer("Ask something beside the conversation: /btw QUESTION.")
+        return CommandAnswer("Ask something beside the conversation: /btw QUESTION.")
     transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     said = [m for m in transcript.messages() if isinstance(m, UserMessage | AssistantMessage) and m.text.strip()]
     context = [
         {"role": "user" if isinstance(m, UserMessage) else "assistant", "content": m.text[:CHARS]} for m in said[-SEEN:]
     ]
     beside = msgspec.structs.replace(
-        follow(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
+        make_followup(call, text, {"context": context}), session=f"agent:{call.key.agent}:btw:{call.claim.id}"
     )
-    return Answer("", follow=beside)
+    return CommandAnswer("", follow=beside)

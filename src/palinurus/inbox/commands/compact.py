@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from palinurus.agent.compaction import Compactions, Request, by_hand
+from palinurus.agent.compaction import CompactionCoordinator, CompactionRequest, compact_by_hand
 from palinurus.core.types.model import ModelSpec, Prompt
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.facts import changed, chosen, tokens
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.facts import change_record, find_session_model, format_tokens
 from palinurus.sessions.entries import LEAF, Compaction, Custom, Known
 from palinurus.sessions.path import Checkpoint, checkpoints, undo
 from palinurus.sessions.record import Record
@@ -29,7 +29,7 @@ WAIT = "The agent is at work: /stop it first, or wait until it is done."
 NONE = "Nothing was compacted in this conversation."
 
 
-async def run(call: Call) -> Answer:
+async def run_compact(call: CommandCall) -> CommandAnswer:
     """A verb of the table below, or wishes for a summary that is made now."""
     words = call.args.strip()
     verb, _, rest = words.partition(" ")
@@ -39,77 +39,79 @@ async def run(call: Call) -> Answer:
         return await found(call, transcript, rest.strip())
     shared = call.desk.compactions
     if shared is None:
-        return Answer("Conversations cannot be compacted here.")
+        return CommandAnswer("Conversations cannot be compacted here.")
     return await _compact(call, shared, words)
 
 
-async def _compact(call: Call, shared: Compactions, wishes: str) -> Answer:
+async def _compact(call: CommandCall, shared: CompactionCoordinator, wishes: str) -> CommandAnswer:
     desk, key = call.desk, str(call.key)
     transcript = await _transcript(call)
     if any(isinstance(e, Compaction) for e in transcript.entries_of(call.claim.id)):
-        return Answer(_done(transcript))  # a crash came after the line and before this answer
+        return CommandAnswer(_done(transcript))  # a crash came after the line and before this answer
     if desk.running(key):
         shared.ask(key, wishes)
-        return Answer(BUSY)
+        return CommandAnswer(BUSY)
     if shared.lock(key).locked():
-        return Answer("The conversation is being compacted already.")
+        return CommandAnswer("The conversation is being compacted already.")
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else Prompt("")
     specs = tuple(tool.spec for tool in desk.tools.values())
-    wish = Request(call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.running(key))
-    made = await by_hand(shared, wish, desk.store, call.claim)
+    wish = CompactionRequest(
+        call.key, call.record, transcript, _models(call), prompt, specs, wishes, lambda: desk.running(key)
+    )
+    made = await compact_by_hand(shared, wish, desk.store, call.claim)
     record = await _record(call, dict(made.fields)) if made.fields else None
     if made.done is None:
-        return Answer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
-    text = DONE.format(before=tokens(made.before), after=tokens(made.done.after), gone=made.done.gone)
-    return Answer(text, record, spent=made.spent)
+        return CommandAnswer(f"Not compacted: {made.why}. The conversation is as it was.", record, spent=made.spent)
+    text = DONE.format(before=format_tokens(made.before), after=format_tokens(made.done.after), gone=made.done.gone)
+    return CommandAnswer(text, record, spent=made.spent)
 
 
-async def _show(call: Call, transcript: Transcript, which: str) -> Answer:
+async def _show(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     found = _point(transcript, which)
     if found is None:
-        return Answer(_no(which))
+        return CommandAnswer(_no(which))
     text = found.entry.summary
-    return Answer(f"{_line(found)}\n\n{text if len(text) <= SHOWN else text[:SHOWN] + '…'}")
+    return CommandAnswer(f"{_line(found)}\n\n{text if len(text) <= SHOWN else text[:SHOWN] + '…'}")
 
 
-async def _list(call: Call, transcript: Transcript, which: str) -> Answer:
+async def _list(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     points = checkpoints(transcript.path_to_leaf())
     if not points:
-        return Answer(NONE)
-    return Answer("\n".join(f"{n}. {_line(point)}" for n, point in enumerate(points, 1)))
+        return CommandAnswer(NONE)
+    return CommandAnswer("\n".join(f"{n}. {_line(point)}" for n, point in enumerate(points, 1)))
 
 
-async def _undo(call: Call, transcript: Transcript, which: str) -> Answer:
+async def _undo(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     if transcript.entries_of(call.claim.id):
-        return Answer(_restored(transcript))
+        return CommandAnswer(_restored(transcript))
     if call.desk.running(str(call.key)):
-        return Answer(WAIT)
+        return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None or found.undone:
-        return Answer(_no(which) if found is None else "It was taken back already.")
+        return CommandAnswer(_no(which) if found is None else "It was taken back already.")
     await _append(call, transcript, lambda now: transcript.add_entry(_owned(undo(found.entry.id), call), now))
-    return Answer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
+    return CommandAnswer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
 
 
-async def _branch(call: Call, transcript: Transcript, which: str) -> Answer:
+async def _branch(call: CommandCall, transcript: Transcript, which: str) -> CommandAnswer:
     """Go on from where the conversation stood before a compaction; what came after stays in the file."""
     if transcript.entries_of(call.claim.id):
-        return Answer(_restored(transcript))
+        return CommandAnswer(_restored(transcript))
     if call.desk.running(str(call.key)):
-        return Answer(WAIT)
+        return CommandAnswer(WAIT)
     found = _point(transcript, which)
     if found is None:
-        return Answer(_no(which))
+        return CommandAnswer(_no(which))
 
     def line(now: int) -> tuple[Line, ...]:
         transcript.branch(found.before)
         return transcript.add_entry(_owned(Custom(customType=LEAF, data={"targetId": found.before}), call), now)
 
     await _append(call, transcript, line)
-    return Answer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
+    return CommandAnswer(_restored(transcript), await _record(call, {"totalTokensFresh": False}))
 
 
-VERBS: dict[str, Callable[[Call, Transcript, str], Awaitable[Answer]]] = {
+VERBS: dict[str, Callable[[CommandCall, Transcript, str], Awaitable[CommandAnswer]]] = {
     "show": _show,
     "list": _list,
     "undo": _undo,
@@ -117,7 +119,7 @@ VERBS: dict[str, Callable[[Call, Transcript, str], Awaitable[Answer]]] = {
 }
 
 
-async def _append(call: Call, transcript: Transcript, make: Callable[[int], tuple[Line, ...]]) -> None:
+async def _append(call: CommandCall, transcript: Transcript, make: Callable[[int], tuple[Line, ...]]) -> None:
     mark = transcript.mark()
     lines = make(call.desk.clock.now())
     try:
@@ -127,23 +129,23 @@ async def _append(call: Call, transcript: Transcript, make: Callable[[int], tupl
         raise
 
 
-def _owned(entry: Known, call: Call) -> Known:
+def _owned(entry: Known, call: CommandCall) -> Known:
     return msgspec.structs.replace(entry, item=call.claim.id)
 
 
-async def _transcript(call: Call) -> Transcript:
+async def _transcript(call: CommandCall) -> Transcript:
     return await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
 
 
-async def _record(call: Call, fields: dict[str, object]) -> Record:
+async def _record(call: CommandCall, fields: dict[str, object]) -> Record:
     """The session's record with `fields`: read again, a run may have ended meanwhile."""
     row = await call.desk.store.session(str(call.key))
-    return changed(Record.decode(row.data) if row else call.record, fields, call.desk.clock.now())
+    return change_record(Record.decode(row.data) if row else call.record, fields, call.desk.clock.now())
 
 
-def _models(call: Call) -> tuple[ModelSpec, ...]:
+def _models(call: CommandCall) -> tuple[ModelSpec, ...]:
     """The session's model, then its stand-ins."""
-    desk, own = call.desk, chosen(call.desk.catalog, call.agent, call.record)
+    desk, own = call.desk, find_session_model(call.desk.catalog, call.agent, call.record)
     others = (desk.catalog.find(text, call.agent) for text in call.agent.fallbacks)
     return (own, *(m for m in others if isinstance(m, ModelSpec) and m.ref != own.ref))
 
@@ -164,7 +166,7 @@ def _no(which: str) -> str:
 def _line(point: Checkpoint) -> str:
     entry, told = point.entry, point.details
     state = "taken back" if point.undone else "in use" if point.counts else "part of a later one"
-    size = f"{tokens(entry.tokensBefore)} tokens before"
+    size = f"{format_tokens(entry.tokensBefore)} tokens before"
     replaced = f", {told['messages']} messages, entries {told['from']} to {told['to']}" if "from" in told else ""
     return f"{entry.timestamp} {told.get('reason', '')} ({state}): {size}{replaced}"
 
@@ -175,7 +177,7 @@ def _done(transcript: Transcript) -> str:
         return NONE
     after = last.details.get("tokensAfter")
     gone = last.details.get("messages", "?")
-    return DONE.format(before=tokens(last.entry.tokensBefore), after=tokens(after), gone=gone)
+    return DONE.format(before=format_tokens(last.entry.tokensBefore), after=format_tokens(after), gone=gone)
 
 
 def _restored(transcript: Transcript) -> str:

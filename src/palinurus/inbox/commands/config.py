@@ -8,69 +8,69 @@ from typing import Any
 import msgspec
 
 from palinurus.config import relaxed
-from palinurus.config.check import accepts, describe
-from palinurus.config.explain import effective, explain, resolve_key
-from palinurus.config.keypath import Path, get, has, parse, show
-from palinurus.config.load import load
-from palinurus.config.patch import Patched, set_key, unset_key
-from palinurus.config.secrets import mask
+from palinurus.config.check import accepts_value, describe_key
+from palinurus.config.explain import explain_key, find_effective, resolve_key
+from palinurus.config.keypath import Path, get_at, has_at, parse_path, show_path
+from palinurus.config.load import load_config
+from palinurus.config.patch import KeyChange, set_config_key, unset_config_key
+from palinurus.config.secrets import mask_secrets
 from palinurus.errors import BadRequest
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
 USAGE = "Use /config show [KEY], get KEY, set KEY VALUE, unset KEY or explain KEY."
 LONG = 6000  # characters shown
 
 
-async def run(call: Call) -> Answer:
+async def run_config(call: CommandCall) -> CommandAnswer:
     """Reads and writes in a thread. Raises PalinurusError with what is wrong; then nothing was written."""
     word, _, rest = call.args.strip().partition(" ")
     action = {"": _show, "show": _show, "get": _show, "set": _set, "unset": _unset, "explain": _explain}.get(
         word.lower()
     )
     if action is None:
-        return Answer(f'"{word[:40]}" is not known. {USAGE}')
-    return Answer(await asyncio.to_thread(action, call, rest.strip()))
+        return CommandAnswer(f'"{word[:40]}" is not known. {USAGE}')
+    return CommandAnswer(await asyncio.to_thread(action, call, rest.strip()))
 
 
-def _show(call: Call, key: str) -> str:
-    loaded = load(call.desk.settings.home, call.desk.environ)
+def _show(call: CommandCall, key: str) -> str:
+    loaded = load_config(call.desk.settings.home, call.desk.environ)
     if not key:
-        return _cut(_json(mask(loaded.raw)))
+        return _cut(_json(mask_secrets(loaded.raw)))
     path = resolve_key(loaded, key)
-    value = mask(get(loaded.raw, path), path) if has(loaded.raw, path) else effective(loaded, path)
-    return f"{show(path)} is not set." if value is None else _cut(f"{show(path)} = {_json(value)}")
+    value = mask_secrets(get_at(loaded.raw, path), path) if has_at(loaded.raw, path) else find_effective(loaded, path)
+    return f"{show_path(path)} is not set." if value is None else _cut(f"{show_path(path)} = {_json(value)}")
 
 
-def _set(call: Call, rest: str) -> str:
+def _set(call: CommandCall, rest: str) -> str:
     key, _, text = rest.partition(" ")
     if not key or not text.strip():
         return USAGE
     try:
-        path = parse(key)
+        path = parse_path(key)
     except ValueError as error:
         raise BadRequest(str(error)) from None
     value = _value(text.strip(), path)
-    done = set_key(call.desk.settings.home, call.desk.environ, key, value)
-    return _told(done, f"{done.key} = {_json(mask(value, path))}")
+    done = set_config_key(call.desk.settings.home, call.desk.environ, key, value)
+    return _told(done, f"{done.key} = {_json(mask_secrets(value, path))}")
 
 
-def _unset(call: Call, key: str) -> str:
+def _unset(call: CommandCall, key: str) -> str:
     if not key:
         return USAGE
-    done = unset_key(call.desk.settings.home, call.desk.environ, key)
+    done = unset_config_key(call.desk.settings.home, call.desk.environ, key)
     return _told(done, f"{done.key} removed")
 
 
-def _explain(call: Call, key: str) -> str:
+def _explain(call: CommandCall, key: str) -> str:
     if not key:
         return USAGE
-    found = explain(load(call.desk.settings.home, call.desk.environ), key)
+    found = explain_key(load_config(call.desk.settings.home, call.desk.environ), key)
     value = "(none)" if found.value is None else _json(found.value)
     when = "applies at once" if found.live else "needs a restart of the gateway"
     return "\n".join(line for line in (found.key, value, f"from: {found.source}; a change {when}", found.about) if line)
 
 
-def _told(done: Patched, what: str) -> str:
+def _told(done: KeyChange, what: str) -> str:
     if not done.changed:
         return f"{what}: unchanged."
     return f"{what}. " + ("It needs a restart of the gateway." if done.restart else "It is in the file now.")
@@ -79,11 +79,11 @@ def _told(done: Patched, what: str) -> str:
 def _value(text: str, path: Path) -> Any:
     """JSON5 if it is and the schema takes it, else the text itself."""
     try:
-        value = relaxed.decode(text)
+        value = relaxed.decode_json5(text)
     except ValueError:
         return text
-    kind = describe(path)
-    return text if kind is not None and not accepts(kind, value) and accepts(kind, text) else value
+    kind = describe_key(path)
+    return text if kind is not None and not accepts_value(kind, value) and accepts_value(kind, text) else value
 
 
 def _json(value: Any) -> str:

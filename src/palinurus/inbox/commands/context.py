@@ -6,30 +6,31 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.bounds import bounds
-from palinurus.agent.gauge import read
+from palinurus.agent.bounds import resolve_history_rules
+from palinurus.agent.gauge import read_calibration
 from palinurus.core.history.fit import fit_history
 from palinurus.core.history.repair import repair_history
 from palinurus.core.history.tokens import CHARS_PER_TOKEN, ModelCalibration, estimate_context_tokens
 from palinurus.core.types.inbound import Route
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.facts import chosen, tokens
-from palinurus.inbox.commands.tools import offered
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.facts import find_session_model, format_tokens
+from palinurus.inbox.commands.tools import offer_tools
 
 FORMS = ("list", "detail", "json")
 
 
-async def run(call: Call) -> Answer:
+async def run_context(call: CommandCall) -> CommandAnswer:
     """Parts with their size in characters and (estimated) tokens; `detail` adds every tool, `json` is for programs."""
     form = call.args.strip().lower() or "list"
     if form not in FORMS:
-        return Answer(f'"{form[:40]}" is no form of /context. Use one of: {", ".join(FORMS)}.')
+        return CommandAnswer(f'"{form[:40]}" is no form of /context. Use one of: {", ".join(FORMS)}.')
     report = await _report(call)
     if form == "json":
-        return Answer(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        return CommandAnswer(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    used = format_tokens(report["used"])
     lines = [
-        f"Context of {call.key}: {tokens(report['used'])} of {tokens(report['window'])} tokens ({report['model']})",
-        f"  history: {report['messages']} messages, {tokens(report['used'])} tokens{_sent(report)}",
+        f"Context of {call.key}: {used} of {format_tokens(report['window'])} tokens ({report['model']})",
+        f"  history: {report['messages']} messages, {used} tokens{_sent(report)}",
         f"  estimate: {_estimate(report['estimate'])}",
     ]
     lines += [f"  {part['name']}: {_size(part)}" for part in report["prompt"]]
@@ -40,19 +41,19 @@ async def run(call: Call) -> Answer:
     lines.append(f"  tools: {len(report['tools'])}, {_size(total)}")
     if form == "detail":
         lines += [f"    {tool['name']}: {_size(tool)}" for tool in report["tools"]]
-    return Answer("\n".join(lines))
+    return CommandAnswer("\n".join(lines))
 
 
-async def _report(call: Call) -> dict[str, Any]:
+async def _report(call: CommandCall) -> dict[str, Any]:
     desk = call.desk
-    model = chosen(desk.catalog, call.agent, call.record)
+    model = find_session_model(desk.catalog, call.agent, call.record)
     transcript = await desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
     prompt = await desk.prompt_report(call.key) if desk.prompt_report is not None else None
-    rules = bounds(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
+    rules = resolve_history_rules(desk.settings, call.agent, model, call.inbound, Route(call.key.agent, call.key, ""))
     sent = fit_history(repair_history(messages), rules, int(transcript.older_count > 0), desk.clock.now())
     same = {id(message) for message in messages}
-    known = await read(desk.store)
+    known = await read_calibration(desk.store)
     learned = known.models.get(str(model.ref), ModelCalibration())
     return {
         "session": str(call.key),
@@ -69,7 +70,9 @@ async def _report(call: Call) -> dict[str, Any]:
             {"name": f.name, "raw": f.raw, "injected": f.injected, "state": f.state}
             for f in (desk.files(call.key) if desk.files is not None else ())
         ],
-        "tools": [{"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offered(call).tools.values()],
+        "tools": [
+            {"name": t.name, "chars": len(msgspec.json.encode(t.spec))} for t in offer_tools(call).tools.values()
+        ],
     }
 
 
@@ -96,4 +99,4 @@ def _weight(file: dict[str, Any]) -> str:
 
 
 def _size(part: dict[str, Any]) -> str:
-    return f"{part['chars']} characters, ~{tokens(part['chars'] // CHARS_PER_TOKEN)} tokens"
+    return f"{part['chars']} characters, ~{format_tokens(part['chars'] // CHARS_PER_TOKEN)} tokens"

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
-from palinurus.agent.compaction import Compactions
-from palinurus.agent.watch import Look
+from palinurus.agent.compaction import CompactionCoordinator
+from palinurus.agent.watch import CacheSnapshot
 from palinurus.clock import Clock
 from palinurus.config.settings import AgentSettings, Settings
 from palinurus.core.prompt.bootstrap import BootstrapWeight
@@ -23,9 +23,9 @@ from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import Prompt
 from palinurus.core.types.outbound import Reply
 from palinurus.core.types.tool import Tool
-from palinurus.inbox.approvals import Board
-from palinurus.inbox.children.nest import Nest
-from palinurus.inbox.lines import Chats
+from palinurus.inbox.approvals import ApprovalBoard
+from palinurus.inbox.children.nest import SubagentControl
+from palinurus.inbox.lines import ChatChannels
 from palinurus.plugins.hooks import Hooks
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
@@ -41,19 +41,19 @@ ADMIN = "operator.admin"
 # Texts to vectors, or why there are none.
 Embed: TypeAlias = Callable[[Sequence[str]], Awaitable[list[list[float]] | str]]
 # (name, kind, bytes) of a file: where it is now, or why it is not.
-Keep: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
+KeepFile: TypeAlias = Callable[[str, str, bytes], Awaitable[Attachment | str]]
 # Replies as messages that the channel takes.
-Fitted: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
+FitReplies: TypeAlias = Callable[[Inbound, tuple[Reply, ...]], tuple[Reply, ...]]
 INTERNAL: frozenset[str] = frozenset(("http", "terminal", "webchat", "gateway"))
 
 
-class Submit(Protocol):
+class SubmitMessage(Protocol):
     """Put a message on disk; `sink` sees its run."""
 
     def __call__(self, inbound: Inbound, sink: Callable[[RunEvent], None] | None = None) -> Awaitable[Accepted]: ...
 
 
-class Desk(NamedTuple):
+class CommandContext(NamedTuple):
     """What commands may use."""
 
     settings: Settings
@@ -65,7 +65,7 @@ class Desk(NamedTuple):
     transcripts: Transcripts
     abort: Callable[[str, str], bool]  # (session key, reason): was there a run to stop?
     running: Callable[[str], bool]  # does this session have a run going?
-    submit: Submit
+    submit: SubmitMessage
     wait: Callable[[str], Awaitable[ItemRow]]  # until a message's outcome is on disk
     tools: Mapping[str, Tool] = {}
     clear: Callable[[str], Awaitable[int]] | None = None  # end all waiting messages of a session; how many
@@ -74,26 +74,26 @@ class Desk(NamedTuple):
     files: Callable[[SessionKey], tuple[BootstrapWeight, ...]] | None = (
         None  # workspace files, on disk and in that prompt
     )
-    board: Board | None = None  # open approvals
+    board: ApprovalBoard | None = None  # open approvals
     changed: Callable[[str, Record], None] = lambda key, record: None  # told of a session's new record
-    fitted: Fitted = lambda inbound, replies: replies
-    commands: Mapping[str, Command] = {}  # of plugins, besides the table
-    compactions: Compactions | None = None  # who makes room in long conversations
-    nest: Nest | None = None  # who keeps sub-agents
+    fitted: FitReplies = lambda inbound, replies: replies
+    commands: Mapping[str, ChatCommand] = {}  # of plugins, besides the table
+    compactions: CompactionCoordinator | None = None  # who makes room in long conversations
+    nest: SubagentControl | None = None  # who keeps sub-agents
     stock: Callable[[str], Stock] | None = None  # an agent's skills as they stand, those that cannot be used too
     processes: Callable[[], tuple[Row, ...]] = tuple  # commands that run or ran a short while ago
     recall: Recall | None = None  # where memory is
     embed: Embed | None = None  # texts as vectors
     schedules: Schedules | None = None  # who keeps jobs and heartbeats
-    keep: Keep | None = None  # puts a file that a client sent on disk
-    chats: Chats | None = None  # the chat channels: who is let in, which run
-    look: Callable[[str], Look | None] = lambda session: None  # a session's last request (by its id)
+    keep: KeepFile | None = None  # puts a file that a client sent on disk
+    chats: ChatChannels | None = None  # the chat channels: who is let in, which run
+    look: Callable[[str], CacheSnapshot | None] = lambda session: None  # a session's last request (by its id)
 
 
-class Call(NamedTuple):
+class CommandCall(NamedTuple):
     """One command, as given."""
 
-    desk: Desk
+    desk: CommandContext
     claim: Claim
     inbound: Inbound
     key: SessionKey
@@ -101,7 +101,7 @@ class Call(NamedTuple):
     stored: bool  # the record is on disk
     name: str  # canonical
     args: str  # what stands behind the name, as written
-    table: Mapping[str, Command]
+    table: Mapping[str, ChatCommand]
 
     @property
     def agent(self) -> AgentSettings:
@@ -109,10 +109,10 @@ class Call(NamedTuple):
 
     @property
     def admin(self) -> bool:
-        return admin(self.inbound)
+        return is_admin(self.inbound)
 
 
-class Answer(msgspec.Struct, frozen=True):
+class CommandAnswer(msgspec.Struct, frozen=True):
     """What to say. `record` is the session's new record; `follow` a message to run after it."""
 
     text: str
@@ -122,23 +122,23 @@ class Answer(msgspec.Struct, frozen=True):
     spent: tuple[Spent, ...] = ()  # model calls the command made
 
 
-class Command(msgspec.Struct, frozen=True):
+class ChatCommand(msgspec.Struct, frozen=True):
     """One row of the table. `run` None: a directive, which the level parser understands."""
 
     name: str
     help: str
-    run: Callable[[Call], Awaitable[Answer]] | None = None
+    run: Callable[[CommandCall], Awaitable[CommandAnswer]] | None = None
     usage: str = ""
     aliases: tuple[str, ...] = ()
     scope: Scope = "any"
     group: str = "session"
 
 
-def admin(inbound: Inbound) -> bool:
+def is_admin(inbound: Inbound) -> bool:
     """May this sender change what outlives a reply everywhere: the owner, or a client with operator.admin?"""
     return inbound.sender.owner or ADMIN in inbound.sender.scopes
 
 
-def internal(inbound: Inbound) -> bool:
+def is_internal(inbound: Inbound) -> bool:
     """Did it come through one of our own clients, not a chat channel?"""
     return not inbound.push or inbound.target.channel in INTERNAL

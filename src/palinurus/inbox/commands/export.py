@@ -8,27 +8,27 @@ from collections.abc import Iterable
 
 from palinurus.core.types.messages import AssistantMessage, Message, ToolResult
 from palinurus.errors import StateUnwritable
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
 FOLDER = "exports"
 RESULT = 2000  # characters of a tool result
 
 
-async def run(call: Call) -> Answer:
+async def run_export(call: CommandCall) -> CommandAnswer:
     """Writes one file, the same one if it is run again. Raises StateUnwritable."""
     if not call.stored:
-        return Answer("There is nothing to export yet.")
+        return CommandAnswer("There is nothing to export yet.")
     transcript = await call.desk.transcripts.load(call.record.path(call.key.agent), call.agent.workspace)
     messages = transcript.messages()
     if not messages:
-        return Answer("There is nothing to export yet.")
-    text = markdown(f"{call.key} ({call.record.sessionId})", messages)
+        return CommandAnswer("There is nothing to export yet.")
+    text = render_markdown(f"{call.key} ({call.record.sessionId})", messages)
     name = f"session-{call.record.sessionId[:8]}-{call.claim.id[-6:]}.md"
     file = await asyncio.to_thread(_write, os.path.join(call.agent.workspace, FOLDER), name, text)
-    return Answer(f"Exported {len(messages)} messages to {file}")
+    return CommandAnswer(f"Exported {len(messages)} messages to {file}")
 
 
-def markdown(title: str, messages: Iterable[Message]) -> str:
+def render_markdown(title: str, messages: Iterable[Message]) -> str:
     """The conversation for people: who said what, tool calls and the beginning of their results."""
     parts = [f"# {title}"]
     for message in messages:

@@ -13,12 +13,12 @@ from palinurus.core.levels.resolve import FastMode, LevelRequest, ThinkingDecisi
 from palinurus.core.types.keys import SessionKey
 from palinurus.core.types.model import ModelSpec
 from palinurus.core.types.vendor import ThinkingProfile, Vendor
-from palinurus.inbox.commands.desk import Desk
+from palinurus.inbox.commands.desk import CommandContext
 from palinurus.providers.catalog import Catalog
 from palinurus.sessions.record import Record
 
 
-class Facts(NamedTuple):
+class SessionFacts(NamedTuple):
     """One session as it stands."""
 
     key: SessionKey
@@ -31,17 +31,17 @@ class Facts(NamedTuple):
     fast: FastMode
 
 
-def facts(desk: Desk, key: SessionKey, record: Record, model: ModelSpec | None = None) -> Facts:
+def gather_facts(desk: CommandContext, key: SessionKey, record: Record, model: ModelSpec | None = None) -> SessionFacts:
     """With `model` instead of the session's own, if given."""
     agent = desk.settings.agents[key.agent]
-    model = model or chosen(desk.catalog, agent, record)
+    model = model or find_session_model(desk.catalog, agent, record)
     vendor = desk.catalog.vendor(model.ref.provider)
     asked = LevelRequest(
         None, record.thinkingLevel, agent.thinking_default, model.params.get("thinking"), agent.thinking_shared
     )
     hurry = LevelRequest(None, record.fastMode, agent.fast_default)
     offered = thinking.find_thinking_profile(model, vendor)
-    return Facts(
+    return SessionFacts(
         key,
         record,
         agent,
@@ -53,7 +53,7 @@ def facts(desk: Desk, key: SessionKey, record: Record, model: ModelSpec | None =
     )
 
 
-def chosen(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelSpec:
+def find_session_model(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelSpec:
     """The session's model: what somebody chose for it if that can be found, else the agent's."""
     if record.modelOverride:
         ref = f"{record.providerOverride}/{record.modelOverride}" if record.providerOverride else record.modelOverride
@@ -66,7 +66,7 @@ def chosen(catalog: Catalog, agent: AgentSettings, record: Record) -> ModelSpec:
 _FIELDS = frozenset(Record.__struct_fields__)
 
 
-def changed(record: Record, changes: Mapping[str, Any], now: int) -> Record:
+def change_record(record: Record, changes: Mapping[str, Any], now: int) -> Record:
     """The record with `changes`; None clears. Fields it does not have yet go to `extra`."""
     known = {name: value for name, value in changes.items() if name in _FIELDS}
     extra = {**record.extra, **{name: value for name, value in changes.items() if name not in _FIELDS}}
@@ -74,7 +74,7 @@ def changed(record: Record, changes: Mapping[str, Any], now: int) -> Record:
     return msgspec.structs.replace(record, **known, extra=extra, updatedAt=now, lastInteractionAt=now)
 
 
-def tokens(count: int | None) -> str:
+def format_tokens(count: int | None) -> str:
     """12345 -> 12.3k"""
     if count is None:
         return "?"

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.commands.desk import Call
+from palinurus.inbox.commands.desk import CommandCall
 
 
-def follow(call: Call, text: str, options: dict[str, Any] | None = None) -> Inbound:
+def make_followup(call: CommandCall, text: str, options: dict[str, Any] | None = None) -> Inbound:
     """The message; its event id comes from the command's own id, so a second try is a known duplicate."""
     return msgspec.structs.replace(
         call.inbound,

@@ -15,23 +15,23 @@ from palinurus.core.levels import thinking, words
 from palinurus.core.levels.forms import DIRECTIVE_ORDER
 from palinurus.core.levels.parse import Directive
 from palinurus.core.types.inbound import Inbound
-from palinurus.inbox.commands.desk import ADMIN, admin, internal
-from palinurus.inbox.commands.facts import Facts
-from palinurus.inbox.commands.places import elevation, execution, queue
+from palinurus.inbox.commands.desk import ADMIN, is_admin, is_internal
+from palinurus.inbox.commands.facts import SessionFacts
+from palinurus.inbox.commands.places import apply_exec, apply_queue, check_elevation
 
 
-class Scene(NamedTuple):
+class DirectiveContext(NamedTuple):
     """What directives are judged by."""
 
-    before: Facts  # the session as it is
-    after: Facts  # … with the model that a /model beside them chooses
+    before: SessionFacts  # the session as it is
+    after: SessionFacts  # … with the model that a /model beside them chooses
     inbound: Inbound
     settings: Settings
     problem: str = ""  # why the model of a /model cannot be had
     models: str = ""  # the list of models, if it was asked for
 
 
-class Part(NamedTuple):
+class DirectiveAnswer(NamedTuple):
     """The answer to one directive."""
 
     text: str
@@ -39,7 +39,7 @@ class Part(NamedTuple):
     refused: bool = False
 
 
-class Applied(NamedTuple):
+class DirectiveResult(NamedTuple):
     """The answer to all of them. `changes` are fields of the record; None clears one."""
 
     texts: tuple[str, ...]
@@ -52,7 +52,7 @@ class Applied(NamedTuple):
         return ("\n" if any("\n" in t for t in self.texts) else " ").join(self.texts)
 
 
-class Plain(msgspec.Struct, frozen=True):
+class PlainLevel(msgspec.Struct, frozen=True):
     """A level with fixed words."""
 
     field: str
@@ -64,8 +64,8 @@ class Plain(msgspec.Struct, frozen=True):
     values: Mapping[str, Any] = {}  # what is stored, where that is not the word itself
 
 
-PLAIN: dict[str, Plain] = {
-    "fast": Plain(
+PLAIN: dict[str, PlainLevel] = {
+    "fast": PlainLevel(
         "fastMode",
         "fast mode",
         words.parse_fast,
@@ -74,7 +74,7 @@ PLAIN: dict[str, Plain] = {
         "status, auto, on, off, default",
         {"on": True, "off": False},
     ),
-    "verbose": Plain(
+    "verbose": PlainLevel(
         "verboseLevel",
         "verbose level",
         words.parse_verbose,
@@ -86,7 +86,7 @@ PLAIN: dict[str, Plain] = {
         "Verbose level reset to default.",
         "on, full, off, default",
     ),
-    "trace": Plain(
+    "trace": PlainLevel(
         "traceLevel",
         "trace level",
         words.parse_trace,
@@ -94,7 +94,7 @@ PLAIN: dict[str, Plain] = {
         "Trace level reset to default.",
         "on, off, default",
     ),
-    "reasoning": Plain(
+    "reasoning": PlainLevel(
         "reasoningLevel",
         "reasoning level",
         words.parse_reasoning,
@@ -106,7 +106,7 @@ PLAIN: dict[str, Plain] = {
         "Reasoning level reset to default.",
         "on, off, stream, default",
     ),
-    "elevated": Plain(
+    "elevated": PlainLevel(
         "elevatedLevel",
         "elevated level",
         words.parse_elevated,
@@ -125,9 +125,9 @@ PLAIN: dict[str, Plain] = {
 _OWNER_ONLY: dict[str, str] = {"elevated": "Elevated mode", "exec": "Exec defaults"}
 
 
-def apply(directives: tuple[Directive, ...], scene: Scene) -> Applied:
+def apply_directives(directives: tuple[Directive, ...], scene: DirectiveContext) -> DirectiveResult:
     """Every directive judged; the changes if all of them can be done, else the refusals and no change."""
-    parts: list[Part] = []
+    parts: list[DirectiveAnswer] = []
     for name in DIRECTIVE_ORDER:
         directive = next((d for d in directives if d.name == name), None)
         if directive is not None and name in _ROWS:
@@ -136,89 +136,91 @@ def apply(directives: tuple[Directive, ...], scene: Scene) -> Applied:
             parts.extend(_remap(directives, scene.before, scene.after))
     refused = tuple(p.text for p in parts if p.refused)
     if refused:
-        return Applied(refused, {}, True)
+        return DirectiveResult(refused, {}, True)
     changes: dict[str, Any] = {}
     for part in parts:
         changes.update(part.changes)
-    return Applied(tuple(p.text for p in parts), changes)
+    return DirectiveResult(tuple(p.text for p in parts), changes)
 
 
 def _asks(directive: Directive) -> bool:
     return (directive.raw is None and not directive.options) or (directive.raw or "").lower() == "status"
 
 
-def _allowed(directive: Directive, inbound: Inbound) -> Part | None:
+def _allowed(directive: Directive, inbound: Inbound) -> DirectiveAnswer | None:
     what = _OWNER_ONLY.get(directive.name)
-    if what is None or _asks(directive) or admin(inbound):
+    if what is None or _asks(directive) or is_admin(inbound):
         return None
-    return Part(f"{what} can be changed by the owner only.", refused=True)
+    return DirectiveAnswer(f"{what} can be changed by the owner only.", refused=True)
 
 
-def _elevated(directive: Directive, scene: Scene) -> Part:
+def _elevated(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
     """Like the others, but refused, with the gates that fail, where the turn could not be elevated anyway."""
     agent = scene.after.agent.id
-    failing = () if _asks(directive) else elevation(directive, scene.inbound, scene.settings.approvals.get(agent))
+    failing = () if _asks(directive) else check_elevation(directive, scene.inbound, scene.settings.approvals.get(agent))
     if failing:
-        return Part(f"Elevated mode is not available: {'; '.join(failing)}.", refused=True)
+        return DirectiveAnswer(f"Elevated mode is not available: {'; '.join(failing)}.", refused=True)
     return _plain(directive, scene)
 
 
-def _think(directive: Directive, scene: Scene) -> Part:
+def _think(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
     raw, after = directive.raw, scene.after
     if raw is None or raw.lower() == "status":
         options = ", ".join(("default", *thinking.list_level_labels(after.offered)))
         shown = next((lv.display_name for lv in after.offered.levels if lv.id == after.level.level), after.level.level)
-        return Part(f"Current thinking level: {shown}.\nOptions: {options}.")
+        return DirectiveAnswer(f"Current thinking level: {shown}.\nOptions: {options}.")
     if words.is_clear_word(raw):
-        return Part("Thinking level reset to default.", {"thinkingLevel": None})
+        return DirectiveAnswer("Thinking level reset to default.", {"thinkingLevel": None})
     level, problem = thinking.check_level(raw, after.model, after.offered)
     if level is None:
-        return Part(problem, refused=True)
+        return DirectiveAnswer(problem, refused=True)
     shown = next(lv.display_name for lv in after.offered.levels if lv.id == level)
     text = "Thinking disabled." if level == "off" else f"Thinking level set to {shown}."
-    return Part(text, {"thinkingLevel": level})
+    return DirectiveAnswer(text, {"thinkingLevel": level})
 
 
-def _plain(directive: Directive, scene: Scene) -> Part:
+def _plain(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
     row, raw = PLAIN[directive.name], directive.raw
     if raw is None or raw.lower() == "status":
-        return Part(f"Current {row.noun}: {_now(directive.name, scene.after)}.\nOptions: {row.options}.")
+        return DirectiveAnswer(f"Current {row.noun}: {_now(directive.name, scene.after)}.\nOptions: {row.options}.")
     word = row.meaning(raw)
     if word is None and not words.is_clear_word(raw):
-        return Part(f'Unrecognized {row.noun} "{raw[:64]}". Valid levels: {row.options}.', refused=True)
-    if directive.name == "verbose" and internal(scene.inbound) and not admin(scene.inbound):
+        return DirectiveAnswer(f'Unrecognized {row.noun} "{raw[:64]}". Valid levels: {row.options}.', refused=True)
+    if directive.name == "verbose" and is_internal(scene.inbound) and not is_admin(scene.inbound):
         said = row.said[word] if word else row.reset
-        return Part(f"{said} For the current reply only: to keep it for the session, {ADMIN} is needed.")
+        return DirectiveAnswer(f"{said} For the current reply only: to keep it for the session, {ADMIN} is needed.")
     if word is None:
-        return Part(row.reset, {row.field: None})
-    return Part(row.said[word], {row.field: row.values.get(word, word)})
+        return DirectiveAnswer(row.reset, {row.field: None})
+    return DirectiveAnswer(row.said[word], {row.field: row.values.get(word, word)})
 
 
-def _now(name: str, facts: Facts) -> str:
+def _now(name: str, facts: SessionFacts) -> str:
     if name == "fast":
         where = {"session": "", "agent": " (config)", "params": " (config)"}.get(facts.fast.source, " (default)")
         return f"{facts.fast.mode or 'off'}{where}"
-    return shown(name, facts)
+    return get_effective_level(name, facts)
 
 
-def shown(name: str, facts: Facts) -> str:
+def get_effective_level(name: str, facts: SessionFacts) -> str:
     """The effective level of verbose, trace, reasoning or elevated: the session's, the agent's default, off."""
     own = getattr(facts.record, PLAIN[name].field)
     return str(own or getattr(facts.agent, f"{name}_default", None) or "off")
 
 
-def _model(directive: Directive, scene: Scene) -> Part:
+def _model(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
     after, raw = scene.after, directive.raw or ""
     ref = after.model.ref
     if scene.problem or scene.models:
-        return Part(scene.problem or scene.models, refused=bool(scene.problem))
+        return DirectiveAnswer(scene.problem or scene.models, refused=bool(scene.problem))
     if _asks(directive):
         how = "chosen for this session" if after.record.modelOverride else "default"
-        return Part(f"Current model: {ref} ({how}).\nSwitch with /model <provider/model>; /models lists them.")
+        return DirectiveAnswer(
+            f"Current model: {ref} ({how}).\nSwitch with /model <provider/model>; /models lists them."
+        )
     if words.is_clear_word(raw):
-        return Part(f"Model reset to default ({ref}).", _chosen(None, None, None))
+        return DirectiveAnswer(f"Model reset to default ({ref}).", _chosen(None, None, None))
     alias = f"{raw} ({ref})" if raw.lower() in {a.lower() for a in after.agent.aliases} else str(ref)
-    return Part(f"Model set to {alias}.", _chosen(ref.provider, ref.model, "user"))
+    return DirectiveAnswer(f"Model set to {alias}.", _chosen(ref.provider, ref.model, "user"))
 
 
 def _chosen(provider: str | None, model: str | None, source: str | None) -> dict[str, Any]:
@@ -231,7 +233,7 @@ def _chosen(provider: str | None, model: str | None, source: str | None) -> dict
     }
 
 
-def _remap(directives: tuple[Directive, ...], before: Facts, after: Facts) -> list[Part]:
+def _remap(directives: tuple[Directive, ...], before: SessionFacts, after: SessionFacts) -> list[DirectiveAnswer]:
     """A stored level that the new model does not offer is fitted to it, and that is said."""
     stored = before.record.thinkingLevel
     said = next((d.raw for d in directives if d.name == "think"), None)
@@ -240,18 +242,20 @@ def _remap(directives: tuple[Directive, ...], before: Facts, after: Facts) -> li
     fitted = thinking.remap_level(stored, after.offered)
     if fitted == stored or stored not in thinking.LEVEL_RANKS:
         return []
-    return [Part(thinking.explain_remapped_level(stored, fitted, after.model), {"thinkingLevel": fitted})]
+    return [DirectiveAnswer(thinking.explain_remapped_level(stored, fitted, after.model), {"thinkingLevel": fitted})]
 
 
-def _queue(directive: Directive, scene: Scene) -> Part:
-    return Part(*queue(directive, scene.after.record, scene.settings.queue, scene.inbound.target.channel))
+def _queue(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
+    return DirectiveAnswer(
+        *apply_queue(directive, scene.after.record, scene.settings.queue, scene.inbound.target.channel)
+    )
 
 
-def _exec(directive: Directive, scene: Scene) -> Part:
-    return Part(*execution(directive, scene.after.record))
+def _exec(directive: Directive, scene: DirectiveContext) -> DirectiveAnswer:
+    return DirectiveAnswer(*apply_exec(directive, scene.after.record))
 
 
-_ROWS: dict[str, Callable[[Directive, Scene], Part]] = {
+_ROWS: dict[str, Callable[[Directive, DirectiveContext], DirectiveAnswer]] = {
     "think": _think,
     **dict.fromkeys(PLAIN, _plain),
     "elevated": _elevated,

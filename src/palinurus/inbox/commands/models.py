@@ -5,20 +5,20 @@ from __future__ import annotations
 from palinurus.config.settings import AgentSettings
 from palinurus.core.levels import words
 from palinurus.core.types.model import ModelFailure, ModelSpec
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.facts import chosen
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.facts import find_session_model
 from palinurus.providers.catalog import Catalog
 
 SHOWN = 60
 
 
-async def run(call: Call) -> Answer:
+async def run_models(call: CommandCall) -> CommandAnswer:
     """/models [TEXT]: all, or those whose name holds the text."""
-    now = chosen(call.desk.catalog, call.agent, call.record)
-    return Answer(listed(call.desk.catalog, call.agent, str(now.ref), call.args.strip().lower()))
+    now = find_session_model(call.desk.catalog, call.agent, call.record)
+    return CommandAnswer(list_models(call.desk.catalog, call.agent, str(now.ref), call.args.strip().lower()))
 
 
-def listed(catalog: Catalog, agent: AgentSettings, current: str, wanted: str = "") -> str:
+def list_models(catalog: Catalog, agent: AgentSettings, current: str, wanted: str = "") -> str:
     """The numbered list; the numbers are those `/model N` takes."""
     every = list(enumerate(catalog.all(agent), 1))
     found = [(n, m) for n, m in every if wanted in str(m.ref).lower()]
@@ -32,7 +32,7 @@ def listed(catalog: Catalog, agent: AgentSettings, current: str, wanted: str = "
     return "\n".join(["Models (* in use; /model N or /model NAME switches):", *lines, *more])
 
 
-def meant(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelSpec | str:
+def find_meant_model(catalog: Catalog, agent: AgentSettings, raw: str) -> ModelSpec | str:
     """The model a person wants: by number, clear word, alias, ref or id. A text says why there is none."""
     if words.is_clear_word(raw):
         return catalog.default(agent)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from palinurus.config.approvals import AgentRules
-from palinurus.config.durations import seconds
+from palinurus.config.approvals import AgentExecRules
+from palinurus.config.durations import parse_duration
 from palinurus.config.settings import QueueSettings
 from palinurus.core.levels import words
 from palinurus.core.levels.forms import QUEUE_DROPS, QUEUE_WORDS
@@ -35,11 +35,11 @@ EXEC: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def queue(directive: Directive, record: Record, settings: QueueSettings, channel: str) -> Said:
+def apply_queue(directive: Directive, record: Record, settings: QueueSettings, channel: str) -> Said:
     """Ask, set or clear how messages wait while the agent works."""
     raw = directive.raw
     if (raw is None and not directive.options) or (raw or "").lower() == "status":
-        return f"Current queue settings: {queue_line(record, settings, channel)}.\n{_QUEUE_OPTIONS}", {}, False
+        return f"Current queue settings: {format_queue(record, settings, channel)}.\n{_QUEUE_OPTIONS}", {}, False
     changes: dict[str, Any] = {}
     said: list[str] = []
     if raw is not None and words.is_clear_word(raw):
@@ -62,7 +62,7 @@ def queue(directive: Directive, record: Record, settings: QueueSettings, channel
 
 def _option(name: str, value: str) -> tuple[str, int | str | None]:
     if name == "debounce":
-        wait = seconds(value, "ms")
+        wait = parse_duration(value, "ms")
         return "queueDebounceMs", int(wait * 1000) if wait is not None and wait <= MAX_DEBOUNCE else None
     if name == "cap":
         good = value.isascii() and value.isdigit() and 0 < int(value[:9]) <= MAX_CAP
@@ -70,7 +70,7 @@ def _option(name: str, value: str) -> tuple[str, int | str | None]:
     return "queueDrop", value.lower() if value.lower() in QUEUE_DROPS else None
 
 
-def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
+def format_queue(record: Record, settings: QueueSettings, channel: str) -> str:
     """mode, debounce, cap and drop policy that apply."""
     mode = record.queueMode or settings.by_channel.get(channel) or settings.mode
     wait = record.queueDebounceMs
@@ -80,16 +80,16 @@ def queue_line(record: Record, settings: QueueSettings, channel: str) -> str:
     return f"mode={mode}, debounce={wait}ms, cap={cap}, drop={record.queueDrop or settings.drop}"
 
 
-def elevation(directive: Directive, inbound: Inbound, rules: AgentRules | None) -> tuple[str, ...]:
+def check_elevation(directive: Directive, inbound: Inbound, rules: AgentExecRules | None) -> tuple[str, ...]:
     """Why the level asked for cannot be had; () if it can. Turning it off is always possible."""
     raw = directive.raw or ""
     if words.parse_elevated(raw) == "off" or words.is_clear_word(raw):
         return ()
-    rules = rules or AgentRules()
+    rules = rules or AgentExecRules()
     return list_elevation_blocks(inbound, enabled=rules.elevated, allow_from=rules.allow_from)
 
 
-def execution(directive: Directive, record: Record) -> Said:
+def apply_exec(directive: Directive, record: Record) -> Said:
     """Ask, set or clear the session's exec options."""
     raw = directive.raw
     if (raw is None and not directive.options) or (raw or "").lower() == "status":

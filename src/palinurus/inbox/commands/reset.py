@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from palinurus.agent.startup import FLAG
+from palinurus.agent.startup import STARTUP_FLAG
 from palinurus.core.levels import thinking
 from palinurus.core.types.model import ModelSpec
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.facts import changed, chosen
-from palinurus.inbox.commands.follow import follow
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.facts import change_record, find_session_model
+from palinurus.inbox.commands.follow import make_followup
 from palinurus.sessions.fresh import reset_payload
 from palinurus.sessions.record import Record
 from palinurus.sessions.reset import rollover
@@ -25,9 +25,9 @@ _SPACE = uuid.UUID("6f9d0a3e-6d5c-4e0c-9b0e-5d6c8f1c2a77")
 PATIENCE = 100  # looks, 50 ms apart, for the old run to end
 
 
-async def run(call: Call) -> Answer:
+async def run_reset(call: CommandCall) -> CommandAnswer:
     """Stops a run that is going, then the record rolls over."""
-    ident = session_id(call.claim.id)
+    ident = make_session_id(call.claim.id)
     model, text = _first(call)
     row = await call.desk.store.session(str(call.key))
     record = Record.decode(row.data) if row else None
@@ -35,19 +35,19 @@ async def run(call: Call) -> Answer:
         await _quiet(call)
         record = await _rolled(call, ident, model)
     said = "✅ New session started" if call.name == "new" else "✅ Session reset"
-    said += f" · model: {chosen(call.desk.catalog, call.agent, record).ref}"
+    said += f" · model: {find_session_model(call.desk.catalog, call.agent, record).ref}"
     if not text and not call.inbound.images:
         # Bare: its first turn may begin with the notes of the last days.
-        return Answer(said, msgspec.structs.replace(record, extra={**record.extra, FLAG: True}))
-    return Answer(said, record, follow(call, text))
+        return CommandAnswer(said, msgspec.structs.replace(record, extra={**record.extra, STARTUP_FLAG: True}))
+    return CommandAnswer(said, record, make_followup(call, text))
 
 
-def session_id(claim: str) -> str:
+def make_session_id(claim: str) -> str:
     """The id of the session that this command begins."""
     return str(uuid.uuid5(_SPACE, claim))
 
 
-def _first(call: Call) -> tuple[ModelSpec | None, str]:
+def _first(call: CommandCall) -> tuple[ModelSpec | None, str]:
     """The model named first, if one is, and the text behind it."""
     text = call.args.strip()
     word, _, rest = text.partition(" ")
@@ -66,7 +66,7 @@ def _first(call: Call) -> tuple[ModelSpec | None, str]:
     return None, text
 
 
-async def _quiet(call: Call) -> None:
+async def _quiet(call: CommandCall) -> None:
     """The old run is stopped, and gets a moment to write down how it ended."""
     if not call.desk.abort(str(call.key), "stop"):
         return
@@ -76,7 +76,7 @@ async def _quiet(call: Call) -> None:
         await call.desk.clock.sleep(0.05)
 
 
-async def _rolled(call: Call, ident: str, model: ModelSpec | None) -> Record:
+async def _rolled(call: CommandCall, ident: str, model: ModelSpec | None) -> Record:
     desk, now = call.desk, call.desk.clock.now()
     row = await desk.store.session(str(call.key))  # again: the run just stopped has written to it
     if row is None:
@@ -95,10 +95,10 @@ async def _rolled(call: Call, ident: str, model: ModelSpec | None) -> Record:
     if fresh.thinkingLevel is not None:
         offered = thinking.find_thinking_profile(model, desk.catalog.vendor(model.ref.provider))
         changes["thinkingLevel"] = thinking.remap_level(fresh.thinkingLevel, offered)
-    return changed(fresh, changes, now)
+    return change_record(fresh, changes, now)
 
 
-async def _tell(call: Call, old: Record, following: str) -> None:
+async def _tell(call: CommandCall, old: Record, following: str) -> None:
     """Hooks hear of the end and of the beginning. Told again if a crash makes this run again."""
     hooks, key = call.desk.hooks, call.key
     messages: list[Any] = []

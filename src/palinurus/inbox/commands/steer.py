@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.follow import follow
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.follow import make_followup
 
 
-async def run(call: Call) -> Answer:
+async def run_steer(call: CommandCall) -> CommandAnswer:
     """The text is stored as a message of its own before this is answered."""
     text = call.args.strip()
     if not text:
-        return Answer("Say what the agent should know: /steer TEXT.")
+        return CommandAnswer("Say what the agent should know: /steer TEXT.")
     running = call.desk.running(str(call.key))
     said = "Steering the current run." if running else "No run is going; sent as a message."
-    return Answer(said, follow=follow(call, text, {"queue": "steer"}), relay=not running)
+    return CommandAnswer(said, follow=make_followup(call, text, {"queue": "steer"}), relay=not running)

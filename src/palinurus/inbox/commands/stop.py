@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
 ABORTED = "⚙️ Agent was aborted."
 IDLE = "Nothing is running in this session."
 
 # Said alone, with or without punctuation behind.
-WORDS: frozenset[str] = frozenset(
+STOP_WORDS: frozenset[str] = frozenset(
     (
         "stop", "esc", "abort", "wait", "exit", "interrupt", "halt", "please stop", "stop please", "stop palinurus",
         "stop openclaw", "stopp", "anhalten", "abbrechen", "arrête", "arrete", "parar", "detente", "pare",
@@ -17,14 +17,14 @@ WORDS: frozenset[str] = frozenset(
 )  # fmt: skip
 
 
-async def run(call: Call) -> Answer:
+async def run_stop(call: CommandCall) -> CommandAnswer:
     """Stops the run, its sub-agents, and drops what waits behind it."""
     session = str(call.key)
     stopped = call.desk.abort(session, "stop")
     dropped = await call.desk.clear(session) if call.desk.clear is not None else 0
     children = await call.desk.nest.stop(session) if call.desk.nest is not None else 0
     if not stopped and not dropped and not children:
-        return Answer(IDLE)
+        return CommandAnswer(IDLE)
     family = f" {children} sub-agent{'s' if children != 1 else ''} stopped." if children else ""
     waiting = f" {dropped} waiting message{'s' if dropped != 1 else ''} dropped." if dropped else ""
-    return Answer((ABORTED if stopped else IDLE) + family + waiting)
+    return CommandAnswer((ABORTED if stopped else IDLE) + family + waiting)

@@ -34,59 +34,88 @@ from palinurus.inbox.commands import (
     usage,
     whoami,
 )
-from palinurus.inbox.commands.desk import Command
+from palinurus.inbox.commands.desk import ChatCommand
 
-_ROWS: tuple[Command, ...] = (
-    Command("help", "what you can type here", help.run, "[NAME]", group="info"),
-    Command("commands", "all commands", help.every, group="info"),
-    Command("status", "model, levels, context, session", status.run, group="info"),
-    Command("context", "what the next model call is made of", context.run, "[list|detail|json]", group="info"),
-    Command("usage", "tokens and cost of this session and the last day", usage.run, group="info"),
-    Command("whoami", "who you are to the agent", whoami.run, aliases=("id",), group="info"),
-    Command("new", "begin a new session", reset.run, "[MODEL] [TEXT]"),
-    Command("reset", "begin a new session", reset.run, "[MODEL] [TEXT]"),
-    Command("stop", "stop what is running", stop.run, aliases=("abort",)),
-    Command("steer", "tell the running agent something now", steer.run, "TEXT"),
-    Command("btw", "ask something beside the conversation", btw.run, "QUESTION"),
-    Command("approve", "decide about what the agent asks leave for", approve.run, "[ID allow-once|allow-always|deny]"),
-    Command("pairing", "who asks to be let in", pairing.run, "[approve|reject CODE|revoke WHO]", (), "owner"),
-    Command("activation", "in a group: hear all, or only when named", activation.run, "[mention|always]", (), "owner"),
-    Command("compact", "make the conversation shorter", compact.run, "[WISHES|show|list|undo|branch N]"),
-    Command("export", "write the conversation to a file in the workspace", export.run, scope="owner"),
-    Command("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
-    Command("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),
-    Command("verbose", "show tool calls", None, "[on|full|off|default]", ("v",), group="levels"),
-    Command("reasoning", "show reasoning", None, "[on|off|stream|default]", ("reason",), group="levels"),
-    Command("trace", "show plugins' trace lines", None, "[on|off|default]", group="levels"),
-    Command(
+_ROWS: tuple[ChatCommand, ...] = (
+    ChatCommand("help", "what you can type here", help.run_help, "[NAME]", group="info"),
+    ChatCommand("commands", "all commands", help.run_commands, group="info"),
+    ChatCommand("status", "model, levels, context, session", status.run_status, group="info"),
+    ChatCommand(
+        "context", "what the next model call is made of", context.run_context, "[list|detail|json]", group="info"
+    ),
+    ChatCommand("usage", "tokens and cost of this session and the last day", usage.run_usage, group="info"),
+    ChatCommand("whoami", "who you are to the agent", whoami.run_whoami, aliases=("id",), group="info"),
+    ChatCommand("new", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
+    ChatCommand("reset", "begin a new session", reset.run_reset, "[MODEL] [TEXT]"),
+    ChatCommand("stop", "stop what is running", stop.run_stop, aliases=("abort",)),
+    ChatCommand("steer", "tell the running agent something now", steer.run_steer, "TEXT"),
+    ChatCommand("btw", "ask something beside the conversation", btw.run_btw, "QUESTION"),
+    ChatCommand(
+        "approve",
+        "decide about what the agent asks leave for",
+        approve.run_approve,
+        "[ID allow-once|allow-always|deny]",
+    ),
+    ChatCommand(
+        "pairing", "who asks to be let in", pairing.run_pairing, "[approve|reject CODE|revoke WHO]", (), "owner"
+    ),
+    ChatCommand(
+        "activation",
+        "in a group: hear all, or only when named",
+        activation.run_activation,
+        "[mention|always]",
+        (),
+        "owner",
+    ),
+    ChatCommand("compact", "make the conversation shorter", compact.run_compact, "[WISHES|show|list|undo|branch N]"),
+    ChatCommand("export", "write the conversation to a file in the workspace", export.run_export, scope="owner"),
+    ChatCommand("think", "thinking level", None, "[LEVEL|default]", ("thinking", "t"), group="levels"),
+    ChatCommand("fast", "fast mode", None, "[auto|on|off|default]", group="levels"),
+    ChatCommand("verbose", "show tool calls", None, "[on|full|off|default]", ("v",), group="levels"),
+    ChatCommand("reasoning", "show reasoning", None, "[on|off|stream|default]", ("reason",), group="levels"),
+    ChatCommand("trace", "show plugins' trace lines", None, "[on|off|default]", group="levels"),
+    ChatCommand(
         "elevated", "commands outside the sandbox", None, "[off|on|ask|full|default]", ("elev",), "owner", "levels"
     ),
-    Command("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
-    Command("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
-    Command("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),
-    Command("models", "which models there are", models.run, "[TEXT]", group="models"),
-    Command("subagents", "the agent's helpers", subagents.run, "[list|info|log|kill|steer|send|spawn] [WHICH] [TEXT]"),
-    Command("tasks", "what goes on in the background, and open promises", tasks.run, "[accept N|dismiss N]"),
-    Command("agents", "which agents there are", agents.run, group="models"),
-    Command("tools", "which tools the agent has, and why", tools.run, "[why NAME]", group="tools"),
-    Command("skill", "have the agent follow a skill", skill.run, "[NAME [TEXT]]", group="tools"),
-    Command("config", "read or change the configuration", config.run, "show|get|set|unset KEY …", (), "owner", "tools"),
+    ChatCommand("exec", "where and how commands run", None, "[host=… security=… ask=… node=…]", (), "owner", "levels"),
+    ChatCommand("queue", "what happens to messages while the agent works", None, "[MODE] [debounce:… cap:… drop:…]"),
+    ChatCommand("model", "show or choose the model", None, "[NAME|N|list|default]", group="models"),
+    ChatCommand("models", "which models there are", models.run_models, "[TEXT]", group="models"),
+    ChatCommand(
+        "subagents",
+        "the agent's helpers",
+        subagents.run_subagents,
+        "[list|info|log|kill|steer|send|spawn] [WHICH] [TEXT]",
+    ),
+    ChatCommand("tasks", "what goes on in the background, and open promises", tasks.run_tasks, "[accept N|dismiss N]"),
+    ChatCommand("agents", "which agents there are", agents.run_agents, group="models"),
+    ChatCommand("tools", "which tools the agent has, and why", tools.run_tools, "[why NAME]", group="tools"),
+    ChatCommand("skill", "have the agent follow a skill", skill.run_skill, "[NAME [TEXT]]", group="tools"),
+    ChatCommand(
+        "config",
+        "read or change the configuration",
+        config.run_config,
+        "show|get|set|unset KEY …",
+        (),
+        "owner",
+        "tools",
+    ),
 )
-TABLE: dict[str, Command] = {row.name: row for row in _ROWS}
-NAMES: dict[str, Command] = {name: row for row in _ROWS for name in (row.name, *row.aliases)}
+TABLE: dict[str, ChatCommand] = {row.name: row for row in _ROWS}
+NAMES: dict[str, ChatCommand] = {name: row for row in _ROWS for name in (row.name, *row.aliases)}
 
 _TYPED = re.compile(r"\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:@[A-Za-z0-9_]{1,64})?(?=\s|:|\Z):?[ \t]*", re.ASCII)
 
 
-class Typed(NamedTuple):
+class TypedCommand(NamedTuple):
     """A message that begins like a command. `command` None: there is none of that name."""
 
     name: str
     args: str
-    command: Command | None
+    command: ChatCommand | None
 
 
-def typed(text: str, more: Mapping[str, Command] = {}) -> Typed | None:
+def parse_command(text: str, more: Mapping[str, ChatCommand] = {}) -> TypedCommand | None:
     """The command at the start of a message. A path (`/etc/hosts is wrong`) is none; neither is a word nobody
     would mistake for a command when more text follows it (`/tmp is full`). `more` are plugins' commands."""
     found = _TYPED.match(text)
@@ -94,24 +123,24 @@ def typed(text: str, more: Mapping[str, Command] = {}) -> Typed | None:
         return None
     name, args = found[1].lower(), text[found.end() :]
     command = NAMES.get(name) or more.get(name)
-    if command is None and args.strip() and not near(name, more):
+    if command is None and args.strip() and not find_similar(name, more):
         return None
-    return Typed(command.name if command else name, args, command)
+    return TypedCommand(command.name if command else name, args, command)
 
 
-def near(name: str, more: Mapping[str, Command] = {}) -> str:
+def find_similar(name: str, more: Mapping[str, ChatCommand] = {}) -> str:
     """The known name this one looks like, or ""."""
     return next(iter(difflib.get_close_matches(name, (*NAMES, *more), 1, 0.75)), "")
 
 
-def unknown(name: str, more: Mapping[str, Command] = {}) -> str:
+def describe_unknown(name: str, more: Mapping[str, ChatCommand] = {}) -> str:
     """What somebody is told who typed a command that does not exist."""
-    hint = near(name, more)
+    hint = find_similar(name, more)
     meant = f" Did you mean /{hint}?" if hint else ""
     return f"Unknown command /{name}.{meant} /commands lists all."
 
 
-def menu(*, owner: bool = True, more: Mapping[str, Command] = {}) -> list[dict[str, Any]]:
+def build_menu(*, owner: bool = True, more: Mapping[str, ChatCommand] = {}) -> list[dict[str, Any]]:
     """The table for completion and for channels' native menus."""
     return [
         {

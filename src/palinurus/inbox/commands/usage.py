@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from palinurus.inbox.commands.desk import Answer, Call
-from palinurus.inbox.commands.facts import tokens
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
+from palinurus.inbox.commands.facts import format_tokens
 from palinurus.store.port import Spent
 
 DAY = 86_400_000
 
 
-async def run(call: Call) -> Answer:
+async def run_usage(call: CommandCall) -> CommandAnswer:
     """Tokens, calls and cost; a call without a known price is said to be unpriced, not free."""
     store = call.desk.store
     now = call.desk.clock.now()
     begun = call.record.sessionStartedAt or 0
     here = await store.list_usage(begun if call.stored else now, str(call.key))
     day = await store.list_usage(now - DAY)
-    return Answer("\n".join([f"This session: {line(here)}", f"Last 24 hours, everything: {line(day)}"]))
+    return CommandAnswer(
+        "\n".join([f"This session: {format_spending(here)}", f"Last 24 hours, everything: {format_spending(day)}"])
+    )
 
 
-def line(rows: Iterable[Spent]) -> str:
+def format_spending(rows: Iterable[Spent]) -> str:
     """One line for some calls."""
     rows = list(rows)
     if not rows:
@@ -32,6 +34,6 @@ def line(rows: Iterable[Spent]) -> str:
     read = sum(r.input + r.cache_read + r.cache_write for r in rows)
     cached = sum(r.cache_read for r in rows)
     return (
-        f"{len(rows)} model call{'s' if len(rows) != 1 else ''}, {tokens(read)} tokens in"
-        f" ({tokens(cached)} from cache), {tokens(sum(r.output for r in rows))} out, {cost}{missing}."
+        f"{len(rows)} model call{'s' if len(rows) != 1 else ''}, {format_tokens(read)} tokens in"
+        f" ({format_tokens(cached)} from cache), {format_tokens(sum(r.output for r in rows))} out, {cost}{missing}."
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palinurus.inbox.commands.desk import Answer, Call
+from palinurus.inbox.commands.desk import CommandAnswer, CommandCall
 
 
-async def run(call: Call) -> Answer:
+async def run_whoami(call: CommandCall) -> CommandAnswer:
     """Id, role, channel, session."""
     sender, target = call.inbound.sender, call.inbound.target
     role = "owner" if sender.owner else "allowed" if sender.allowed else "not authorised"
@@ -14,4 +14,4 @@ async def run(call: Call) -> Answer:
     lines = [f"You are {sender.id or 'unknown'}{name}: {role}.", f"Channel: {where}", f"Session: {call.key}"]
     if sender.scopes:
         lines.append(f"Scopes: {', '.join(sender.scopes)}")
-    return Answer("\n".join(lines))
+    return CommandAnswer("\n".join(lines))

@@ -7,9 +7,9 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from palinurus.config.files import replace
+from palinurus.config.files import replace_file
 from palinurus.core.types.model import ModelSpec
-from palinurus.providers.local.weights import folder
+from palinurus.providers.local.weights import locate_models
 
 Calls: TypeAlias = Literal["structured", "text", "none", "unknown"]
 
@@ -17,7 +17,7 @@ FILE = "capabilities.json"
 _MOST = 1_000_000
 
 
-class Capabilities(msgspec.Struct, frozen=True, omit_defaults=True):
+class ModelCapabilities(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a probe found. `unknown`: the model could not be asked; `problem` says why."""
 
     calls: Calls = "unknown"
@@ -26,24 +26,24 @@ class Capabilities(msgspec.Struct, frozen=True, omit_defaults=True):
     problem: str = ""
 
 
-def remembered(home: str) -> dict[str, Capabilities]:
+def load_capabilities(home: str) -> dict[str, ModelCapabilities]:
     """What is known, by model ref. A file that cannot be read counts as empty."""
     try:
-        with open(os.path.join(folder(home), FILE), "rb") as stream:
-            return msgspec.json.decode(stream.read(_MOST), type=dict[str, Capabilities])
+        with open(os.path.join(locate_models(home), FILE), "rb") as stream:
+            return msgspec.json.decode(stream.read(_MOST), type=dict[str, ModelCapabilities])
     except (OSError, msgspec.DecodeError, ValueError):
         return {}
 
 
-def remember(home: str, info: ModelSpec, found: Capabilities) -> None:
+def save_capabilities(home: str, info: ModelSpec, found: ModelCapabilities) -> None:
     """Keep it: whole or not at all. Raises OSError."""
-    os.makedirs(folder(home), mode=0o700, exist_ok=True)
-    known: dict[str, Any] = {**remembered(home), str(info.ref): found}
+    os.makedirs(locate_models(home), mode=0o700, exist_ok=True)
+    known: dict[str, Any] = {**load_capabilities(home), str(info.ref): found}
     data = msgspec.json.format(msgspec.json.encode(known), indent=2) + b"\n"
-    replace(os.path.join(folder(home), FILE), data)
+    replace_file(os.path.join(locate_models(home), FILE), data)
 
 
-def writes_calls(info: ModelSpec, local: bool, known: Capabilities | None = None) -> bool:
+def writes_calls(info: ModelSpec, local: bool, known: ModelCapabilities | None = None) -> bool:
     """May this model's text hold calls? compat.textToolCalls decides; else a probe; else small local models may."""
     told = info.compat.get("textToolCalls")
     if isinstance(told, bool):

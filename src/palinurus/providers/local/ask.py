@@ -12,7 +12,7 @@ from palinurus.core.calls.events import TEXT_CALL_PREFIX, TextCallDecoder
 from palinurus.core.types.messages import AssistantMessage, UserMessage
 from palinurus.core.types.model import Model, ModelFailure, ModelRequest, ModelSpec, Prompt, StreamDone, StreamFailed
 from palinurus.core.types.tool import ToolSpec
-from palinurus.providers.local.ability import Capabilities
+from palinurus.providers.local.ability import ModelCapabilities
 
 CODE = "4711"
 TOOL = ToolSpec(
@@ -22,7 +22,7 @@ TOOL = ToolSpec(
 )
 
 
-async def probe(model: Model, info: ModelSpec, stop: Abort | None = None, now: int = 0) -> Capabilities:
+async def probe_tool_calls(model: Model, info: ModelSpec, stop: Abort | None = None, now: int = 0) -> ModelCapabilities:
     """Ask this model to use one tool, and see what it does."""
     request = ModelRequest(
         msgspec.structs.replace(info, tools=True),
@@ -44,9 +44,9 @@ async def probe(model: Model, info: ModelSpec, stop: Abort | None = None, now: i
         problem = failure.message if failure is not None else "no answer"
         # A server that refuses tools altogether has answered the question.
         refused = failure is not None and failure.kind == "format" and "tool" in problem.lower()
-        return Capabilities("none" if refused else "unknown", asked=now, problem=problem)
+        return ModelCapabilities("none" if refused else "unknown", asked=now, problem=problem)
     call = next((c for c in message.calls if c.name == TOOL.name and not c.invalid), None)
     if call is None:
-        return Capabilities("none", asked=now)
+        return ModelCapabilities("none", asked=now)
     exact = str(call.arguments.get("code")).strip() == CODE
-    return Capabilities("text" if call.id.startswith(TEXT_CALL_PREFIX) else "structured", exact, now)
+    return ModelCapabilities("text" if call.id.startswith(TEXT_CALL_PREFIX) else "structured", exact, now)

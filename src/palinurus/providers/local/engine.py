@@ -12,7 +12,7 @@ import sys
 
 import xllamacpp  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
-from palinurus.providers.local.serve import Server, die_with, private_output
+from palinurus.providers.local.serve import EngineServer, die_with, open_private_output
 
 BATCH = 128  # tokens read between two chances to stop: about two seconds on two cores
 CACHE = 256  # MiB of other conversations' state kept to go on with
@@ -21,15 +21,15 @@ CACHE = 256  # MiB of other conversations' state kept to go on with
 def main(argv: list[str]) -> int:
     """Load the model, then serve. Returns when the parent closes the pipe."""
     file, context, threads, parent = argv[0], int(argv[1]), int(argv[2]), int(argv[3])
-    out = private_output()
+    out = open_private_output()
     die_with(parent)
-    server = xllamacpp.Server(params(file, context, threads, os.path.abspath("llama.sock")))
-    Server(server.handle_chat_completions, out).run(sys.stdin.buffer)
+    server = xllamacpp.Server(build_params(file, context, threads, os.path.abspath("llama.sock")))
+    EngineServer(server.handle_chat_completions, out).run(sys.stdin.buffer)
     out.close()
     os._exit(0)  # the runtime may be in the middle of an answer; nobody waits for it
 
 
-def params(file: str, context: int, threads: int, socket: str) -> xllamacpp.CommonParams:
+def build_params(file: str, context: int, threads: int, socket: str) -> xllamacpp.CommonParams:
     """What the runtime is told."""
     told = xllamacpp.CommonParams()
     told.model.path = file

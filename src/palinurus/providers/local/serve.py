@@ -24,7 +24,7 @@ Chat: TypeAlias = Callable[[dict[str, Any], Callable[[Any], bool]], None]
 _PR_SET_PDEATHSIG = 1
 
 
-class Server:
+class EngineServer:
     """Serves one runtime until the input ends."""
 
     def __init__(self, chat: Chat, out: IO[bytes]) -> None:
@@ -73,7 +73,7 @@ class Server:
             self._out.flush()
 
 
-def private_output() -> IO[bytes]:
+def open_private_output() -> IO[bytes]:
     """The pipe to the parent, moved away from descriptor 1: what libraries print goes to stderr instead."""
     ours = os.dup(1)
     os.set_inheritable(ours, False)

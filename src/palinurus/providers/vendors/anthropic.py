@@ -12,11 +12,11 @@ _HOSTS = ("api.anthropic.com",)
 _TIERS = ("auto", "standard_only")
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_anthropic_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Thinking, and the service tier: fast is auto, not fast is standard_only; only at the maker's own address."""
-    shaped = custom.shape(body, request)
-    if request.model.api == "anthropic-messages" and tiers.official(request, _HOSTS):
-        shaped = tiers.tier(shaped, request, _TIERS, "auto", "standard_only")
+    shaped = custom.shape_custom_body(body, request)
+    if request.model.api == "anthropic-messages" and tiers.is_official_host(request, _HOSTS):
+        shaped = tiers.add_service_tier(shaped, request, _TIERS, "auto", "standard_only")
     return shaped
 
 
@@ -42,8 +42,8 @@ VENDOR = Vendor(
         _known("claude-opus-4-5", "Claude Opus 4.5"),
         _known("claude-opus-4-1", "Claude Opus 4.1", 200_000, 32_000),
     ),
-    profile=claude.profile,
-    shape=shape,
-    headers=claude.headers,
-    reasons=claude.reasons,
+    profile=claude.resolve_model_profile,
+    shape=shape_anthropic_body,
+    headers=claude.build_claude_headers,
+    reasons=claude.can_claude_reason,
 )

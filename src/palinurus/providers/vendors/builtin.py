@@ -5,7 +5,7 @@ from __future__ import annotations
 from palinurus.core.types.model import TokenPrice
 from palinurus.core.types.vendor import Vendor, VendorModel
 
-VENDOR = Vendor(
+BUILTIN = Vendor(
     id="builtin",
     name="Built in",
     api="builtin",

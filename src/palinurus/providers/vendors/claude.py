@@ -21,7 +21,7 @@ _NAME = re.compile(r"(opus|sonnet|haiku)-(\d{1,2})(?:-(\d{1,2}))?(?!\d)")
 _EFFORT: dict[str, str] = {"minimal": "low", "adaptive": "high"}
 
 
-class Family(NamedTuple):
+class ClaudeFamily(NamedTuple):
     """What matters of a model id. `fable` always thinks; `latest` is 4.7 and later; `adaptive` 4.6 and later."""
 
     fable: bool
@@ -29,17 +29,17 @@ class Family(NamedTuple):
     adaptive: bool
 
 
-def family(model_id: str) -> Family:
+def parse_family(model_id: str) -> ClaudeFamily:
     """Read an id in any spelling: dots or dashes, routing prefixes, dates, regions."""
     name = model_id.strip().lower().replace(".", "-").replace("@", "-")
     if "claude-fable-5" in name:
-        return Family(True, True, True)
+        return ClaudeFamily(True, True, True)
     found = _NAME.search(name)
     if found is None:
-        return Family(False, False, "mythos" in name)
+        return ClaudeFamily(False, False, "mythos" in name)
     kind, version = found[1], (int(found[2]), int(found[3] or 0))
     latest = version >= ((4, 7) if kind == "opus" else (5, 0))
-    return Family(False, latest, latest or version >= (4, 6))
+    return ClaudeFamily(False, latest, latest or version >= (4, 6))
 
 
 def is_claude(model_id: str) -> bool:
@@ -48,7 +48,7 @@ def is_claude(model_id: str) -> bool:
 
 def resolve_claude_profile(model_id: str, *, max: bool = True) -> ThinkingProfile:
     """The levels of a Claude model. `max`: does this vendor offer it on the 4.6 generation?"""
-    kind = family(model_id)
+    kind = parse_family(model_id)
     if kind.fable:
         return thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "adaptive", "max"), "high", keep=True)
     if kind.latest:
@@ -58,15 +58,15 @@ def resolve_claude_profile(model_id: str, *, max: bool = True) -> ThinkingProfil
     return thinking.make_profile(thinking.BASE_LEVELS)
 
 
-def reasons(model_id: str) -> bool:
+def can_claude_reason(model_id: str) -> bool:
     """Can a model the catalog does not list think? All since 3.7 can."""
     name = model_id.lower().replace(".", "-")
     return is_claude(name) and not re.search(r"claude-(instant|2|3-(5|haiku|opus|sonnet))", name)
 
 
-def effort(level: str, model_id: str) -> str:
+def choose_claude_effort(level: str, model_id: str) -> str:
     """output_config.effort of an adaptive model."""
-    kind = family(model_id)
+    kind = parse_family(model_id)
     if level == "xhigh":
         return "xhigh" if kind.latest else "high"
     if level == "max":
@@ -74,13 +74,13 @@ def effort(level: str, model_id: str) -> str:
     return _EFFORT.get(level, level)
 
 
-def thinks(request: ModelRequest) -> bool:
+def will_think(request: ModelRequest) -> bool:
     """Will this call think?"""
-    fable = family(request.model.ref.model).fable
+    fable = parse_family(request.model.ref.model).fable
     return fable or (request.model.reasoning is not False and request.level not in ("off", "none", ""))
 
 
-def budget(request: ModelRequest) -> tuple[int, int]:
+def compute_budget(request: ModelRequest) -> tuple[int, int]:
     """(max_tokens, budget_tokens) of a call to a model with budgets; budget 0 when there is no room for one."""
     model = request.model
     wanted = BUDGETS.get(request.level, BUDGETS["high"])
@@ -94,46 +94,46 @@ def _output(request: ModelRequest) -> int:
     return request.max_tokens or min(request.model.max_tokens, DEFAULT_OUTPUT)
 
 
-def fields(request: ModelRequest) -> dict[str, Any]:
+def build_thinking_fields(request: ModelRequest) -> dict[str, Any]:
     """`thinking` and `output_config` (and `max_tokens` where a budget needs room); {} for models that cannot."""
     model = request.model
-    kind = family(model.ref.model)
+    kind = parse_family(model.ref.model)
     if kind.fable:
-        word = effort(request.level, model.ref.model) if request.level != "off" else "high"
+        word = choose_claude_effort(request.level, model.ref.model) if request.level != "off" else "high"
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": word}}
     if not thinking.can_think(model, request.level):
         return {}
-    if not thinks(request):
+    if not will_think(request):
         return {"thinking": {"type": "disabled"}}
     if kind.adaptive:
         return {
             "thinking": {"type": "adaptive"},
-            "output_config": {"effort": effort(request.level, model.ref.model)},
+            "output_config": {"effort": choose_claude_effort(request.level, model.ref.model)},
         }
-    most, room = budget(request)
+    most, room = compute_budget(request)
     if not room:
         return {"thinking": {"type": "disabled"}}
     return {"thinking": {"type": "enabled", "budget_tokens": room}, "max_tokens": most}
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_claude_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """A Messages body with its thinking fields, and without what the API refuses beside them."""
-    found = fields(request)
-    if found.get("thinking", {}).get("type") == "enabled" and unthought(body):
+    found = build_thinking_fields(request)
+    if found.get("thinking", {}).get("type") == "enabled" and lacks_thoughts(body):
         found = {"thinking": {"type": "disabled"}}
     shaped = {**body, **found}
     on = shaped.get("thinking", {}).get("type") in ("adaptive", "enabled")
-    if on or family(request.model.ref.model).latest:
+    if on or parse_family(request.model.ref.model).latest:
         shaped.pop("temperature", None)
     if not on:
         return shaped
     choice = shaped.get("tool_choice")
     if isinstance(choice, dict) and choice.get("type") not in ("auto", "none"):
         shaped["tool_choice"] = {"type": "auto"}  # thinking and a forced tool exclude each other
-    return unprefilled(shaped)
+    return drop_prefill(shaped)
 
 
-def unthought(body: dict[str, Any]) -> bool:
+def lacks_thoughts(body: dict[str, Any]) -> bool:
     """Is a tool round under way that began without thoughts, such as another model's? A budget is refused in there:
     the API wants the answer that called to begin with its thinking block. The next round can think again."""
     messages = body.get("messages") or []
@@ -148,7 +148,7 @@ def _blocks(message: dict[str, Any]) -> list[dict[str, Any]]:
     return content if isinstance(content, list) else []
 
 
-def unprefilled(body: dict[str, Any]) -> dict[str, Any]:
+def drop_prefill(body: dict[str, Any]) -> dict[str, Any]:
     """Without assistant messages at the tail: a prefilled answer and thinking exclude each other."""
     messages = body.get("messages")
     if not isinstance(messages, list):
@@ -159,14 +159,14 @@ def unprefilled(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "messages": messages[:end]} if end < len(messages) else body
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_claude_headers(request: ModelRequest) -> dict[str, str]:
     """The beta header that lets models with budgets think between tool calls."""
     name = request.model.ref.model
-    if thinks(request) and not family(name).adaptive:
+    if will_think(request) and not parse_family(name).adaptive:
         return {"anthropic-beta": INTERLEAVED}
     return {}
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_model_profile(model: ModelSpec) -> ThinkingProfile:
     """The vendor hook for hosts that offer everything."""
     return resolve_claude_profile(model.ref.model)

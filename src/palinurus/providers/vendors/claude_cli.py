@@ -7,19 +7,19 @@ from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import claude
 
 
-def arguments(level: str, model_id: str = "") -> tuple[str, ...]:
+def build_effort_arguments(level: str, model_id: str = "") -> tuple[str, ...]:
     """`--effort` and the word for a level that thinks; nothing for off. Its words are those of `output_config`."""
     if level in ("off", "none", ""):
         return ()
-    return ("--effort", claude.effort(level, model_id or "claude-opus-4-8"))
+    return ("--effort", claude.choose_claude_effort(level, model_id or "claude-opus-4-8"))
 
 
-VENDOR = Vendor(
+CLAUDE_PROGRAM = Vendor(
     id="claude-cli",
     name="Claude Code (program)",
     api="runtime",
     base_url="",
     keyless=True,
-    profile=claude.profile,
-    reasons=claude.reasons,
+    profile=claude.resolve_model_profile,
+    reasons=claude.can_claude_reason,
 )

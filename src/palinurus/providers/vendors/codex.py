@@ -5,12 +5,12 @@ from __future__ import annotations
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import efforts, openai
 
-VENDOR = Vendor(
+CODEX_PROGRAM = Vendor(
     id="codex",
     name="Codex (program)",
     api="runtime",
     base_url="",
     keyless=True,
-    profile=efforts.profile,
-    reasons=openai.reasons,
+    profile=efforts.resolve_effort_profile,
+    reasons=openai.can_openai_reason,
 )

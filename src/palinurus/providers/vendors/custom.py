@@ -21,7 +21,7 @@ BINARY = thinking.make_profile(("off", ON), "off")
 ALWAYS = thinking.make_profile((ON,), "low")  # cannot be switched off
 
 
-def active(request: ModelRequest) -> bool:
+def is_thinking(request: ModelRequest) -> bool:
     """Is thinking on for this call?"""
     return request.level not in ("off", "none", "")
 
@@ -29,85 +29,85 @@ def active(request: ModelRequest) -> bool:
 # --- thinkingFormat: how a Chat Completions server wants to be told -------------------------------------------
 
 
-def nested(body: Body, request: ModelRequest) -> Body:
+def add_nested_effort(body: Body, request: ModelRequest) -> Body:
     """`reasoning: {effort}`."""
-    effort = efforts.choose(request.level, request.model)
+    effort = efforts.choose_effort(request.level, request.model)
     return {**body, "reasoning": {"effort": effort}} if effort else body
 
 
-def flag(body: Body, request: ModelRequest) -> Body:
+def add_thinking_flag(body: Body, request: ModelRequest) -> Body:
     """`enable_thinking`."""
-    return {**body, "enable_thinking": active(request)}
+    return {**body, "enable_thinking": is_thinking(request)}
 
 
-def template(body: Body, request: ModelRequest) -> Body:
+def add_template_flag(body: Body, request: ModelRequest) -> Body:
     """`chat_template_kwargs.enable_thinking`."""
     before = body.get("chat_template_kwargs")
-    kwargs = {**(before if isinstance(before, dict) else {}), "enable_thinking": active(request)}
+    kwargs = {**(before if isinstance(before, dict) else {}), "enable_thinking": is_thinking(request)}
     return {**body, "chat_template_kwargs": kwargs}
 
 
-def enabled(body: Body, request: ModelRequest) -> Body:
+def add_reasoning_flag(body: Body, request: ModelRequest) -> Body:
     """`reasoning: {enabled}`."""
-    return {**body, "reasoning": {"enabled": active(request)}}
+    return {**body, "reasoning": {"enabled": is_thinking(request)}}
 
 
-def typed(body: Body, request: ModelRequest) -> Body:
+def add_thinking_type(body: Body, request: ModelRequest) -> Body:
     """`thinking: {type}`."""
-    return {**body, "thinking": {"type": "enabled" if active(request) else "disabled"}}
+    return {**body, "thinking": {"type": "enabled" if is_thinking(request) else "disabled"}}
 
 
 FORMATS: dict[str, Callable[[Body, ModelRequest], Body]] = {
-    "openai": efforts.completions,
-    "openrouter": nested,
-    "qwen": flag,
-    "qwen-chat-template": template,
-    "together": enabled,
-    "deepseek": typed,
-    "zai": typed,
+    "openai": efforts.add_completions_effort,
+    "openrouter": add_nested_effort,
+    "qwen": add_thinking_flag,
+    "qwen-chat-template": add_template_flag,
+    "together": add_reasoning_flag,
+    "deepseek": add_thinking_type,
+    "zai": add_thinking_type,
 }
 _SWITCHES = frozenset(
     {"qwen", "qwen-chat-template", "together", "deepseek", "zai"}
 )  # formats that only know on and off
 
 
-def completions(body: Body, request: ModelRequest) -> Body:
+def shape_completions(body: Body, request: ModelRequest) -> Body:
     """Thinking fields of a Chat Completions body, in the format the catalog entry names."""
     if not thinking.can_think(request.model, request.level):
         return body
     word = request.model.compat.get("thinkingFormat")
-    return FORMATS.get(word if isinstance(word, str) else "openai", efforts.completions)(body, request)
+    return FORMATS.get(word if isinstance(word, str) else "openai", efforts.add_completions_effort)(body, request)
 
 
 SHAPES: dict[str, Callable[[Body, ModelRequest], Body]] = {
-    "openai-completions": completions,
-    "openai-responses": efforts.responses,
-    "openai-codex-responses": efforts.responses,
-    "anthropic-messages": claude.shape,
+    "openai-completions": shape_completions,
+    "openai-responses": efforts.add_responses_effort,
+    "openai-codex-responses": efforts.add_responses_effort,
+    "anthropic-messages": claude.shape_claude_body,
 }
 
 
-def shape(body: Body, request: ModelRequest) -> Body:
+def shape_custom_body(body: Body, request: ModelRequest) -> Body:
     """Thinking fields by the API the model is reached through."""
     rule = SHAPES.get(request.model.api)
     return rule(body, request) if rule else body
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_custom_profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels behind the Messages API; on and off for formats that know no more; else the base levels and
     what compat.supportedReasoningEfforts adds."""
     if model.api == "anthropic-messages":
-        return claude.profile(model)
+        return claude.resolve_model_profile(model)
     if model.compat.get("thinkingFormat") in _SWITCHES and not thinking.read_efforts(model):
         return BINARY
     if model.api in ("openai-responses", "openai-codex-responses"):
-        return efforts.profile(model)
+        return efforts.resolve_effort_profile(model)
     return thinking.make_base_profile(model)
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_custom_headers(request: ModelRequest) -> dict[str, str]:
     """What the API asks for beside the key."""
-    return claude.headers(request) if request.model.api == "anthropic-messages" else {}
+    return claude.build_claude_headers(request) if request.model.api == "anthropic-messages" else {}
 
 
 VENDOR = Vendor(
@@ -115,7 +115,7 @@ VENDOR = Vendor(
     name="Custom provider",
     api="openai-completions",
     base_url="",
-    profile=profile,
-    shape=shape,
-    headers=headers,
+    profile=resolve_custom_profile,
+    shape=shape_custom_body,
+    headers=build_custom_headers,
 )

@@ -16,19 +16,19 @@ def _v4(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("deepseek-v4")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_deepseek_profile(model: ModelSpec) -> ThinkingProfile:
     """V4 offers everything but adaptive; older models the base levels."""
     return _V4 if _v4(model.ref.model) else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_deepseek_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """V4: the switch, the effort high or max, and reasoning_content in the history as the server demands."""
     if request.model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     dropped = {key: value for key, value in body.items() if key not in ("reasoning", "reasoning_effort")}
     if not _v4(request.model.ref.model):
         return dropped  # the older ones choose thinking by model id and take no effort
-    if not custom.active(request):
+    if not custom.is_thinking(request):
         dropped["messages"] = [_without(m) for m in body.get("messages", [])]
         return {**dropped, "thinking": {"type": "disabled"}}
     dropped["messages"] = [_with(m) for m in body.get("messages", [])]
@@ -59,7 +59,7 @@ VENDOR = Vendor(
         VendorModel("deepseek-chat", "DeepSeek Chat", False, context_window=128_000, max_tokens=8192),
         VendorModel("deepseek-reasoner", "DeepSeek Reasoner", True, context_window=128_000, max_tokens=64_000),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_deepseek_profile,
+    shape=shape_deepseek_body,
     reasons=lambda model_id: _v4(model_id) or "reasoner" in model_id,
 )

@@ -41,24 +41,24 @@ _INSTEAD: dict[str, tuple[str, ...]] = {
 }
 
 
-def bare(model_id: str) -> str:
+def strip_model_id(model_id: str) -> str:
     """The id without routing prefix and release date, in lower case."""
     return _DATE.sub("", model_id.strip().lower().rpartition("/")[2])
 
 
-def efforts(model: ModelSpec) -> tuple[str, ...]:
+def list_efforts(model: ModelSpec) -> tuple[str, ...]:
     """The efforts a model takes: exactly what compat lists, else by its id."""
     if model.compat.get("supportsReasoningEffort") is False:
         return ()
     if model.compat.get("supportedReasoningEfforts") is not None:
         return thinking.read_efforts(model)
-    name = bare(model.ref.model)
+    name = strip_model_id(model.ref.model)
     return next(words for pattern, words in _EFFORTS if pattern.fullmatch(name))
 
 
-def choose(level: str, model: ModelSpec, taken: tuple[str, ...] | None = None) -> str | None:
+def choose_effort(level: str, model: ModelSpec, taken: tuple[str, ...] | None = None) -> str | None:
     """The effort to send for a level; None: send nothing. `off` gives "none" where a model takes that."""
-    taken = efforts(model) if taken is None else taken
+    taken = list_efforts(model) if taken is None else taken
     mapped = model.compat.get("reasoningEffortMap")
     if isinstance(mapped, dict) and isinstance(mapped.get(level), str):
         level = mapped[level]
@@ -70,17 +70,17 @@ def choose(level: str, model: ModelSpec, taken: tuple[str, ...] | None = None) -
     return next((word for word in taken if word != "none"), None)
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_effort_profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, and xhigh (max) where the model takes that effort."""
-    taken = efforts(model)
+    taken = list_efforts(model)
     return thinking.make_profile((*thinking.BASE_LEVELS, *(lv for lv in ("xhigh", "max") if lv in taken)))
 
 
-def responses(body: dict[str, Any], request: ModelRequest, *, none: bool = True) -> dict[str, Any]:
+def add_responses_effort(body: dict[str, Any], request: ModelRequest, *, none: bool = True) -> dict[str, Any]:
     """`reasoning` and `include` of the Responses API. `none` False: the endpoint refuses effort "none"."""
     if not thinking.can_think(request.model, request.level):
         return body
-    effort = choose(request.level, request.model)
+    effort = choose_effort(request.level, request.model)
     if effort is None or effort == "none":
         return {**body, "reasoning": {"effort": "none"}} if effort and none else body
     if effort == "minimal" and any(tool.name == "web_search" for tool in request.tools):
@@ -88,12 +88,12 @@ def responses(body: dict[str, Any], request: ModelRequest, *, none: bool = True)
     return {**body, "reasoning": {"effort": effort, "summary": "auto"}, "include": ["reasoning.encrypted_content"]}
 
 
-def completions(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def add_completions_effort(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` of Chat Completions, for models that reason and take one."""
     model = request.model
     if not thinking.can_think(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
         return body
-    if request.tools and bare(model.ref.model).startswith("gpt-5.4-mini"):
+    if request.tools and strip_model_id(model.ref.model).startswith("gpt-5.4-mini"):
         return body  # it refuses the pair of tools and an effort
-    effort = choose(request.level, model)
+    effort = choose_effort(request.level, model)
     return {**body, "reasoning_effort": effort} if effort else body

@@ -18,34 +18,34 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 
 
-def taken(model: ModelSpec) -> tuple[str, ...]:
+def list_fireworks_efforts(model: ModelSpec) -> tuple[str, ...]:
     """The efforts of a model: what the config lists, else its family's."""
-    name = efforts.bare(model.ref.model)
+    name = efforts.strip_model_id(model.ref.model)
     family = next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ("low", "medium", "high"))
     return thinking.read_efforts(model) or family
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_fireworks_profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, and what the family has above them."""
     if "thinkingFormat" in model.compat or model.api != "openai-completions":
-        return custom.profile(model)
+        return custom.resolve_custom_profile(model)
     return thinking.make_profile(
-        (*thinking.BASE_LEVELS, *(level for level in ("xhigh", "max") if level in taken(model)))
+        (*thinking.BASE_LEVELS, *(level for level in ("xhigh", "max") if level in list_fireworks_efforts(model)))
     )
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_fireworks_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` in the words of the family; "none" only where it is one."""
     model = request.model
     if model.api != "openai-completions" or "thinkingFormat" in model.compat:
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     if not thinking.can_think(model, request.level) or model.compat.get("supportsReasoningEffort") is False:
         return body
-    word = efforts.choose(request.level, model, taken(model))
+    word = efforts.choose_effort(request.level, model, list_fireworks_efforts(model))
     return {**body, "reasoning_effort": word} if word else body
 
 
-VENDOR = Vendor(
+FIREWORKS = Vendor(
     id="fireworks",
     name="Fireworks AI",
     api="openai-completions",
@@ -60,9 +60,9 @@ VENDOR = Vendor(
             "accounts/fireworks/models/gpt-oss-120b", "GPT-OSS 120B", True, context_window=131_072, max_tokens=32_768
         ),
     ),
-    profile=profile,
-    shape=shape,
-    headers=custom.headers,
+    profile=resolve_fireworks_profile,
+    shape=shape_fireworks_body,
+    headers=custom.build_custom_headers,
     reasons=lambda model_id: any(
         word in model_id.lower() for word in ("gpt-oss", "kimi-k2p", "glm-", "deepseek-v", "-r1")
     ),

@@ -14,19 +14,19 @@ from palinurus.core.types.vendor import ThinkingProfile, Vendor, VendorModel
 from palinurus.providers.vendors import claude, custom, efforts
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_copilot_profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels; xhigh and max only as the catalog entry lists them."""
     return thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_copilot_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The common rules; the Responses endpoint refuses effort none."""
     if request.model.api in ("openai-responses", "openai-codex-responses"):
-        return efforts.responses(body, request, none=False)
-    return custom.shape(body, request)
+        return efforts.add_responses_effort(body, request, none=False)
+    return custom.shape_custom_body(body, request)
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_copilot_headers(request: ModelRequest) -> dict[str, str]:
     """Who asks (an agent after the first turn is not billed as a user), and whether there are pictures."""
     last = request.messages[-1] if request.messages else None
     found = {
@@ -37,7 +37,7 @@ def headers(request: ModelRequest) -> dict[str, str]:
     }
     if any(_pictured(message) for message in request.messages):
         found["Copilot-Vision-Request"] = "true"
-    return {**found, **custom.headers(request)}
+    return {**found, **custom.build_custom_headers(request)}
 
 
 def _pictured(message: object) -> bool:
@@ -46,11 +46,11 @@ def _pictured(message: object) -> bool:
     return isinstance(message, ToolResult) and any(isinstance(block, ImageBlock) for block in message.content)
 
 
-def reasons(model_id: str) -> bool:
-    return claude.reasons(model_id) or model_id.startswith(("gpt-5", "o3", "o4", "gemini-2.5", "gemini-3"))
+def can_copilot_reason(model_id: str) -> bool:
+    return claude.can_claude_reason(model_id) or model_id.startswith(("gpt-5", "o3", "o4", "gemini-2.5", "gemini-3"))
 
 
-VENDOR = Vendor(
+GITHUB_COPILOT = Vendor(
     id="github-copilot",
     name="GitHub Copilot",
     api="openai-completions",
@@ -62,8 +62,8 @@ VENDOR = Vendor(
         VendorModel("gemini-3-pro-preview", "Gemini 3 Pro", True, True, context_window=128_000, max_tokens=64_000),
         VendorModel("gpt-4.1", "GPT-4.1", False, True, context_window=128_000, max_tokens=16_384),
     ),
-    profile=profile,
-    shape=shape,
-    headers=headers,
-    reasons=reasons,
+    profile=resolve_copilot_profile,
+    shape=shape_copilot_body,
+    headers=build_copilot_headers,
+    reasons=can_copilot_reason,
 )

@@ -49,20 +49,20 @@ _STEPS: dict[str, tuple[tuple[int, str], ...]] = {
 }
 
 
-def family(model_id: str) -> str:
+def parse_gemini_family(model_id: str) -> str:
     """3-pro, 3-flash, 2.5-pro, 2.5-flash, 2.5-flash-lite, gemma-4, or "" for others."""
     name = model_id.strip().lower().rpartition("/")[2]
     return next((word for pattern, word in _FAMILIES if pattern.fullmatch(name)), "")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_google_profile(model: ModelSpec) -> ThinkingProfile:
     """Gemini 3 Pro knows two efforts and dynamic thinking; the others five and dynamic."""
-    return {"3-pro": _PRO, "3-flash": _FLASH}.get(family(model.ref.model), _OLDER)
+    return {"3-pro": _PRO, "3-flash": _FLASH}.get(parse_gemini_family(model.ref.model), _OLDER)
 
 
-def config(request: ModelRequest) -> dict[str, Any] | None:
+def build_thinking_config(request: ModelRequest) -> dict[str, Any] | None:
     """generationConfig.thinkingConfig, or None to leave it out."""
-    kind = family(request.model.ref.model)
+    kind = parse_gemini_family(request.model.ref.model)
     level = "high" if request.level in ("xhigh", "max") else request.level
     on = level not in ("off", "none", "")
     budget = request.model.params.get("thinkingBudget")
@@ -98,19 +98,19 @@ def _numeric(kind: str, budget: int) -> dict[str, Any] | None:
     return {"includeThoughts": True, "thinkingBudget": budget}
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_google_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """thinkingConfig on the native API; the common rules elsewhere."""
     if request.model.api != "google-generative-ai":
-        return custom.shape(body, request)
-    found = config(request)
+        return custom.shape_custom_body(body, request)
+    found = build_thinking_config(request)
     if not found:
         return body
     return {**body, "generationConfig": {**body.get("generationConfig", {}), "thinkingConfig": found}}
 
 
-def reasons(model_id: str) -> bool:
+def can_google_reason(model_id: str) -> bool:
     """Gemini 2.5 and later and Gemma 4 think."""
-    return bool(family(model_id))
+    return bool(parse_gemini_family(model_id))
 
 
 def _known(id: str, name: str) -> VendorModel:
@@ -132,8 +132,8 @@ VENDOR = Vendor(
         _known("gemini-2.5-flash", "Gemini 2.5 Flash"),
         _known("gemini-2.5-flash-lite", "Gemini 2.5 Flash-Lite"),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_google_profile,
+    shape=shape_google_body,
     aliases=("gemini", "google-gemini"),
-    reasons=reasons,
+    reasons=can_google_reason,
 )

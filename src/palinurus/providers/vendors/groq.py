@@ -14,23 +14,23 @@ def _switch(model_id: str) -> bool:
     return "qwen" in model_id.lower()
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_groq_profile(model: ModelSpec) -> ThinkingProfile:
     """On and off for Qwen, the base levels for the rest."""
     return custom.BINARY if _switch(model.ref.model) else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_groq_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning_effort` in the words each family takes."""
     model = request.model
     if model.api == "openai-completions" and _switch(model.ref.model) and thinking.can_think(model, request.level):
-        if not custom.active(request):
+        if not custom.is_thinking(request):
             return {**body, "reasoning_effort": "none"}
         # Without the format thoughts come as tags inside the text unless tools are offered.
         return {**body, "reasoning_effort": "default", "reasoning_format": "parsed"}
-    return custom.shape(body, request)
+    return custom.shape_custom_body(body, request)
 
 
-VENDOR = Vendor(
+GROQ = Vendor(
     id="groq",
     name="Groq",
     api="openai-completions",
@@ -42,7 +42,7 @@ VENDOR = Vendor(
         VendorModel("qwen/qwen3-32b", "Qwen3 32B", True, context_window=131_072, max_tokens=40_960),
         VendorModel("llama-3.3-70b-versatile", "Llama 3.3 70B", False, context_window=131_072, max_tokens=32_768),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_groq_profile,
+    shape=shape_groq_body,
     reasons=lambda model_id: "gpt-oss" in model_id or "qwen3" in model_id,
 )

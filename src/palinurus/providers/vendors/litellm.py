@@ -5,13 +5,13 @@ from __future__ import annotations
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import custom
 
-VENDOR = Vendor(
+LITELLM = Vendor(
     id="litellm",
     name="LiteLLM",
     api="openai-completions",
     base_url="http://127.0.0.1:4000",
     keys=("LITELLM_API_KEY",),
-    profile=custom.profile,
-    shape=custom.shape,
-    headers=custom.headers,
+    profile=custom.resolve_custom_profile,
+    shape=custom.shape_custom_body,
+    headers=custom.build_custom_headers,
 )

@@ -28,17 +28,17 @@ _SENTENCE = 80  # characters of a tool's description; arguments have none
 _KEPT = ("type", "enum", "items", "properties", "required", "anyOf", "oneOf", "const")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_local_profile(model: ModelSpec) -> ThinkingProfile:
     """None of them thinks."""
     return _OFF
 
 
-def prompt(model: ModelSpec) -> PromptContribution:
+def contribute_prompt(model: ModelSpec) -> PromptContribution:
     """What such a model needs to hear, and nothing about style."""
     return PromptContribution(prefix=_RULES, interaction_style="", tool_call_style="", execution_bias="", always=True)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_local_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The body for the runtime: bounded answer, a calm hand, reading progress, short tools."""
     model = request.model
     out = {"temperature": 0.2, "max_tokens": model.max_tokens, **body, "return_progress": True, "cache_prompt": True}
@@ -112,7 +112,7 @@ VENDOR = Vendor(
             compat=_SHORT,
         ),
     ),
-    profile=profile,
-    shape=shape,
-    prompt=prompt,
+    profile=resolve_local_profile,
+    shape=shape_local_body,
+    prompt=contribute_prompt,
 )

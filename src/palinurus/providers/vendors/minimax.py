@@ -18,23 +18,23 @@ def _m3(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("minimax-m3")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_minimax_profile(model: ModelSpec) -> ThinkingProfile:
     """M3: off and adaptive. M2: the base levels, off unless asked."""
     return _M3 if _m3(model.ref.model) else _M2
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_minimax_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The `thinking` field, and fast mode as another model id."""
     model = request.model
     if model.api != "anthropic-messages":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     given = model.params.get("thinking")
     if isinstance(given, dict) or "thinking" in body:
         shaped = {**body, "thinking": given if isinstance(given, dict) else body["thinking"]}
     elif _m3(model.ref.model):
-        shaped = {**body, "thinking": {"type": "adaptive" if custom.active(request) else "disabled"}}
+        shaped = {**body, "thinking": {"type": "adaptive" if custom.is_thinking(request) else "disabled"}}
     else:
-        shaped = {"thinking": {"type": "disabled"}, **claude.shape(body, request)}
+        shaped = {"thinking": {"type": "disabled"}, **claude.shape_claude_body(body, request)}
     fast = request.fast if request.fast is not None else words.parse_fast(model.params.get("fastMode")) == "on"
     if fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
@@ -60,8 +60,8 @@ VENDOR = Vendor(
         _known("MiniMax-M2.7-highspeed"),
         _known("MiniMax-M2.5"),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_minimax_profile,
+    shape=shape_minimax_body,
     aliases=("minimax-portal",),
     reasons=lambda model_id: "minimax-m" in model_id.lower(),
 )

@@ -16,23 +16,23 @@ _TWO = thinking.make_profile(("off", "high"), "off")
 _ID = re.compile(r"[A-Za-z0-9]{9}")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_mistral_profile(model: ModelSpec) -> ThinkingProfile:
     """off and high where the effort can be set; the others think always or never."""
     return _TWO if model.ref.model.lower() in _ADJUSTABLE else thinking.make_base_profile(model)
 
 
-def call_id(raw: str) -> str:
+def make_mistral_id(raw: str) -> str:
     """Nine letters or digits, the same for the same id; one that fits already stays."""
     return raw if _ID.fullmatch(raw) else hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()[:9]
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_mistral_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort, and ids the server accepts."""
     if request.model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     shaped = {key: value for key, value in body.items() if key not in ("reasoning_effort", "store", "stream_options")}
     if request.model.ref.model.lower() in _ADJUSTABLE:
-        shaped["reasoning_effort"] = "high" if custom.active(request) else "none"
+        shaped["reasoning_effort"] = "high" if custom.is_thinking(request) else "none"
     if "max_completion_tokens" in shaped:
         shaped["max_tokens"] = shaped.pop("max_completion_tokens")
     shaped["messages"] = [_renamed(message) for message in body.get("messages", [])]
@@ -42,9 +42,11 @@ def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
 def _renamed(message: dict[str, Any]) -> dict[str, Any]:
     changed = dict(message)
     if isinstance(message.get("tool_calls"), list):
-        changed["tool_calls"] = [{**call, "id": call_id(str(call.get("id", "")))} for call in message["tool_calls"]]
+        changed["tool_calls"] = [
+            {**call, "id": make_mistral_id(str(call.get("id", "")))} for call in message["tool_calls"]
+        ]
     if "tool_call_id" in message:
-        changed["tool_call_id"] = call_id(str(message["tool_call_id"]))
+        changed["tool_call_id"] = make_mistral_id(str(message["tool_call_id"]))
     return changed
 
 
@@ -60,7 +62,7 @@ VENDOR = Vendor(
         VendorModel("mistral-large-latest", "Mistral Large", False, True, context_window=262_144, max_tokens=16_384),
         VendorModel("codestral-latest", "Codestral", False, context_window=262_144, max_tokens=16_384),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_mistral_profile,
+    shape=shape_mistral_body,
     reasons=lambda model_id: model_id.lower() in _ADJUSTABLE or "magistral" in model_id.lower(),
 )

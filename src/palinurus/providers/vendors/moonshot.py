@@ -28,7 +28,7 @@ def _always(model_id: str) -> bool:
     return _name(model_id).startswith("kimi-k2.7-code")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_moonshot_profile(model: ModelSpec) -> ThinkingProfile:
     """off and on; only on where it cannot be switched off."""
     return custom.ALWAYS if _always(model.ref.model) else custom.BINARY
 
@@ -40,18 +40,18 @@ def _wanted(request: ModelRequest) -> dict[str, Any]:
     word = fields.get("type") if fields else given
     on = _SWITCH.get(word) if isinstance(word, (str, bool)) else None
     if on is None:
-        on = custom.active(request)
+        on = custom.is_thinking(request)
     found: dict[str, Any] = {"type": "enabled" if on else "disabled"}
     if on and fields.get("keep") == "all" and _name(request.model.ref.model).startswith("kimi-k2.6"):
         found["keep"] = "all"  # only this generation can keep the thinking of earlier turns
     return found
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_moonshot_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The switch; while thinking, a tool choice other than auto or none becomes auto."""
     model = request.model
     if model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     shaped = {key: value for key, value in body.items() if key not in ("thinking", "reasoning_effort")}
     if _always(model.ref.model):
         return _auto(shaped)
@@ -81,8 +81,8 @@ VENDOR = Vendor(
         _known("kimi-k2.5", "Kimi K2.5"),
         VendorModel("kimi-k2-thinking", "Kimi K2 Thinking", True, context_window=262_144, max_tokens=32_768),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_moonshot_profile,
+    shape=shape_moonshot_body,
     aliases=("kimi", "moonshotai"),
     reasons=lambda model_id: bool(_name(model_id).startswith(("kimi-k2.", "kimi-k3", "kimi-k2-thinking"))),
 )

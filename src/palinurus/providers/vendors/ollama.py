@@ -24,16 +24,16 @@ _THINK: dict[str, str | bool] = {
 _FAMILIES = re.compile(r"(gpt-oss|deepseek-(r1|v3\.\d|v4)|qwen3|qwq|magistral|gemma4|glm-|kimi|minimax|nemotron)", re.I)
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_ollama_profile(model: ModelSpec) -> ThinkingProfile:
     """Four levels and off for a model that thinks."""
     return _LEVELS
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_ollama_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`think`: params.think or params.thinking if set, else the level. A model that cannot think is only told no."""
     model = request.model
     if model.api != "ollama":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     think: Any = next((v for k in ("think", "thinking") if (v := model.params.get(k)) is not None), None)
     if not isinstance(think, (str, bool)):
         think = _THINK.get(request.level, False)
@@ -42,7 +42,7 @@ def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     return {**body, "think": think}
 
 
-def reasons(model_id: str) -> bool:
+def can_ollama_reason(model_id: str) -> bool:
     """By family name; `coder` builds of them do not think."""
     return bool(_FAMILIES.match(model_id.rpartition("/")[2])) and "coder" not in model_id
 
@@ -53,8 +53,8 @@ VENDOR = Vendor(
     api="ollama",
     base_url="http://127.0.0.1:11434",
     keys=("OLLAMA_API_KEY",),
-    profile=profile,
-    shape=shape,
+    profile=resolve_ollama_profile,
+    shape=shape_ollama_body,
     keyless=True,
-    reasons=reasons,
+    reasons=can_ollama_reason,
 )

@@ -15,21 +15,23 @@ TIERS = ("auto", "default", "flex", "priority")
 _RESPONSES = ("openai-responses", "openai-codex-responses")
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_openai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Reasoning effort, and the service tier of fast mode."""
-    shaped = custom.shape(body, request)
-    if request.model.api in _RESPONSES and tiers.official(request, HOSTS):
-        shaped = tiers.tier(shaped, request, TIERS, "priority")
+    shaped = custom.shape_custom_body(body, request)
+    if request.model.api in _RESPONSES and tiers.is_official_host(request, HOSTS):
+        shaped = tiers.add_service_tier(shaped, request, TIERS, "priority")
     return shaped
 
 
-def reasons(model_id: str) -> bool:
+def can_openai_reason(model_id: str) -> bool:
     """The o series and GPT-5 and later think."""
-    name = efforts.bare(model_id)
+    name = efforts.strip_model_id(model_id)
     return bool(re.match(r"o\d|gpt-([5-9]|\d{2})|codex", name)) and "chat" not in name
 
 
-def known(id: str, name: str, window: int = 400_000, *, reasoning: bool = True, most: int = 128_000) -> VendorModel:
+def make_gpt_model(
+    id: str, name: str, window: int = 400_000, *, reasoning: bool = True, most: int = 128_000
+) -> VendorModel:
     return VendorModel(id, name, reasoning=reasoning, vision=True, context_window=window, max_tokens=most)
 
 
@@ -40,24 +42,24 @@ VENDOR = Vendor(
     base_url="https://api.openai.com/v1",
     keys=("OPENAI_API_KEY",),
     models=(
-        known("gpt-5.5", "GPT-5.5", 1_000_000),
-        known("gpt-5.5-pro", "GPT-5.5 Pro", 1_000_000),
-        known("gpt-5.4", "GPT-5.4", 1_050_000),
-        known("gpt-5.4-mini", "GPT-5.4 mini"),
-        known("gpt-5.4-nano", "GPT-5.4 nano"),
-        known("gpt-5.3-codex", "GPT-5.3 Codex"),
-        known("gpt-5.2", "GPT-5.2"),
-        known("gpt-5.2-codex", "GPT-5.2 Codex"),
-        known("gpt-5.1", "GPT-5.1"),
-        known("gpt-5", "GPT-5"),
-        known("gpt-5-mini", "GPT-5 mini"),
-        known("gpt-5-nano", "GPT-5 nano"),
-        known("o3", "o3", 200_000, most=100_000),
-        known("o4-mini", "o4-mini", 200_000, most=100_000),
-        known("gpt-4.1", "GPT-4.1", 1_047_576, reasoning=False, most=32_768),
-        known("gpt-4o", "GPT-4o", 128_000, reasoning=False, most=16_384),
+        make_gpt_model("gpt-5.5", "GPT-5.5", 1_000_000),
+        make_gpt_model("gpt-5.5-pro", "GPT-5.5 Pro", 1_000_000),
+        make_gpt_model("gpt-5.4", "GPT-5.4", 1_050_000),
+        make_gpt_model("gpt-5.4-mini", "GPT-5.4 mini"),
+        make_gpt_model("gpt-5.4-nano", "GPT-5.4 nano"),
+        make_gpt_model("gpt-5.3-codex", "GPT-5.3 Codex"),
+        make_gpt_model("gpt-5.2", "GPT-5.2"),
+        make_gpt_model("gpt-5.2-codex", "GPT-5.2 Codex"),
+        make_gpt_model("gpt-5.1", "GPT-5.1"),
+        make_gpt_model("gpt-5", "GPT-5"),
+        make_gpt_model("gpt-5-mini", "GPT-5 mini"),
+        make_gpt_model("gpt-5-nano", "GPT-5 nano"),
+        make_gpt_model("o3", "o3", 200_000, most=100_000),
+        make_gpt_model("o4-mini", "o4-mini", 200_000, most=100_000),
+        make_gpt_model("gpt-4.1", "GPT-4.1", 1_047_576, reasoning=False, most=32_768),
+        make_gpt_model("gpt-4o", "GPT-4o", 128_000, reasoning=False, most=16_384),
     ),
-    profile=efforts.profile,
-    shape=shape,
-    reasons=reasons,
+    profile=efforts.resolve_effort_profile,
+    shape=shape_openai_body,
+    reasons=can_openai_reason,
 )

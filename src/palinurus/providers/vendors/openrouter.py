@@ -16,20 +16,20 @@ _BARE = re.compile(r"x-ai/.*|(openrouter/)?hunter-alpha.*")
 _WORDS: dict[str, str] = {"adaptive": "medium", "max": "xhigh"}
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_openrouter_profile(model: ModelSpec) -> ThinkingProfile:
     """DeepSeek V4 has xhigh; the others the base levels and what the catalog entry adds."""
     if _DEEPSEEK_V4.fullmatch(model.ref.model.lower()):
         return thinking.make_profile((*thinking.BASE_LEVELS, "xhigh"), "high")
     return thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_openrouter_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """`reasoning.effort`, never a top-level `reasoning_effort`; off adds nothing."""
     if request.model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     name = request.model.ref.model.lower()
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
-    if request.model.reasoning is False or not custom.active(request) or _BARE.fullmatch(name):
+    if request.model.reasoning is False or not custom.is_thinking(request) or _BARE.fullmatch(name):
         return shaped
     effort = _WORDS.get(request.level, request.level)
     if _DEEPSEEK_V4.fullmatch(name):
@@ -38,15 +38,15 @@ def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     given = given if isinstance(given, dict) else {}
     if not ("effort" in given or "max_tokens" in given):
         shaped["reasoning"] = {**given, "effort": effort}
-    return claude.unprefilled(shaped) if claude.is_claude(name) else shaped
+    return claude.drop_prefill(shaped) if claude.is_claude(name) else shaped
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_openrouter_headers(request: ModelRequest) -> dict[str, str]:
     """How the address attributes traffic to an application."""
     return {"X-Title": "Palinurus"}
 
 
-VENDOR = Vendor(
+OPENROUTER = Vendor(
     id="openrouter",
     name="OpenRouter",
     api="openai-completions",
@@ -63,7 +63,7 @@ VENDOR = Vendor(
         ),
         VendorModel("moonshotai/kimi-k2.6", "Kimi K2.6", True, True, context_window=262_144, max_tokens=32_768),
     ),
-    profile=profile,
-    shape=shape,
-    headers=headers,
+    profile=resolve_openrouter_profile,
+    shape=shape_openrouter_body,
+    headers=build_openrouter_headers,
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from palinurus.core.types.vendor import Vendor
 from palinurus.providers.vendors import custom
 
-VENDOR = Vendor(
+SGLANG = Vendor(
     id="sglang",
     name="SGLang",
     api="openai-completions",
     base_url="http://127.0.0.1:30000/v1",
     keys=("SGLANG_API_KEY",),
-    profile=custom.profile,
-    shape=custom.shape,
-    headers=custom.headers,
+    profile=custom.resolve_custom_profile,
+    shape=custom.shape_custom_body,
+    headers=custom.build_custom_headers,
     keyless=True,
 )

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from palinurus.core.types.model import ModelRequest
 
 
-def host(url: str) -> str:
+def parse_host(url: str) -> str:
     """The host name of a URL in lower case, "" if there is none."""
     try:
         return (urlsplit(url).hostname or "").lower()
@@ -19,15 +19,15 @@ def host(url: str) -> str:
         return ""
 
 
-def official(request: ModelRequest, hosts: tuple[str, ...]) -> bool:
+def is_official_host(request: ModelRequest, hosts: tuple[str, ...]) -> bool:
     """Does the request go to one of these hosts? A leading dot matches any subdomain; no URL means the vendor's."""
-    name = host(request.model.base_url)
+    name = parse_host(request.model.base_url)
     if not request.model.base_url:
         return True
     return any(name.endswith(h) if h.startswith(".") else name == h for h in hosts)
 
 
-def explicit(request: ModelRequest, valid: tuple[str, ...]) -> str | None:
+def find_explicit_tier(request: ModelRequest, valid: tuple[str, ...]) -> str | None:
     """params.serviceTier or params.service_tier if it is a tier this vendor knows; others are ignored."""
     for key in ("serviceTier", "service_tier"):
         value = request.model.params.get(key)
@@ -36,13 +36,13 @@ def explicit(request: ModelRequest, valid: tuple[str, ...]) -> str | None:
     return None
 
 
-def tier(
+def add_service_tier(
     body: dict[str, Any], request: ModelRequest, valid: tuple[str, ...], on: str, off: str | None = None
 ) -> dict[str, Any]:
     """Add service_tier: what the body has stays; an explicit one beats fast mode; never set means none."""
     if "service_tier" in body:
         return body
-    word = explicit(request, valid)
+    word = find_explicit_tier(request, valid)
     if word is None:
         word = {True: on, False: off}.get(request.fast) if request.fast is not None else None
     return {**body, "service_tier": word} if word else body

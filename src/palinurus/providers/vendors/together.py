@@ -24,24 +24,24 @@ def _always(model: ModelSpec) -> bool:
     return bool(_ALWAYS.search(model.ref.model.lower()))
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_together_profile(model: ModelSpec) -> ThinkingProfile:
     """On and off, or on alone; the base levels for GPT-OSS and whatever the config describes."""
     if _plain(model):
-        return custom.profile(model)
+        return custom.resolve_custom_profile(model)
     return custom.ALWAYS if _always(model) else custom.BINARY
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_together_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The switch, nothing where there is none, or the common rules."""
     model = request.model
     if model.api != "openai-completions" or _plain(model):
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     if _always(model) or not thinking.can_think(model, request.level):
         return body
-    return custom.enabled(body, request)
+    return custom.add_reasoning_flag(body, request)
 
 
-VENDOR = Vendor(
+TOGETHER = Vendor(
     id="together",
     name="Together AI",
     api="openai-completions",
@@ -54,8 +54,8 @@ VENDOR = Vendor(
         VendorModel("deepseek-ai/DeepSeek-V4-Pro", "DeepSeek V4 Pro", True, context_window=512_000, max_tokens=32_768),
         VendorModel("MiniMaxAI/MiniMax-M2.7", "MiniMax M2.7", True, context_window=202_752, max_tokens=32_768),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_together_profile,
+    shape=shape_together_body,
     reasons=lambda model_id: bool(
         re.search(r"gpt-oss|kimi-k2[.-](\d|thinking)|glm-|deepseek-(v3\.1|v4|r1)|minimax-m|qwen3\.", model_id.lower())
     ),

@@ -14,7 +14,7 @@ _XHIGH = re.compile(r"openai/gpt-(5\.[45].*|5\.3-codex|5\.2(-codex)?|5\.1-codex)
 _XHIGH_BUDGET = 32_768
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_vercel_profile(model: ModelSpec) -> ThinkingProfile:
     """Claude's levels for Claude, xhigh where the GPT models have it."""
     name = model.ref.model.lower()
     if claude.is_claude(name):
@@ -23,12 +23,12 @@ def profile(model: ModelSpec) -> ThinkingProfile:
     return thinking.make_profile((*thinking.make_base_profile(model).levels, *extra))
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_vercel_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """Claude's own fields for Claude; a thinking budget, which the gateway translates, for the rest."""
     model = request.model
     if model.api != "anthropic-messages" or claude.is_claude(model.ref.model):
-        return custom.shape(body, request)
-    shaped = claude.shape(body, request)
+        return custom.shape_custom_body(body, request)
+    shaped = claude.shape_claude_body(body, request)
     if request.level in ("xhigh", "max") and shaped.get("thinking", {}).get("type") == "enabled":
         most = min(shaped["max_tokens"] - claude.BUDGETS["high"] + _XHIGH_BUDGET, model.max_tokens)
         if most > _XHIGH_BUDGET:
@@ -40,7 +40,7 @@ def _known(id: str, name: str, window: int = 200_000, most: int = 64_000) -> Ven
     return VendorModel(id, name, reasoning=True, vision=True, context_window=window, max_tokens=most)
 
 
-VENDOR = Vendor(
+VERCEL_AI_GATEWAY = Vendor(
     id="vercel-ai-gateway",
     name="Vercel AI Gateway",
     api="anthropic-messages",
@@ -52,9 +52,9 @@ VENDOR = Vendor(
         _known("openai/gpt-5.5", "GPT-5.5", 1_000_000, 128_000),
         _known("openai/gpt-5.4", "GPT-5.4", 1_050_000, 128_000),
     ),
-    profile=profile,
-    shape=shape,
-    headers=custom.headers,
+    profile=resolve_vercel_profile,
+    shape=shape_vercel_body,
+    headers=custom.build_custom_headers,
     aliases=("ai-gateway", "vercel"),
-    reasons=lambda model_id: claude.reasons(model_id) or model_id.startswith("openai/gpt-5"),
+    reasons=lambda model_id: claude.can_claude_reason(model_id) or model_id.startswith("openai/gpt-5"),
 )

@@ -14,28 +14,28 @@ def _nemotron(model: ModelSpec) -> bool:
     return "nemotron-3" in model.ref.model.lower() and "thinkingFormat" not in model.compat
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_vllm_profile(model: ModelSpec) -> ThinkingProfile:
     """On and off for Qwen formats and Nemotron 3."""
-    return custom.BINARY if _nemotron(model) else custom.profile(model)
+    return custom.BINARY if _nemotron(model) else custom.resolve_custom_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_vllm_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The chat template's switch, or the common rules."""
     model = request.model
     if model.api == "openai-completions" and thinking.can_think(model, request.level) and _nemotron(model):
-        return custom.template(body, request)
-    return custom.shape(body, request)
+        return custom.add_template_flag(body, request)
+    return custom.shape_custom_body(body, request)
 
 
-VENDOR = Vendor(
+VLLM = Vendor(
     id="vllm",
     name="vLLM",
     api="openai-completions",
     base_url="http://127.0.0.1:8000/v1",
     keys=("VLLM_API_KEY",),
-    profile=profile,
-    shape=shape,
-    headers=custom.headers,
+    profile=resolve_vllm_profile,
+    shape=shape_vllm_body,
+    headers=custom.build_custom_headers,
     keyless=True,
     reasons=lambda model_id: "nemotron-3" in model_id.lower(),
 )

@@ -24,28 +24,32 @@ _EFFORTS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = (
 )
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_xai_profile(model: ModelSpec) -> ThinkingProfile:
     """The base levels, low unless asked."""
     return thinking.make_profile(thinking.BASE_LEVELS, "low")
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_xai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The effort where it is taken; the fast variant of the model in fast mode."""
     model = request.model
     if model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
-    name = efforts.bare(model.ref.model)
+    name = efforts.strip_model_id(model.ref.model)
     listed = thinking.read_efforts(model)
     taken = listed or next((words for pattern, words in _EFFORTS if pattern.fullmatch(name)), ())
-    if thinking.can_think(model, request.level) and taken and (effort := efforts.choose(request.level, model, taken)):
+    if (
+        thinking.can_think(model, request.level)
+        and taken
+        and (effort := efforts.choose_effort(request.level, model, taken))
+    ):
         shaped["reasoning_effort"] = effort
     if request.fast and shaped.get("model") in _FAST:
         shaped["model"] = _FAST[shaped["model"]]
     return shaped
 
 
-def reasons(model_id: str) -> bool:
+def can_xai_reason(model_id: str) -> bool:
     name = model_id.lower()
     return bool(re.match(r"grok-(3-mini|[4-9]|code|latest)", name)) and "non-reasoning" not in name
 
@@ -63,8 +67,8 @@ VENDOR = Vendor(
         VendorModel("grok-3", "Grok 3", False, context_window=131_072, max_tokens=8192),
         VendorModel("grok-3-mini", "Grok 3 mini", True, context_window=131_072, max_tokens=8192),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_xai_profile,
+    shape=shape_xai_body,
     aliases=("x-ai",),
-    reasons=reasons,
+    reasons=can_xai_reason,
 )

@@ -12,16 +12,16 @@ from palinurus.providers.vendors import custom
 _V2 = thinking.make_profile((*thinking.BASE_LEVELS, "xhigh", "max"), "high")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_xiaomi_profile(model: ModelSpec) -> ThinkingProfile:
     """Everything but adaptive, high unless asked."""
     return _V2 if "mimo-v2" in model.ref.model.lower() else thinking.make_base_profile(model)
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_xiaomi_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """On or off: the address takes no degrees."""
     if request.model.api != "openai-completions":
-        return custom.shape(body, request)
-    return custom.typed(body, request) if thinking.can_think(request.model, request.level) else body
+        return custom.shape_custom_body(body, request)
+    return custom.add_thinking_type(body, request) if thinking.can_think(request.model, request.level) else body
 
 
 VENDOR = Vendor(
@@ -35,7 +35,7 @@ VENDOR = Vendor(
         VendorModel("mimo-v2-omni", "MiMo V2 Omni", True, True, context_window=262_144, max_tokens=32_000),
         VendorModel("mimo-v2-flash", "MiMo V2 Flash", False, context_window=262_144, max_tokens=8192),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_xiaomi_profile,
+    shape=shape_xiaomi_body,
     reasons=lambda model_id: "mimo-v2" in model_id.lower() and "flash" not in model_id.lower(),
 )

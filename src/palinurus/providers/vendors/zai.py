@@ -16,22 +16,22 @@ def _efforts(model_id: str) -> bool:
     return model_id.lower().rpartition("/")[2].startswith("glm-5.2")
 
 
-def profile(model: ModelSpec) -> ThinkingProfile:
+def resolve_zai_profile(model: ModelSpec) -> ThinkingProfile:
     """off, low, high, max on GLM-5.2; off and on elsewhere."""
     return _EFFORTS if _efforts(model.ref.model) else custom.BINARY
 
 
-def shape(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
+def shape_zai_body(body: dict[str, Any], request: ModelRequest) -> dict[str, Any]:
     """The `thinking` switch, the effort of GLM-5.2, and streamed tool calls unless switched off."""
     model = request.model
     if model.api != "openai-completions":
-        return custom.shape(body, request)
+        return custom.shape_custom_body(body, request)
     shaped = {key: value for key, value in body.items() if key != "reasoning_effort"}
     if shaped.get("tools") and model.params.get("tool_stream", True) is not False:
         shaped.setdefault("tool_stream", True)
     if not thinking.can_think(model, request.level):
         return shaped
-    if not custom.active(request):
+    if not custom.is_thinking(request):
         return {**shaped, "thinking": {"type": "disabled"}}
     if _efforts(model.ref.model):
         shaped["reasoning_effort"] = "max" if request.level in ("xhigh", "max") else "high"
@@ -58,8 +58,8 @@ VENDOR = Vendor(
         _known("glm-4.6", "GLM-4.6"),
         _known("glm-4.6v", "GLM-4.6V", vision=True),
     ),
-    profile=profile,
-    shape=shape,
+    profile=resolve_zai_profile,
+    shape=shape_zai_body,
     aliases=("z.ai", "z-ai", "zhipu"),
     reasons=lambda model_id: "glm-" in model_id.lower(),
 )

@@ -13,17 +13,17 @@ import msgspec
 from palinurus.core.types.model import ModelRequest, StreamDecoder
 
 
-def no_headers(request: ModelRequest) -> dict[str, str]:
+def omit_headers(request: ModelRequest) -> dict[str, str]:
     """None besides those every request has."""
     return {}
 
 
-def as_event(body: bytes) -> bytes:
+def to_sse_event(body: bytes) -> bytes:
     """A whole JSON answer as one server-sent event, for servers that do not stream although asked to."""
     return b"data: " + body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n\n"
 
 
-class Signer(NamedTuple):
+class SigningKeys(NamedTuple):
     """Credentials for APIs whose requests are signed; `region` where the address does not say it."""
 
     access_key: str
@@ -36,16 +36,16 @@ class Signer(NamedTuple):
 
 
 # (url, headers so far, body, credentials, UTC as 20260131T235959Z) -> headers to add
-Sign: TypeAlias = Callable[[str, dict[str, str], bytes, Signer, str], dict[str, str]]
+Sign: TypeAlias = Callable[[str, dict[str, str], bytes, SigningKeys, str], dict[str, str]]
 
 
-class Wire(msgspec.Struct, frozen=True):
+class ModelWire(msgspec.Struct, frozen=True):
     """`encode` gives the body, `decoder` a fresh machine for the answer, `path` the tail of the URL."""
 
     encode: Callable[[ModelRequest], dict[str, Any]]
     decoder: Callable[[ModelRequest], StreamDecoder]
     path: Callable[[ModelRequest], str]
-    headers: Callable[[ModelRequest], dict[str, str]] = no_headers
+    headers: Callable[[ModelRequest], dict[str, str]] = omit_headers
     key_header: str = "authorization"  # where the key goes when the vendor does not say otherwise
-    whole: Callable[[bytes], bytes] = as_event  # a non-streamed JSON answer -> bytes the decoder takes
+    whole: Callable[[bytes], bytes] = to_sse_event  # a non-streamed JSON answer -> bytes the decoder takes
     sign: Sign | None = None

@@ -19,7 +19,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-def arguments(text: str) -> tuple[dict[str, Any], str | None]:
+def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
     """(arguments, None), or ({}, what is wrong with them). No text at all means no arguments."""
     if len(text) > MAX_CHARS:
         return {}, f"the arguments are longer than {MAX_CHARS} characters"
@@ -39,7 +39,7 @@ def arguments(text: str) -> tuple[dict[str, Any], str | None]:
         problem = _unfit(value)
         if problem is not None:
             return {}, problem
-    return value if plain else scrub(value), None
+    return value if plain else scrub_surrogates(value), None
 
 
 _NAMES: dict[type, str] = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"} | dict.fromkeys(
@@ -88,38 +88,38 @@ def _unfit(value: Any) -> str | None:
     return f"the arguments are nested deeper than {MAX_DEPTH}"
 
 
-def encoded(value: Any) -> bytes:
+def encode_json(value: Any) -> bytes:
     """JSON; text with half characters in it is mended first. Raises TypeError, ValueError."""
     try:
         return _encode(value)
     except UnicodeEncodeError:
-        return _encode(scrub(value))
+        return _encode(scrub_surrogates(value))
 
 
-def written(args: Any) -> str:
+def write_arguments(args: Any) -> str:
     """Arguments that came as an object, or as text, as JSON text. What cannot be written is refused by `arguments`."""
     if isinstance(args, str):
         return args
     if args is None:
         return "{}"
     try:
-        return str(encoded(args), "utf-8")
+        return str(encode_json(args), "utf-8")
     except (msgspec.EncodeError, ValueError, OverflowError, TypeError, RecursionError):
         return "[unreadable]"
 
 
-def scrub(value: Any) -> Any:
+def scrub_surrogates(value: Any) -> Any:
     """The same value with surrogate pairs joined and lone surrogates replaced by U+FFFD, so that it is UTF-8."""
     if isinstance(value, str):
-        return whole(value)
+        return mend_text(value)
     if isinstance(value, dict):
-        return {whole(k) if isinstance(k, str) else k: scrub(v) for k, v in value.items()}
+        return {mend_text(k) if isinstance(k, str) else k: scrub_surrogates(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [scrub(v) for v in value]
+        return [scrub_surrogates(v) for v in value]
     return value
 
 
-def whole(text: str) -> str:
+def mend_text(text: str) -> str:
     """Text that can be encoded."""
     if not _SURROGATE.search(text):
         return text

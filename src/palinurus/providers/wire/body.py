@@ -9,9 +9,9 @@ from typing import Any
 
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.vendor import Vendor
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 
 
-def composed(request: ModelRequest, wire: Wire, vendor: Vendor) -> dict[str, Any]:
+def compose_body(request: ModelRequest, wire: ModelWire, vendor: Vendor) -> dict[str, Any]:
     """The body as the vendor gets it. Raises ValueError, TypeError, LookupError for requests that cannot be written."""
     return vendor.shape(wire.encode(request), request)

@@ -25,13 +25,13 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenCost, TokenUsage
-from palinurus.providers.wire.arguments import arguments, whole
+from palinurus.providers.wire.arguments import mend_text, parse_arguments
 
 MAX_ANSWER = 32_000_000  # characters of one answer; more is an attack or a defect
 _HIGH = re.compile("[\ud800-\udbff]$")
 
 
-class Part:
+class BlockDraft:
     """One block of the message while it grows."""
 
     __slots__ = ("id", "index", "kind", "name", "pieces", "raw", "seen", "signature")
@@ -47,29 +47,29 @@ class Part:
         self.name = ""
 
 
-class Builder:
+class AnswerBuilder:
     """`text`, `thinking`, `call`, `more` as pieces come; `take` the events; end with `done` or `fail`."""
 
     __slots__ = ("_calls", "_out", "_part", "_taken", "ended", "last", "parts", "request", "shown", "size", "usage")
 
     def __init__(self, request: ModelRequest) -> None:
         self.request = request
-        self.parts: list[Part] = []
+        self.parts: list[BlockDraft] = []
         self.usage = TokenUsage()
         self.ended = False
         self.last: list[ModelEvent] = []  # once ended: what the end gave
         self.shown = False  # something has been handed out
         self.size = 0
         self._out: list[ModelEvent] = []
-        self._part: Part | None = None  # the block that grew last
+        self._part: BlockDraft | None = None  # the block that grew last
         self._calls = 0
         self._taken: set[str] | None = None
 
     # --- growing -----------------------------------------------------------------------------------------------
 
-    def part(self, kind: Literal["text", "thinking", "redacted", "call"]) -> Part:
+    def part(self, kind: Literal["text", "thinking", "redacted", "call"]) -> BlockDraft:
         """A new block at the end."""
-        part = Part(kind)
+        part = BlockDraft(kind)
         self.parts.append(part)
         return part
 
@@ -90,28 +90,28 @@ class Builder:
         part.pieces.append(piece)
         self.size += len(piece)
 
-    def grow(self, part: Part, piece: str) -> None:
+    def grow(self, part: BlockDraft, piece: str) -> None:
         """A piece of this block, whichever grew last."""
         if part is not self._part:
             self._turn(part)
         part.pieces.append(piece)
         self.size += len(piece)
 
-    def call(self, part: Part, ident: str | None, name: str) -> None:
+    def call(self, part: BlockDraft, ident: str | None, name: str) -> None:
         """This call's name is known: it starts. Its id is made unique in the conversation."""
         self._turn(part)
         part.index = self._calls
         self._calls += 1
         part.id = self._unique(ident or "", part.index)
-        part.name = whole(name)
+        part.name = mend_text(name)
         self._out.append(CallStart(part.index, part.id, part.name))
 
-    def _turn(self, part: Part) -> Part:
+    def _turn(self, part: BlockDraft) -> BlockDraft:
         self._flush()
         self._part = part
         return part
 
-    def _flush(self, part: Part | None = None, last: bool = False) -> None:
+    def _flush(self, part: BlockDraft | None = None, last: bool = False) -> None:
         part = part or self._part
         if part is None or part.seen == len(part.pieces) or (part.kind == "call" and part.index < 0):
             return
@@ -124,7 +124,7 @@ class Builder:
         else:
             part.seen = len(part.pieces)
         if piece:
-            self._out.append(_event(part, whole(piece)))
+            self._out.append(_event(part, mend_text(piece)))
 
     def _rest(self) -> list[ModelEvent]:
         """As `take`, at the end: halves whose other half never came go out too."""
@@ -175,7 +175,7 @@ class Builder:
         self.ended = True
         out = self._rest()
         blocks = tuple([b for p in self.parts if p.kind != "call" and (b := _block(p, "error")) is not None])
-        failure = msgspec.structs.replace(failure, message=whole(failure.message), partial=self.shown)
+        failure = msgspec.structs.replace(failure, message=mend_text(failure.message), partial=self.shown)
         message = self._message(blocks, "aborted" if failure.kind == "aborted" else "error", failure.message)
         self.last = [*out, StreamFailed(failure, message)]
         return self.last
@@ -184,7 +184,7 @@ class Builder:
         self, blocks: tuple[TextBlock | ThinkingBlock | ToolCall, ...], stop: StopReason, error: str | None
     ) -> AssistantMessage:
         model = self.request.model
-        usage = priced(self.usage, model.price)
+        usage = add_total_and_cost(self.usage, model.price)
         return AssistantMessage(blocks, model.api, model.ref.provider, model.ref.model, usage, stop, error)
 
     def _unique(self, ident: str, index: int) -> str:
@@ -197,7 +197,7 @@ class Builder:
                 for b in m.content
                 if isinstance(b, ToolCall)
             }
-        ident = whole(ident)[:256] or f"call_{len(self.request.messages)}_{index}"
+        ident = mend_text(ident)[:256] or f"call_{len(self.request.messages)}_{index}"
         found, n = ident, 2
         while found in taken:
             found, n = f"{ident}_{n}", n + 1
@@ -205,23 +205,23 @@ class Builder:
         return found
 
 
-def _event(part: Part, piece: str) -> ModelEvent:
+def _event(part: BlockDraft, piece: str) -> ModelEvent:
     if part.kind == "text":
         return TextDelta(piece)
     return CallDelta(part.index, piece) if part.kind == "call" else ThinkingDelta(piece)
 
 
-def _block(part: Part, stop: StopReason) -> TextBlock | ThinkingBlock | ToolCall | None:
+def _block(part: BlockDraft, stop: StopReason) -> TextBlock | ThinkingBlock | ToolCall | None:
     """The finished block; None when nothing is in it."""
     text = "".join(part.pieces)
-    signature = whole(part.signature) if part.signature else None
+    signature = mend_text(part.signature) if part.signature else None
     if part.kind == "text":
-        return TextBlock(whole(text), signature) if text else None
+        return TextBlock(mend_text(text), signature) if text else None
     if part.kind == "thinking":
-        return ThinkingBlock(whole(text), signature) if text or signature else None
+        return ThinkingBlock(mend_text(text), signature) if text or signature else None
     if part.kind == "redacted":
         return ThinkingBlock("", signature, True) if signature else None
-    args, invalid = arguments(whole(text))
+    args, invalid = parse_arguments(mend_text(text))
     if not part.name:
         args, invalid = {}, "the call names no tool"
     elif stop == "length" and (invalid is not None or not text):
@@ -229,7 +229,7 @@ def _block(part: Part, stop: StopReason) -> TextBlock | ThinkingBlock | ToolCall
     return ToolCall(part.id, part.name, args, signature, invalid)
 
 
-def priced(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:
+def add_total_and_cost(usage: TokenUsage, price: TokenPrice | None) -> TokenUsage:
     """The same usage with its total and, where a price is known, its cost."""
     total = usage.totalTokens or usage.input + usage.output + usage.cacheRead + usage.cacheWrite
     if price is None:

@@ -10,7 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 
-def loose(data: bytes, kind: type[T]) -> T | None:
+def decode_loose(data: bytes, kind: type[T]) -> T | None:
     """The chunk as `kind`: lone surrogates kept, NaN as null, numbers as text understood. None when it cannot be."""
     try:
         value: Any = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_null)

@@ -6,43 +6,43 @@ from typing import Any
 
 import msgspec
 
-from palinurus.providers.wire.loose import loose
+from palinurus.providers.wire.loose import decode_loose
 
 _decode = msgspec.json.Decoder().decode
 _MOST = 2**53  # no counter is larger; what claims to be is noise
 
 
-def read(payload: bytes) -> dict[str, Any] | None:
+def read_object(payload: bytes) -> dict[str, Any] | None:
     """The object in these bytes; None when there is none."""
     try:
         value = _decode(payload)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return loose(payload, dict[str, Any])
+        return decode_loose(payload, dict[str, Any])
     return value if isinstance(value, dict) else None
 
 
-def item(value: Any, *path: str) -> dict[str, Any]:
+def get_object(value: Any, *path: str) -> dict[str, Any]:
     """The object at `path`, {} when something else is there."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
-def text(value: Any, *path: str) -> str:
+def get_text(value: Any, *path: str) -> str:
     """The string at `path`, "" when something else is there."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def items(value: Any, *path: str) -> list[dict[str, Any]]:
+def get_objects(value: Any, *path: str) -> list[dict[str, Any]]:
     """The objects of the array at `path`."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
     return [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
 
 
-def count(value: Any, *path: str) -> int:
+def get_count(value: Any, *path: str) -> int:
     """The number at `path` as a counter: 0 for anything that is none."""
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None

@@ -16,9 +16,9 @@ from palinurus.core.types.model import ModelSpec
 NO_IMAGE = "[an image was here; this model cannot see images]"
 NO_OUTPUT = "(no output)"
 SEE_IMAGE = "(see the attached image)"
-EMPTY = "(empty message)"
+EMPTY_MESSAGE = "(empty message)"
 OPENING = "(the conversation continues)"  # where a history begins with an answer
-GONE = "No longer available."  # describes a tool that only the history knows
+TOOL_GONE = "No longer available."  # describes a tool that only the history knows
 IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 
 _SAFE = re.compile(r"[A-Za-z0-9_-]+")
@@ -27,7 +27,7 @@ _ALNUM = re.compile(r"[A-Za-z0-9]+")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
-class Idents:
+class CallIds:
     """Ids of one request: what `make` gives, but never the same for two."""
 
     __slots__ = ("_given", "_make", "_taken", "names")
@@ -43,13 +43,13 @@ class Idents:
         if found is None:
             found = self._make(raw)
             while found in self._taken:
-                found = self._make(digest(raw + found))
+                found = self._make(digest_id(raw + found))
             self._taken.add(found)
             self._given[raw] = found
         return found
 
 
-def tool_name(raw: str) -> str:
+def make_tool_name(raw: str) -> str:
     """A name every API takes. Models invent names; what they invented is in the history for ever."""
     if _NAME.fullmatch(raw):
         return raw
@@ -57,57 +57,57 @@ def tool_name(raw: str) -> str:
     return plain if _NAME.fullmatch(plain) else f"_{plain}"[:64]
 
 
-def own(message: AssistantMessage, model: ModelSpec) -> bool:
+def is_own_answer(message: AssistantMessage, model: ModelSpec) -> bool:
     """May this answer's thoughts go back there? Only where they come from, and only if the answer was complete."""
     return not message.failed and message.same_route(model.api, model.ref.provider, model.ref.model)
 
 
-def visible(image: ImageBlock, kinds: tuple[str, ...] = IMAGES) -> bool:
+def is_sendable(image: ImageBlock, kinds: tuple[str, ...] = IMAGES) -> bool:
     """Can this picture be sent at all?"""
     return bool(image.data) and image.mimeType in kinds
 
 
-def schema(parameters: dict[str, Any]) -> dict[str, Any]:
+def make_object_schema(parameters: dict[str, Any]) -> dict[str, Any]:
     """A tool's parameters with the type that every API demands."""
     return parameters if parameters.get("type") == "object" else {**parameters, "type": "object"}
 
 
-def used(messages: Iterable[Message]) -> list[str]:
+def list_used_tools(messages: Iterable[Message]) -> list[str]:
     """Names of the tools a history calls. Some APIs refuse calls of tools that the request does not define."""
-    return sorted({tool_name(call.name) for m in messages if isinstance(m, AssistantMessage) for call in m.calls})
+    return sorted({make_tool_name(call.name) for m in messages if isinstance(m, AssistantMessage) for call in m.calls})
 
 
-def safe_ids(longest: int) -> Callable[[str], str]:
+def make_safe_ids(longest: int) -> Callable[[str], str]:
     """A function: letters, digits, _ and - up to `longest` stay; others keep a readable part and get a digest."""
 
     def ident(raw: str) -> str:
         if len(raw) <= longest and _SAFE.fullmatch(raw):
             return raw
-        return f"{_UNSAFE.sub('_', raw)[: longest - 13]}_{digest(raw)[:12]}"
+        return f"{_UNSAFE.sub('_', raw)[: longest - 13]}_{digest_id(raw)[:12]}"
 
     return ident
 
 
-def exact_ids(length: int) -> Callable[[str], str]:
+def make_exact_ids(length: int) -> Callable[[str], str]:
     """A function: ids of exactly `length` letters and digits; others become a digest of that length."""
 
     def ident(raw: str) -> str:
-        return raw if len(raw) == length and _ALNUM.fullmatch(raw) else digest(raw)[:length]
+        return raw if len(raw) == length and _ALNUM.fullmatch(raw) else digest_id(raw)[:length]
 
     return ident
 
 
-def digest(raw: str) -> str:
+def digest_id(raw: str) -> str:
     """Hexadecimal, the same for ever."""
     return hashlib.sha256(raw.encode("utf-8", "replace")).hexdigest()
 
 
-def texts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> str:
+def join_texts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> str:
     """The blocks as text alone; images become words unless the model sees them elsewhere. Blank text is nothing."""
     shown = [
         b.text if isinstance(b, TextBlock) else NO_IMAGE
         for b in blocks
-        if isinstance(b, TextBlock) or not (vision and visible(b))
+        if isinstance(b, TextBlock) or not (vision and is_sendable(b))
     ]
     text = shown[0] if len(shown) == 1 else "\n".join(shown)
     return "" if text.isspace() else text

@@ -15,7 +15,7 @@ _FIELDS = (b"data", b"event", b"id", b"retry")  # the beginning of one is a cut 
 Event: TypeAlias = tuple[str, bytes]  # event name ("" when none was given), data
 
 
-class Sse:
+class SseReader:
     """One stream. Most chunks are whole events of one `data:` line, and take the short way."""
 
     __slots__ = ("_cr", "_data", "_fresh", "_limit", "_name", "_pieces", "_size", "_weight", "failed", "odd")

@@ -20,7 +20,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from palinurus import __version__
-from palinurus.config.mcp import ServerSettings, Wire
+from palinurus.config.mcp import McpServerSettings, McpTransport
 from palinurus.tools.mcp.guard import Guarded
 from palinurus.tools.mcp.pipe import Streams, pipe
 from palinurus.tools.mcp.port import Facts, Listed, Lost, Means, Progress, Refusal, Watch
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @asynccontextmanager
-async def connect(server: ServerSettings, wire: Wire, means: Means, watch: Watch) -> AsyncIterator[Joined]:
+async def connect(server: McpServerSettings, wire: McpTransport, means: Means, watch: Watch) -> AsyncIterator[Joined]:
     """An open connection after the handshake. Raises OSError, Lost, Refusal and what the SDK raises."""
     async with AsyncExitStack() as stack:
         read, write = await stack.enter_async_context(_OPEN[wire](server, means, watch))
@@ -48,26 +48,26 @@ async def connect(server: ServerSettings, wire: Wire, means: Means, watch: Watch
         yield Joined(session)
 
 
-def _program(server: ServerSettings, means: Means, watch: Watch) -> Any:
+def _program(server: McpServerSettings, means: Means, watch: Watch) -> Any:
     return pipe(means.launch(server), means.mark(server.name), watch)
 
 
 @asynccontextmanager
-async def _http(server: ServerSettings, means: Means, watch: Watch) -> AsyncIterator[Streams]:
+async def _http(server: McpServerSettings, means: Means, watch: Watch) -> AsyncIterator[Streams]:
     url = server.url.reveal()
     async with _client(server, means, watch) as client:
         async with streamable_http_client(url, http_client=client) as streams:
             yield streams
 
 
-def _sse(server: ServerSettings, means: Means, watch: Watch) -> Any:
+def _sse(server: McpServerSettings, means: Means, watch: Watch) -> Any:
     def make(*_: Any, **__: Any) -> httpx2.AsyncClient:
         return _client(server, means, watch)
 
     return sse_client(server.url.reveal(), httpx_client_factory=make)
 
 
-def _client(server: ServerSettings, means: Means, watch: Watch) -> httpx2.AsyncClient:
+def _client(server: McpServerSettings, means: Means, watch: Watch) -> httpx2.AsyncClient:
     return httpx2.AsyncClient(
         transport=Guarded(server.url.reveal(), means.judge, watch),
         headers={name: value.reveal() for name, value in server.headers.items()},
@@ -76,7 +76,11 @@ def _client(server: ServerSettings, means: Means, watch: Watch) -> httpx2.AsyncC
     )
 
 
-_OPEN: dict[Wire, Callable[[ServerSettings, Means, Watch], Any]] = {"stdio": _program, "http": _http, "sse": _sse}
+_OPEN: dict[McpTransport, Callable[[McpServerSettings, Means, Watch], Any]] = {
+    "stdio": _program,
+    "http": _http,
+    "sse": _sse,
+}
 
 
 class Joined:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from palinurus.config.mcp import ServerSettings, Wire
+from palinurus.config.mcp import McpServerSettings, McpTransport
 from palinurus.tools.sandbox.launch import Launch
 
 Listed: TypeAlias = Mapping[str, Any]  # a tool as the server describes it: name, description, inputSchema, …
@@ -60,7 +60,7 @@ class Link(Protocol):
 class Means(NamedTuple):
     """What a connection is made with."""
 
-    launch: Callable[[ServerSettings], Launch]  # raises OSError
+    launch: Callable[[McpServerSettings], Launch]  # raises OSError
     judge: Callable[[str], Awaitable[list[str]]]  # an address -> where it may be connected to. Raises ToolFailure
     mark: Callable[[str], str]  # NAME=value in the environment of the server's processes
 
@@ -79,4 +79,4 @@ class Watch:
         self.noise = (self.noise + text)[-4000:]
 
 
-Connect: TypeAlias = Callable[[ServerSettings, Wire, Means, Watch], AbstractAsyncContextManager[Link]]
+Connect: TypeAlias = Callable[[McpServerSettings, McpTransport, Means, Watch], AbstractAsyncContextManager[Link]]

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from palinurus.clock import Clock
-from palinurus.config.mcp import ServerSettings
+from palinurus.config.mcp import McpServerSettings
 from palinurus.core.types.tool import ToolFailure
 from palinurus.core.untrusted import clean_label
 from palinurus.tools.mcp.port import Connect, Facts, Link, Listed, Lost, Means, Progress, Refusal, Watch
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class Server:
     """`wake` connects in the background; `call` connects if need be. `listed` is what it last said it has."""
 
-    def __init__(self, settings: ServerSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
+    def __init__(self, settings: McpServerSettings, connect: Callable[[], Connect], means: Means, clock: Clock) -> None:
         self.settings = settings
         self.listed: tuple[Listed, ...] = ()
         self.facts: Facts | None = None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import FetchSettings
+from palinurus.config.settings import WebFetchSettings
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
 from palinurus.core.untrusted import clean_label, wrap_untrusted
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     """What web_fetch works with."""
 
     door: Door
-    settings: FetchSettings
+    settings: WebFetchSettings
     clock: Clock
     pages: Reader
     papers: Reader | None = None  # None: PDFs cannot be read here

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palinurus.clock import Clock
-from palinurus.config.settings import SearchSettings
+from palinurus.config.settings import WebSearchSettings
 from palinurus.core.policy.address import OpenHosts, normalize_allowed_host
 from palinurus.core.types.messages import TextBlock
 from palinurus.core.types.tool import Tool, ToolContext, ToolFailure, ToolOutput
@@ -50,7 +50,7 @@ class Source(NamedTuple):
     """What web_search works with."""
 
     door: Door
-    settings: SearchSettings
+    settings: WebSearchSettings
     clock: Clock
     pages: Reader
 
@@ -88,7 +88,7 @@ async def _search(source: Source, cache: Cache[Found], ctx: ToolContext, query: 
     return _told(body, found, asked.count, ctx.settings.result_chars)
 
 
-def _query(text: str, wanted: dict[str, Any], settings: SearchSettings) -> Query:
+def _query(text: str, wanted: dict[str, Any], settings: WebSearchSettings) -> Query:
     text = " ".join(text.split())[:1000]
     if not text:
         raise ToolFailure("query is empty")

@@ -24,7 +24,7 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire import as_event
+from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.anthropic.decode import AnthropicDecoder
 from providers.kit import decoded, info, recorded, request
 
@@ -188,7 +188,7 @@ def test_whole_answer_instead_of_a_stream() -> None:
         "stop_reason": "tool_use",
         "usage": {"input_tokens": 3, "output_tokens": 2},
     }
-    said = message(run(as_event(json.dumps(body, indent=1).encode())))
+    said = message(run(to_sse_event(json.dumps(body, indent=1).encode())))
     assert said.content == (ThinkingBlock("hm", "s"), TextBlock("Hi"), ToolCall("t", "read", {"path": "ü"}))
     assert (said.stopReason, said.usage.input, said.usage.output) == ("toolUse", 3, 2)
 

@@ -20,7 +20,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.providers.wire.anthropic.request import encode, headers, path
+from palinurus.providers.wire.anthropic.request import build_headers, build_path, encode
 from providers.kit import LS, READ, info, request
 
 MODEL = info("anthropic-messages", base_url="https://a.example", vision=True)
@@ -197,7 +197,7 @@ def test_limits_and_temperature() -> None:
 
 
 def test_path_and_headers() -> None:
-    assert path(ask()) == "/v1/messages"
-    assert path(ask(model=info(base_url="http://x/v1"))) == "/messages"
-    assert path(ask(model=info(base_url="http://x/v1/messages"))) == ""
-    assert headers(ask()) == {"anthropic-version": "2023-06-01"}
+    assert build_path(ask()) == "/v1/messages"
+    assert build_path(ask(model=info(base_url="http://x/v1"))) == "/messages"
+    assert build_path(ask(model=info(base_url="http://x/v1/messages"))) == ""
+    assert build_headers(ask()) == {"anthropic-version": "2023-06-01"}

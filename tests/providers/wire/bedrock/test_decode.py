@@ -11,7 +11,7 @@ from palinurus.core.types.messages import TextBlock, ThinkingBlock
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
 from palinurus.providers.wire.bedrock.decode import BedrockDecoder
-from palinurus.providers.wire.bedrock.frames import frame
+from palinurus.providers.wire.bedrock.frames import encode_frame
 from providers.kit import decoded, info, recorded, request
 
 
@@ -20,7 +20,7 @@ def run(*pieces: bytes) -> list[ModelEvent]:
 
 
 def event(name: str, payload: dict[str, Any]) -> bytes:
-    return frame({":message-type": "event", ":event-type": name}, json.dumps(payload).encode())
+    return encode_frame({":message-type": "event", ":event-type": name}, json.dumps(payload).encode())
 
 
 def text(piece: str) -> bytes:
@@ -79,7 +79,7 @@ def test_usage_may_come_before_the_stop() -> None:
 def test_exceptions(name: str, message: str, kind: str, as_exception: bool) -> None:
     payload = {"message": message} if message else {}
     head = {":message-type": "exception", ":exception-type": name}
-    raw = frame(head, json.dumps(payload).encode()) if as_exception else event(name, payload)
+    raw = encode_frame(head, json.dumps(payload).encode()) if as_exception else event(name, payload)
     last = run(text("half"), raw)[-1]
     assert isinstance(last, StreamFailed)
     assert (last.failure.kind, last.failure.partial, last.message.text) == (kind, True, "half")
@@ -88,7 +88,7 @@ def test_exceptions(name: str, message: str, kind: str, as_exception: bool) -> N
 
 def test_an_error_frame_with_its_text_in_the_headers() -> None:
     head = {":message-type": "error", ":error-code": "InternalServerError", ":error-message": "oops"}
-    last = run(frame(head, b""))[-1]
+    last = run(encode_frame(head, b""))[-1]
     assert isinstance(last, StreamFailed) and last.failure.kind == "server" and "oops" in last.failure.message
 
 

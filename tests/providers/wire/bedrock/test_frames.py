@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palinurus.providers.wire.bedrock.frames import Frame, Frames, frame
+from palinurus.providers.wire.bedrock.frames import BedrockFrame, BedrockFrameReader, encode_frame
 
 # Published test vectors of the format.
 EMPTY = bytes.fromhex("000000100000000005c248eb7d98c8ff")
@@ -23,27 +23,27 @@ INTEGER = bytes.fromhex("0000002d0000001041c424b80a6576656e742d74797065040000a00
 @pytest.mark.parametrize(
     ("raw", "wanted"),
     [
-        (EMPTY, Frame({}, b"")),
-        (STRING, Frame({"content-type": "application/json"}, b"{'foo':'bar'}")),
-        (INTEGER, Frame({}, b"{'foo':'bar'}")),
+        (EMPTY, BedrockFrame({}, b"")),
+        (STRING, BedrockFrame({"content-type": "application/json"}, b"{'foo':'bar'}")),
+        (INTEGER, BedrockFrame({}, b"{'foo':'bar'}")),
     ],
 )
-def test_published_vectors(raw: bytes, wanted: Frame) -> None:
-    machine = Frames()
+def test_published_vectors(raw: bytes, wanted: BedrockFrame) -> None:
+    machine = BedrockFrameReader()
     assert machine.feed(raw) == [wanted]
     assert machine.close() and machine.failed is None
 
 
 def test_what_we_write_is_what_others_write() -> None:
-    assert frame({"content-type": "application/json"}, b"{'foo':'bar'}") == STRING
-    assert frame({}, b"") == EMPTY
+    assert encode_frame({"content-type": "application/json"}, b"{'foo':'bar'}") == STRING
+    assert encode_frame({}, b"") == EMPTY
 
 
 @given(st.integers(0, len(STRING) - 1), st.integers(1, 255))
 def test_every_changed_byte_is_noticed(where: int, change: int) -> None:
     raw = bytearray(STRING)
     raw[where] ^= change
-    machine = Frames()
+    machine = BedrockFrameReader()
     assert machine.feed(bytes(raw)) == []
     assert machine.failed is not None or not machine.close()
 
@@ -55,15 +55,15 @@ def test_every_changed_byte_is_noticed(where: int, change: int) -> None:
 )
 @settings(deadline=None)
 def test_the_same_frames_however_they_are_cut(headers: dict[str, str], payloads: list[bytes], step: int) -> None:
-    data = b"".join(frame(headers, payload) for payload in payloads)
-    machine = Frames()
+    data = b"".join(encode_frame(headers, payload) for payload in payloads)
+    machine = BedrockFrameReader()
     got = [f for i in range(0, len(data), step) for f in machine.feed(data[i : i + step])]
-    assert got == [Frame(headers, payload) for payload in payloads]
+    assert got == [BedrockFrame(headers, payload) for payload in payloads]
 
 
 def test_after_a_fault_nothing_comes() -> None:
-    machine = Frames()
-    assert machine.feed(STRING + b"\xff" * 12) == [Frame({"content-type": "application/json"}, b"{'foo':'bar'}")]
+    machine = BedrockFrameReader()
+    assert machine.feed(STRING + b"\xff" * 12) == [BedrockFrame({"content-type": "application/json"}, b"{'foo':'bar'}")]
     assert machine.failed and machine.feed(STRING) == [] and not machine.close()
 
 
@@ -71,4 +71,4 @@ def test_after_a_fault_nothing_comes() -> None:
 def test_random_headers_never_raise(raw: bytes) -> None:
     lengths = struct.pack(">II", 16 + len(raw), len(raw))
     body = lengths + zlib.crc32(lengths).to_bytes(4, "big") + raw
-    Frames().feed(body + zlib.crc32(body).to_bytes(4, "big"))
+    BedrockFrameReader().feed(body + zlib.crc32(body).to_bytes(4, "big"))

@@ -22,7 +22,7 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.bedrock import WIRE
-from palinurus.providers.wire.bedrock.request import EMPTY, OPENING, turns
+from palinurus.providers.wire.bedrock.request import EMPTY_MESSAGE, OPENING, build_turns
 from palinurus.providers.wire.replay import NO_IMAGE
 from providers.kit import READ, info, request
 
@@ -74,7 +74,7 @@ def test_results_follow_their_calls_and_ids_fit() -> None:
         ToolResult("b", "read", (TextBlock("no"),), isError=True),
         UserMessage("go on"),
     )
-    _, second, third = turns(request(*history, model=model()))
+    _, second, third = build_turns(request(*history, model=model()))
     used = [b["toolUse"]["toolUseId"] for b in second["content"] if "toolUse" in b]
     results = [b["toolResult"] for b in third["content"] if "toolResult" in b]
     assert [r["toolUseId"] for r in results] == used and "|" not in used[0]
@@ -85,22 +85,22 @@ def test_results_follow_their_calls_and_ids_fit() -> None:
 
 def test_thinking_goes_back_only_signed_and_only_to_its_route() -> None:
     blocks = (ThinkingBlock("t", "sig"), ThinkingBlock("", "opaque", True), ThinkingBlock("u", " "), TextBlock("a"))
-    (_, turn) = turns(request(UserMessage("q"), said(*blocks), model=model()))
+    (_, turn) = build_turns(request(UserMessage("q"), said(*blocks), model=model()))
     assert turn["content"] == [
         {"reasoningContent": {"reasoningText": {"text": "t", "signature": "sig"}}},
         {"reasoningContent": {"redactedContent": "opaque"}},
         {"text": "a"},
     ]
-    (_, other) = turns(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
+    (_, other) = build_turns(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
     assert other["content"] == [{"text": "a"}]
 
 
 def test_images() -> None:
     user = UserMessage((TextBlock("see"), ImageBlock("QUJD", "image/jpeg"), ImageBlock("QUJD", "image/tiff")))
-    (turn,) = turns(request(user, model=model(vision=True)))
+    (turn,) = build_turns(request(user, model=model(vision=True)))
     assert turn["content"][1] == {"image": {"format": "jpeg", "source": {"bytes": "QUJD"}}}
     assert turn["content"][2] == {"text": NO_IMAGE}
-    (blind,) = turns(request(user, model=model()))
+    (blind,) = build_turns(request(user, model=model()))
     assert blind["content"][1] == {"text": NO_IMAGE}
 
 
@@ -114,7 +114,7 @@ def test_turns_always_alternate_and_hold_no_blank_text(kinds: list[str]) -> None
         "e": said(TextBlock(" "), ThinkingBlock("t", "sig")),
         "t": ToolResult("i", "read", (TextBlock(""),)),
     }
-    found = turns(request(*(made[k] for k in kinds), model=model()))
+    found = build_turns(request(*(made[k] for k in kinds), model=model()))
     assert found[0]["role"] == "user"
     assert all(a["role"] != b["role"] for a, b in itertools.pairwise(found))
     for turn in found:
@@ -123,5 +123,5 @@ def test_turns_always_alternate_and_hold_no_blank_text(kinds: list[str]) -> None
 
 
 def test_placeholders() -> None:
-    assert turns(request(said(TextBlock("hello")), model=model()))[0]["content"] == [{"text": OPENING}]
-    assert turns(request(UserMessage(" "), model=model()))[0]["content"] == [{"text": EMPTY}]
+    assert build_turns(request(said(TextBlock("hello")), model=model()))[0]["content"] == [{"text": OPENING}]
+    assert build_turns(request(UserMessage(" "), model=model()))[0]["content"] == [{"text": EMPTY_MESSAGE}]

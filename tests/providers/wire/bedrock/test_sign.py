@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palinurus.providers.wire.bedrock.sign import Credentials, Scope, region, sign
+from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, parse_region, sign_headers
 
-KEYS = Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
-SCOPE = Scope("us-east-1", "service", "20150830T123600Z")
+KEYS = AwsCredentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+SCOPE = SigningScope("us-east-1", "service", "20150830T123600Z")
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ SCOPE = Scope("us-east-1", "service", "20150830T123600Z")
     ],
 )
 def test_published_vectors(method: str, url: str, signature: str) -> None:
-    headers = sign(method, url, {}, b"", KEYS, SCOPE)
+    headers = sign_headers(method, url, {}, b"", KEYS, SCOPE)
     assert headers["authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, "
         f"SignedHeaders=host;x-amz-date, Signature={signature}"
@@ -32,14 +32,16 @@ def test_published_vectors(method: str, url: str, signature: str) -> None:
 
 
 def test_a_temporary_key_signs_its_token() -> None:
-    headers = sign("POST", "https://h.example/", {"Content-Type": "a  b"}, b"{}", KEYS._replace(token="tok"), SCOPE)
+    headers = sign_headers(
+        "POST", "https://h.example/", {"Content-Type": "a  b"}, b"{}", KEYS._replace(token="tok"), SCOPE
+    )
     assert headers["x-amz-security-token"] == "tok"
     assert "SignedHeaders=content-type;host;x-amz-date;x-amz-security-token," in headers["authorization"]
 
 
 def test_everything_that_is_signed_matters() -> None:
     def signature(url: str = "https://h.example/model/a%3A0/x", body: bytes = b"{}", at: str = SCOPE.at) -> str:
-        return sign("POST", url, {}, body, KEYS, SCOPE._replace(at=at))["authorization"].rpartition("=")[2]
+        return sign_headers("POST", url, {}, body, KEYS, SCOPE._replace(at=at))["authorization"].rpartition("=")[2]
 
     one = signature()
     others = [signature("https://h.example/model/a:0/x"), signature(body=b"{ }"), signature(at="20150830T123601Z")]
@@ -62,4 +64,4 @@ def test_credentials_do_not_print_themselves() -> None:
     ],
 )
 def test_region(url: str, found: str) -> None:
-    assert region(url) == found
+    assert parse_region(url) == found

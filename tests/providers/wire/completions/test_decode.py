@@ -26,7 +26,7 @@ from palinurus.core.types.model import (
     TokenPrice,
 )
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire import as_event
+from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.completions.decode import CompletionsDecoder
 from providers.kit import decoded, info, recorded, request
 
@@ -198,7 +198,7 @@ def test_whole_answer_instead_of_a_stream() -> None:
         ],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2},
     }
-    said = message(run(as_event(json.dumps(body, indent=2).encode())))
+    said = message(run(to_sse_event(json.dumps(body, indent=2).encode())))
     assert said.content == (TextBlock("Hi"), ToolCall("c", "ls", {})) and said.usage.totalTokens == 5
 
 

@@ -20,7 +20,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, Prompt
-from palinurus.providers.wire.completions.request import encode, path
+from palinurus.providers.wire.completions.request import build_path, encode
 from providers.kit import LS, READ, info, request
 
 PNG = ImageBlock("aGk=", "image/png")
@@ -189,5 +189,5 @@ def test_the_beginning_of_the_body_does_not_change_with_the_next_turn() -> None:
 
 
 def test_path() -> None:
-    assert path(request()) == "/chat/completions"
-    assert path(request(model=info(base_url="http://x/chat/completions/"))) == ""
+    assert build_path(request()) == "/chat/completions"
+    assert build_path(request(model=info(base_url="http://x/chat/completions/"))) == ""

@@ -21,7 +21,7 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.providers.wire.gemini import WIRE
-from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, contents, ident
+from palinurus.providers.wire.gemini.request import OPENING, UNSIGNED, build_contents, make_call_id
 from palinurus.providers.wire.replay import NO_IMAGE
 from providers.kit import READ, info, request
 
@@ -61,14 +61,14 @@ def test_a_pinned_tool() -> None:
 
 
 def test_a_history_that_starts_with_the_model_gets_a_tiny_user_turn() -> None:
-    turns = contents(request(said(TextBlock("hello")), model=model()))
+    turns = build_contents(request(said(TextBlock("hello")), model=model()))
     assert turns[0] == {"role": "user", "parts": [{"text": OPENING}]}
     assert turns[1]["role"] == "model"
 
 
 def test_signatures_of_this_route_go_back() -> None:
     blocks = (ThinkingBlock("t", "c2ln"), TextBlock("a", "dGV4dA=="), ToolCall("c1", "read", {}, "Y2FsbA=="))
-    (_, turn) = contents(request(UserMessage("q"), said(*blocks), model=model()))
+    (_, turn) = build_contents(request(UserMessage("q"), said(*blocks), model=model()))
     assert turn["parts"] == [
         {"thought": True, "text": "t", "thoughtSignature": "c2ln"},
         {"text": "a", "thoughtSignature": "dGV4dA=="},
@@ -83,16 +83,16 @@ def test_foreign_signatures_and_thoughts_do_not() -> None:
         ToolCall("c1", "read", {}, "Y2FsbA=="),
         ToolCall("c2", "ls", {}),
     )
-    (_, turn) = contents(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
+    (_, turn) = build_contents(request(UserMessage("q"), said(*blocks, name="other"), model=model()))
     assert turn["parts"][0] == {"text": "a"}
     assert [p.get("thoughtSignature") for p in turn["parts"]] == [None, UNSIGNED, None]
-    (_, older) = contents(request(UserMessage("q"), said(*blocks, name="other"), model=model("gemini-2.5-pro")))
+    (_, older) = build_contents(request(UserMessage("q"), said(*blocks, name="other"), model=model("gemini-2.5-pro")))
     assert all("thoughtSignature" not in p for p in older["parts"])
 
 
 @pytest.mark.parametrize("signature", ["not base64!", "abc", "a b=", "ünï", "{}"])
 def test_a_signature_that_is_no_base64_is_left_out(signature: str) -> None:
-    (_, turn) = contents(request(UserMessage("q"), said(TextBlock("a", signature)), model=model()))
+    (_, turn) = build_contents(request(UserMessage("q"), said(TextBlock("a", signature)), model=model()))
     assert turn["parts"] == [{"text": "a"}]
 
 
@@ -104,7 +104,7 @@ def test_results_follow_their_calls_in_one_turn_before_anything_else() -> None:
         ToolResult("call_b", "ls", (TextBlock("no"),), isError=True),
         UserMessage("go on"),
     )
-    turns = contents(request(*history, model=model(vision=True)))
+    turns = build_contents(request(*history, model=model(vision=True)))
     assert [t["role"] for t in turns] == ["user", "model", "user"]
     kinds = [next(iter(p)) for p in turns[2]["parts"]]
     assert kinds == ["functionResponse", "functionResponse", "inlineData", "text"]
@@ -112,7 +112,7 @@ def test_results_follow_their_calls_in_one_turn_before_anything_else() -> None:
     answered = [p["functionResponse"] for p in turns[2]["parts"][:2]]
     assert [a["id"] for a in answered] == called and all(i.isalnum() for i in called)
     assert [a["response"] for a in answered] == [{"output": "A"}, {"error": "no"}]
-    blind = contents(request(*history, model=model()))
+    blind = build_contents(request(*history, model=model()))
     assert NO_IMAGE in blind[2]["parts"][0]["functionResponse"]["response"]["output"]
 
 
@@ -125,7 +125,7 @@ def test_turns_always_alternate_and_start_with_the_user(kinds: list[str]) -> Non
         "c": said(ThinkingBlock("only thinking", None)),
         "t": ToolResult("i", "read", ()),
     }
-    turns = contents(request(*(made[k] for k in kinds), model=model()))
+    turns = build_contents(request(*(made[k] for k in kinds), model=model()))
     assert turns[0]["role"] == "user"
     assert all(a["role"] != b["role"] for a, b in itertools.pairwise(turns))
     assert all(t["parts"] for t in turns)
@@ -133,6 +133,6 @@ def test_turns_always_alternate_and_start_with_the_user(kinds: list[str]) -> Non
 
 def test_ids_are_letters_and_digits_and_stay_distinct() -> None:
     raw = ["call_1", "call-1", "call1", "x" * 100, "ü"]
-    made = [ident(r) for r in raw]
+    made = [make_call_id(r) for r in raw]
     assert all(i.isascii() and i.isalnum() and len(i) <= 64 for i in made)
-    assert len(set(made)) == len(raw) and ident("call1") == "call1"
+    assert len(set(made)) == len(raw) and make_call_id("call1") == "call1"

@@ -12,9 +12,9 @@ import pytest
 from palinurus.core.types.messages import AssistantMessage, TextBlock, ThinkingBlock, UserMessage
 from palinurus.core.types.model import ModelEvent, StreamDone, StreamFailed
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.wire import as_event
+from palinurus.providers.wire import to_sse_event
 from palinurus.providers.wire.responses.decode import ResponsesDecoder
-from palinurus.providers.wire.responses.request import history
+from palinurus.providers.wire.responses.request import build_history
 from providers.kit import decoded, info, recorded, request
 
 API = "openai-responses"
@@ -47,7 +47,7 @@ def test_signatures_go_back_as_the_items_they_were() -> None:
     thought, text = said.content[0], said.content[1]
     assert isinstance(thought, ThinkingBlock) and isinstance(text, TextBlock)
     assert thought.thinking == "Plan: read both — café ☕.\n\nThen answer."
-    items = history(request(UserMessage("q"), said, model=info(API)))
+    items = build_history(request(UserMessage("q"), said, model=info(API)))
     assert [i.get("type") for i in items] == [None, "reasoning", "message", "function_call", "function_call"]
     assert items[1]["encrypted_content"] == "gAAAAB-opaque==" and items[1]["id"] == "rs_1"
     assert len(items[1]["summary"]) == 2
@@ -87,7 +87,7 @@ OUTPUT = [
             *[{"type": "response.output_item.done", "output_index": i, "item": o} for i, o in enumerate(OUTPUT)],
             completed(),
         ),
-        as_event(json.dumps({"object": "response", "status": "completed", "output": OUTPUT}, indent=1).encode()),
+        to_sse_event(json.dumps({"object": "response", "status": "completed", "output": OUTPUT}, indent=1).encode()),
         stream(
             {"type": "response.output_text.delta", "item_id": "msg_9", "delta": "H"},
             *[{"type": "response.output_item.done", "item": o} for o in OUTPUT],

@@ -21,7 +21,7 @@ from palinurus.core.types.messages import (
 from palinurus.core.types.model import Prompt
 from palinurus.providers.wire.replay import NO_IMAGE
 from palinurus.providers.wire.responses import CODEX, WIRE
-from palinurus.providers.wire.responses.request import call_id, history, text_signature
+from palinurus.providers.wire.responses.request import build_history, make_call_id, parse_text_signature
 from providers.kit import READ, info, request
 
 API = "openai-responses"
@@ -79,11 +79,11 @@ def test_a_pinned_tool(choice: dict[str, Any]) -> None:
 
 def test_reasoning_goes_back_only_to_its_route() -> None:
     blocks = (ThinkingBlock("t", REASONING), TextBlock("a", '{"v":1,"id":"msg_1"}'), ToolCall("c|fc_1", "read", {}))
-    same = history(request(said(*blocks), model=model()))
+    same = build_history(request(said(*blocks), model=model()))
     assert [i["type"] for i in same] == ["reasoning", "message", "function_call"]
     assert (same[1]["id"], same[2]["id"]) == ("msg_1", "fc_1")
     for other in (said(*blocks, api="anthropic-messages"), said(*blocks, name="another")):
-        items = history(request(other, model=model()))
+        items = build_history(request(other, model=model()))
         assert [i["type"] for i in items] == ["message", "function_call"]
         assert all("id" not in i for i in items)
 
@@ -93,14 +93,14 @@ def test_reasoning_goes_back_only_to_its_route() -> None:
     [None, "", "EqRk-anthropic", "{}", "[1]", '{"type":"reasoning","id":"rs"}', '{"type":"x","encrypted_content":"e"}'],
 )
 def test_reasoning_the_provider_could_not_read_is_left_out(signature: str | None) -> None:
-    items = history(request(said(ThinkingBlock("t", signature), TextBlock("a")), model=model()))
+    items = build_history(request(said(ThinkingBlock("t", signature), TextBlock("a")), model=model()))
     assert [i["type"] for i in items] == ["message"]
 
 
 def test_reasoning_that_led_to_nothing_is_left_out() -> None:
-    (only,) = history(request(UserMessage("q"), said(ThinkingBlock("t", REASONING)), model=model()))
+    (only,) = build_history(request(UserMessage("q"), said(ThinkingBlock("t", REASONING)), model=model()))
     assert only["role"] == "user"
-    items = history(request(said(TextBlock("a"), ThinkingBlock("t", REASONING)), model=model()))
+    items = build_history(request(said(TextBlock("a"), ThinkingBlock("t", REASONING)), model=model()))
     assert [i["type"] for i in items] == ["message"]
 
 
@@ -109,13 +109,13 @@ def test_reasoning_that_led_to_nothing_is_left_out() -> None:
     [("call_1|fc_1", "call_1"), ("call_1", "call_1"), ("toolu_01-x", "toolu_01-x")],
 )
 def test_call_ids_that_fit_stay(raw: str, sent: str) -> None:
-    assert call_id(raw) == sent
+    assert make_call_id(raw) == sent
 
 
 @pytest.mark.parametrize("raw", ["x" * 200, "spaced id", "ünïcode", "|fc_only", "a:b"])
 def test_call_ids_that_do_not_fit_are_made_to_and_stay_paired(raw: str) -> None:
     call = said(ToolCall(raw, "read", {"path": "ü"}))
-    items = history(request(call, ToolResult(raw, "read", (TextBlock("out"),)), model=model()))
+    items = build_history(request(call, ToolResult(raw, "read", (TextBlock("out"),)), model=model()))
     assert items[0]["call_id"] == items[1]["call_id"]
     assert 0 < len(items[0]["call_id"]) <= 64
     assert set(items[0]["call_id"]) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
@@ -125,16 +125,16 @@ def test_images() -> None:
     shot = ImageBlock("QUJD", "image/png")
     user = UserMessage((TextBlock("see"), shot))
     result = ToolResult("c", "read", (TextBlock("file"), shot))
-    seen = history(request(user, result, model=model(vision=True)))
+    seen = build_history(request(user, result, model=model(vision=True)))
     assert seen[0]["content"][1]["image_url"] == "data:image/png;base64,QUJD"
     assert seen[1]["output"][1]["type"] == "input_image"
-    blind = history(request(user, result, model=model()))
+    blind = build_history(request(user, result, model=model()))
     assert blind[0]["content"][1] == {"type": "input_text", "text": NO_IMAGE}
     assert blind[1]["output"][1] == {"type": "input_text", "text": NO_IMAGE}
 
 
 def test_an_empty_result_says_so() -> None:
-    assert history(request(ToolResult("c", "read", ()), model=model()))[0]["output"] == "(no output)"
+    assert build_history(request(ToolResult("c", "read", ()), model=model()))[0]["output"] == "(no output)"
 
 
 def test_the_sdks_types_accept_the_input() -> None:
@@ -160,4 +160,4 @@ def test_the_sdks_types_accept_the_input() -> None:
     ],
 )
 def test_text_signatures(signature: str | None, ident: str, phase: str) -> None:
-    assert text_signature(signature) == (ident, phase)
+    assert parse_text_signature(signature) == (ident, phase)

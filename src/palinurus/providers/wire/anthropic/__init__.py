@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 from palinurus.providers.wire.anthropic.decode import AnthropicDecoder
-from palinurus.providers.wire.anthropic.request import encode, headers, path
+from palinurus.providers.wire.anthropic.request import build_headers, build_path, encode
 
-WIRE = Wire(encode=encode, decoder=AnthropicDecoder, path=path, headers=headers, key_header="x-api-key")
+WIRE = ModelWire(
+    encode=encode, decoder=AnthropicDecoder, path=build_path, headers=build_headers, key_header="x-api-key"
+)

@@ -9,12 +9,12 @@ import msgspec
 from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import ModelEvent, ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.arguments import scrub
-from palinurus.providers.wire.build import Builder, Part
-from palinurus.providers.wire.loose import loose
-from palinurus.providers.wire.sse import Sse
+from palinurus.providers.wire.arguments import scrub_surrogates
+from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.loose import decode_loose
+from palinurus.providers.wire.sse import SseReader
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -26,7 +26,7 @@ STOPS: dict[str, StopReason] = {
 }
 
 
-class Delta(msgspec.Struct):
+class AnthropicDelta(msgspec.Struct):
     type: str = ""
     text: str | None = None
     partial_json: str | None = None
@@ -35,7 +35,7 @@ class Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class Content(msgspec.Struct):
+class AnthropicContent(msgspec.Struct):
     type: str = ""
     text: str | None = None
     thinking: str | None = None
@@ -46,34 +46,34 @@ class Content(msgspec.Struct):
     input: Any = None
 
 
-class Whole(msgspec.Struct):
+class AnthropicMessage(msgspec.Struct):
     """The message of `message_start`, and of an answer that was not streamed."""
 
     usage: Any = None
-    content: list[Content] | None = None
+    content: list[AnthropicContent] | None = None
     stop_reason: str | None = None
 
 
-class Tokens(msgspec.Struct):
+class AnthropicTokens(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
-class Event(msgspec.Struct):
+class AnthropicEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
-    delta: Delta | None = None
-    content_block: Content | None = None
-    message: Whole | str | None = None
+    delta: AnthropicDelta | None = None
+    content_block: AnthropicContent | None = None
+    message: AnthropicMessage | str | None = None
     usage: Any = None
     error: Any = None
-    content: list[Content] | None = None
+    content: list[AnthropicContent] | None = None
     stop_reason: str | None = None
 
 
-_decode = msgspec.json.Decoder(Event).decode
+_decode = msgspec.json.Decoder(AnthropicEvent).decode
 
 
 class AnthropicDecoder:
@@ -82,12 +82,12 @@ class AnthropicDecoder:
     __slots__ = ("_blocks", "_builder", "_inputs", "_seen", "_sse", "_stop", "_used")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = Sse()
-        self._builder = Builder(request)
-        self._blocks: dict[int, Part | None] = {}  # None: a block of a kind we do not take
+        self._sse = SseReader()
+        self._builder = AnswerBuilder(request)
+        self._blocks: dict[int, BlockDraft | None] = {}  # None: a block of a kind we do not take
         self._inputs: dict[int, Any] = {}  # arguments that came whole with the start of their block
         self._stop: str | None = None
-        self._used = Tokens()
+        self._used = AnthropicTokens()
         self._seen = False
 
     def feed(self, data: bytes) -> list[ModelEvent]:
@@ -120,14 +120,14 @@ class AnthropicDecoder:
         if self._stop is not None:
             return self._end()
         if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
         return builder.fail("cut", "the stream ended before the answer was complete")
 
     def _payload(self, name: str, payload: bytes, closing: bool = False) -> None:
         try:
             event = _decode(payload)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            found = None if closing else loose(payload, Event)
+            found = None if closing else decode_loose(payload, AnthropicEvent)
             if found is None:
                 if not closing and payload.lstrip()[:1] in (b"{", b"[") and not _foreign(payload):
                     self._builder.fail("malformed", "the stream holds an event that cannot be read")
@@ -142,7 +142,7 @@ class AnthropicDecoder:
 
     # --- one method per event ----------------------------------------------------------------------------------
 
-    def _delta(self, event: Event) -> None:
+    def _delta(self, event: AnthropicEvent) -> None:
         delta = event.delta
         if delta is None:
             return
@@ -165,13 +165,13 @@ class AnthropicDecoder:
             if part is not None and part.kind == "thinking":
                 part.signature = delta.signature  # comes whole; the official client replaces too
 
-    def _start(self, event: Event) -> None:
+    def _start(self, event: AnthropicEvent) -> None:
         block, index = event.content_block, event.index or 0
         if block is None or index in self._blocks:  # a second start under one index changes nothing
             return
         self._blocks[index] = self._open(block, index)
 
-    def _open(self, block: Content, index: int) -> Part | None:
+    def _open(self, block: AnthropicContent, index: int) -> BlockDraft | None:
         builder = self._builder
         if block.type in ("text", "thinking"):
             part = builder.part("text" if block.type == "text" else "thinking")
@@ -191,28 +191,28 @@ class AnthropicDecoder:
             return part
         return None
 
-    def _close_block(self, event: Event) -> None:
+    def _close_block(self, event: AnthropicEvent) -> None:
         self._input(event.index or 0)
 
     def _input(self, index: int) -> None:
         part, value = self._blocks.get(index), self._inputs.pop(index, None)
         if part is not None and value:
-            self._builder.grow(part, str(msgspec.json.encode(scrub(value)), "utf-8"))
+            self._builder.grow(part, str(msgspec.json.encode(scrub_surrogates(value)), "utf-8"))
 
-    def _begin(self, event: Event) -> None:
-        if isinstance(event.message, Whole) and event.message.usage:
+    def _begin(self, event: AnthropicEvent) -> None:
+        if isinstance(event.message, AnthropicMessage) and event.message.usage:
             self._usage(event.message.usage)
 
-    def _progress(self, event: Event) -> None:
+    def _progress(self, event: AnthropicEvent) -> None:
         if event.delta is not None and event.delta.stop_reason and self._stop is None:
             self._stop = event.delta.stop_reason
         if event.usage:
             self._usage(event.usage)
 
-    def _finish(self, event: Event) -> None:
+    def _finish(self, event: AnthropicEvent) -> None:
         self._end()
 
-    def _whole(self, event: Event) -> None:
+    def _whole(self, event: AnthropicEvent) -> None:
         """The answer came as one object, not as a stream."""
         for index, block in enumerate(event.content or ()):
             self._blocks[index] = self._open(block, index)
@@ -222,17 +222,17 @@ class AnthropicDecoder:
         self._stop = event.stop_reason
         self._end()
 
-    def _error(self, event: Event) -> None:
-        self._builder.fail_with(in_stream(event.error or event.message))
+    def _error(self, event: AnthropicEvent) -> None:
+        self._builder.fail_with(classify_stream_error(event.error or event.message))
 
     def _usage(self, used: Any) -> None:
         """Counts are cumulative: the last one that was given holds. Unreadable ones cost us the counts only."""
         try:
-            new = msgspec.convert(used, Tokens, strict=False)
+            new = msgspec.convert(used, AnthropicTokens, strict=False)
         except (msgspec.ValidationError, ValueError, RecursionError):
             return
         old = self._used
-        self._used = now = Tokens(
+        self._used = now = AnthropicTokens(
             new.input_tokens if new.input_tokens is not None else old.input_tokens,
             new.output_tokens if new.output_tokens is not None else old.output_tokens,
             new.cache_read_input_tokens if new.cache_read_input_tokens is not None else old.cache_read_input_tokens,
@@ -257,8 +257,8 @@ class AnthropicDecoder:
 
 def _foreign(payload: bytes) -> bool:
     """Is this an event of a kind we do not know? Its fields may be of any type."""
-    value = pick.read(payload)
-    return value is not None and pick.text(value, "type") not in _HANDLERS and not value.get("error")
+    value = pick.read_object(payload)
+    return value is not None and pick.get_text(value, "type") not in _HANDLERS and not value.get("error")
 
 
 _HANDLERS = {

@@ -20,17 +20,17 @@ from palinurus.core.types.messages import (
 )
 from palinurus.core.types.model import ModelRequest
 from palinurus.providers.wire.replay import (
-    GONE,
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,
-    Idents,
-    own,
-    safe_ids,
-    schema,
-    tool_name,
-    used,
-    visible,
+    TOOL_GONE,
+    CallIds,
+    is_own_answer,
+    is_sendable,
+    list_used_tools,
+    make_object_schema,
+    make_safe_ids,
+    make_tool_name,
 )
 
 VERSION = "2023-06-01"
@@ -60,8 +60,8 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = tools
         if request.tool_choice is not None:
             body["tool_choice"] = _choice(request.tool_choice)
-    elif names := used(request.messages):  # a history with calls is refused where no tool is defined
-        body["tools"] = [_tool(name, GONE, {}) for name in names]
+    elif names := list_used_tools(request.messages):  # a history with calls is refused where no tool is defined
+        body["tools"] = [_tool(name, TOOL_GONE, {}) for name in names]
         body["tool_choice"] = {"type": "none"}
     if mark:
         _mark_turns(messages, mark)
@@ -71,19 +71,19 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return body
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     """The tail of the URL; bases are written with and without the version."""
     base = request.model.base_url.rstrip("/")
     return "" if base.endswith("/messages") else "/messages" if base.endswith("/v1") else "/v1/messages"
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_headers(request: ModelRequest) -> dict[str, str]:
     """The protocol version."""
     return {"anthropic-version": VERSION}
 
 
 def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "description": description, "input_schema": schema(parameters)}
+    return {"name": name, "description": description, "input_schema": make_object_schema(parameters)}
 
 
 def _mark(params: dict[str, Any]) -> dict[str, Any] | None:
@@ -122,7 +122,7 @@ def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     """Turns alternate: what follows in the same role is joined. The first is the user's, results come first in one."""
     out: list[dict[str, Any]] = []
-    ident = Idents(safe_ids(64))
+    ident = CallIds(make_safe_ids(64))
     for message in request.messages:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
         content = _content(message, request, ident)
@@ -141,7 +141,7 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
 
 
 def _content(
-    message: UserMessage | AssistantMessage | ToolResult, request: ModelRequest, ident: Idents
+    message: UserMessage | AssistantMessage | ToolResult, request: ModelRequest, ident: CallIds
 ) -> list[dict[str, Any]]:
     vision = request.model.vision
     if isinstance(message, UserMessage):
@@ -151,7 +151,7 @@ def _content(
     return _said(message, request, ident)
 
 
-def _result(message: ToolResult, content: list[dict[str, Any]], ident: Idents) -> list[dict[str, Any]]:
+def _result(message: ToolResult, content: list[dict[str, Any]], ident: CallIds) -> list[dict[str, Any]]:
     """The result; pictures of one that failed stand behind it, because an error may hold text only."""
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": ident(message.toolCallId)}
     beside: list[dict[str, Any]] = []
@@ -170,7 +170,7 @@ def _plain(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
         if isinstance(block, TextBlock):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
-        elif vision and visible(block):
+        elif vision and is_sendable(block):
             source = {"type": "base64", "media_type": block.mimeType, "data": block.data}
             out.append({"type": "image", "source": source})
         else:
@@ -178,15 +178,20 @@ def _plain(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
     return out
 
 
-def _said(message: AssistantMessage, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
-    same = own(message, request.model)
+def _said(message: AssistantMessage, request: ModelRequest, ident: CallIds) -> list[dict[str, Any]]:
+    same = is_own_answer(message, request.model)
     out: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, TextBlock):
             if block.text and not block.text.isspace():
                 out.append({"type": "text", "text": block.text})
         elif isinstance(block, ToolCall):
-            use = {"type": "tool_use", "id": ident(block.id), "name": tool_name(block.name), "input": block.arguments}
+            use = {
+                "type": "tool_use",
+                "id": ident(block.id),
+                "name": make_tool_name(block.name),
+                "input": block.arguments,
+            }
             out.append(use)
         elif isinstance(block, ThinkingBlock) and same and (signature := (block.thinkingSignature or "").strip()):
             if block.redacted:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Signer, Wire
+from palinurus.providers.wire import ModelWire, SigningKeys
 from palinurus.providers.wire.bedrock.decode import BedrockDecoder
-from palinurus.providers.wire.bedrock.request import encode, headers, path
-from palinurus.providers.wire.bedrock.sign import Credentials, Scope, region, sign
+from palinurus.providers.wire.bedrock.request import build_headers, build_path, encode
+from palinurus.providers.wire.bedrock.sign import AwsCredentials, SigningScope, parse_region, sign_headers
 
 
-def as_is(body: bytes) -> bytes:
+def keep_body(body: bytes) -> bytes:
     """There is no non-streamed form of this answer."""
     return body
 
 
-def signed(url: str, given: dict[str, str], body: bytes, signer: Signer, at: str) -> dict[str, str]:
+def sign_request(url: str, given: dict[str, str], body: bytes, signer: SigningKeys, at: str) -> dict[str, str]:
     """The headers of a signed request. Only what no proxy touches is signed beside the host and the date."""
-    keys = Credentials(signer.access_key, signer.secret_key, signer.token)
-    scope = Scope(region(url, signer.region or "us-east-1"), "bedrock", at)
+    keys = AwsCredentials(signer.access_key, signer.secret_key, signer.token)
+    scope = SigningScope(parse_region(url, signer.region or "us-east-1"), "bedrock", at)
     fixed = {name: value for name, value in given.items() if name.lower() == "content-type"}
-    return sign("POST", url, fixed, body, keys, scope)
+    return sign_headers("POST", url, fixed, body, keys, scope)
 
 
-WIRE = Wire(encode=encode, decoder=BedrockDecoder, path=path, headers=headers, whole=as_is, sign=signed)
+WIRE = ModelWire(
+    encode=encode, decoder=BedrockDecoder, path=build_path, headers=build_headers, whole=keep_body, sign=sign_request
+)
 
 __all__ = ["WIRE", "signed"]

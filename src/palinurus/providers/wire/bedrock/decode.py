@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Literal
 from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.bedrock.frames import Frame, Frames
-from palinurus.providers.wire.build import Builder, Part
+from palinurus.providers.wire.bedrock.frames import BedrockFrame, BedrockFrameReader
+from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
 
 STOPS: dict[str, StopReason] = {
     "end_turn": "stop",
@@ -43,9 +43,9 @@ class BedrockDecoder:
     """One answer."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._frames = Frames()
-        self._builder = Builder(request)
-        self._parts: dict[int, Part] = {}
+        self._frames = BedrockFrameReader()
+        self._builder = AnswerBuilder(request)
+        self._parts: dict[int, BlockDraft] = {}
         self._stop = ""
         self._metered = False
         self._last: list[ModelEvent] = []
@@ -71,74 +71,76 @@ class BedrockDecoder:
             return self._last
         return self._builder.fail("cut", "the stream ended before the answer was complete")
 
-    def _frame(self, frame: Frame) -> None:
+    def _frame(self, frame: BedrockFrame) -> None:
         kind = frame.headers.get(":message-type", "event")
-        payload = pick.read(frame.payload) or {}
+        payload = pick.read_object(frame.payload) or {}
         if kind != "event":
             name = frame.headers.get(":exception-type") or frame.headers.get(":error-code") or kind
-            message = pick.text(payload, "message") or frame.headers.get(":error-message", "")
+            message = pick.get_text(payload, "message") or frame.headers.get(":error-message", "")
             self._refuse(name, message)
             return
         name = frame.headers.get(":event-type", "")
         if name.lower().endswith("exception"):
-            self._refuse(name, pick.text(payload, "message"))
+            self._refuse(name, pick.get_text(payload, "message"))
         elif name in self._RULES:
             self._RULES[name](self, payload)
 
     def _refuse(self, name: str, message: str) -> None:
         low = name.lower().replace("_", "")
         kind: FailureKind | None = next((k for start, k in EXCEPTIONS if low.startswith(start)), None)
-        failure = in_stream({"message": message or name, "code": "invalid_argument" if kind == "format" else ""})
+        failure = classify_stream_error(
+            {"message": message or name, "code": "invalid_argument" if kind == "format" else ""}
+        )
         if kind is None or kind == "format":
             self._last = self._builder.fail_with(failure)  # the words decide, such as a prompt that is too long
         else:
-            self._last = self._builder.fail(kind, clip(message or name))
+            self._last = self._builder.fail(kind, clip_message(message or name))
 
     # --- events ------------------------------------------------------------------------------------------------
 
-    def _find(self, event: dict[str, Any], kind: Literal["text", "thinking", "redacted", "call"]) -> Part:
+    def _find(self, event: dict[str, Any], kind: Literal["text", "thinking", "redacted", "call"]) -> BlockDraft:
         """The block of this index; a new one where the index holds another kind."""
-        index = pick.count(event, "contentBlockIndex")
+        index = pick.get_count(event, "contentBlockIndex")
         part = self._parts.get(index)
         if part is None or part.kind != kind:
             part = self._parts[index] = self._builder.part(kind)
         return part
 
     def _start(self, event: dict[str, Any]) -> None:
-        use = pick.item(event, "start", "toolUse")
+        use = pick.get_object(event, "start", "toolUse")
         if use:
             part = self._find(event, "call")
             if part.index < 0:
-                self._builder.call(part, pick.text(use, "toolUseId"), pick.text(use, "name"))
+                self._builder.call(part, pick.get_text(use, "toolUseId"), pick.get_text(use, "name"))
 
     def _delta(self, event: dict[str, Any]) -> None:
-        delta = pick.item(event, "delta")
-        if piece := pick.text(delta, "text"):
+        delta = pick.get_object(event, "delta")
+        if piece := pick.get_text(delta, "text"):
             self._builder.grow(self._find(event, "text"), piece)
-        elif piece := pick.text(delta, "toolUse", "input"):
+        elif piece := pick.get_text(delta, "toolUse", "input"):
             self._builder.grow(self._find(event, "call"), piece)
-        elif thought := pick.item(delta, "reasoningContent"):
+        elif thought := pick.get_object(delta, "reasoningContent"):
             self._thought(event, thought)
 
     def _thought(self, event: dict[str, Any], thought: dict[str, Any]) -> None:
-        if opaque := pick.text(thought, "redactedContent"):
+        if opaque := pick.get_text(thought, "redactedContent"):
             part = self._find(event, "redacted")
             part.signature = (part.signature or "") + opaque
             return
         part = self._find(event, "thinking")
-        if piece := pick.text(thought, "text"):
+        if piece := pick.get_text(thought, "text"):
             self._builder.grow(part, piece)
-        if signature := pick.text(thought, "signature"):
+        if signature := pick.get_text(thought, "signature"):
             part.signature = (part.signature or "") + signature
 
     def _stopped(self, event: dict[str, Any]) -> None:
-        self._stop = self._stop or pick.text(event, "stopReason") or "end_turn"
+        self._stop = self._stop or pick.get_text(event, "stopReason") or "end_turn"
         if self._metered:
             self._end()
 
     def _metadata(self, event: dict[str, Any]) -> None:
         self._metered = True
-        self._builder.usage = usage(pick.item(event, "usage"))
+        self._builder.usage = read_usage(pick.get_object(event, "usage"))
         if self._stop:
             self._end()
 
@@ -156,8 +158,8 @@ class BedrockDecoder:
     }
 
 
-def usage(used: dict[str, Any]) -> TokenUsage:
+def read_usage(used: dict[str, Any]) -> TokenUsage:
     """Cached tokens are counted apart from input, as ours are."""
-    plain, output = pick.count(used, "inputTokens"), pick.count(used, "outputTokens")
-    read, write = pick.count(used, "cacheReadInputTokens"), pick.count(used, "cacheWriteInputTokens")
-    return TokenUsage(plain, output, read, write, pick.count(used, "totalTokens") or plain + output + read + write)
+    plain, output = pick.get_count(used, "inputTokens"), pick.get_count(used, "outputTokens")
+    read, write = pick.get_count(used, "cacheReadInputTokens"), pick.get_count(used, "cacheWriteInputTokens")
+    return TokenUsage(plain, output, read, write, pick.get_count(used, "totalTokens") or plain + output + read + write)

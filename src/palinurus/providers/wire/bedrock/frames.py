@@ -17,14 +17,14 @@ _STRING = 7
 _BYTES = 6
 
 
-class Frame(NamedTuple):
+class BedrockFrame(NamedTuple):
     """Its string headers, and the payload."""
 
     headers: dict[str, str]
     payload: bytes
 
 
-class Frames:
+class BedrockFrameReader:
     """One stream."""
 
     __slots__ = ("_buffer", "_need", "failed")
@@ -34,12 +34,12 @@ class Frames:
         self._buffer = bytearray()
         self._need = 0  # length of the frame under way; 0 until its prelude is complete
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[BedrockFrame]:
         """The frames these bytes complete."""
         if self.failed is not None:
             return []
         self._buffer += data
-        out: list[Frame] = []
+        out: list[BedrockFrame] = []
         while self._length() and len(self._buffer) >= self._need:
             raw = bytes(self._buffer[: self._need])
             del self._buffer[: self._need]
@@ -71,7 +71,7 @@ class Frames:
             self._need = total
         return self.failed is None
 
-    def _frame(self, raw: bytes) -> Frame | None:
+    def _frame(self, raw: bytes) -> BedrockFrame | None:
         if zlib.crc32(raw[:-4]) != int.from_bytes(raw[-4:], "big"):
             self.failed = "a frame whose checksum is wrong"
             return None
@@ -80,7 +80,7 @@ class Frames:
         if headers is None:
             self.failed = "a frame whose headers cannot be read"
             return None
-        return Frame(headers, raw[end:-4])
+        return BedrockFrame(headers, raw[end:-4])
 
 
 def _headers(raw: bytes) -> dict[str, str] | None:
@@ -112,7 +112,7 @@ def _headers(raw: bytes) -> dict[str, str] | None:
     return found
 
 
-def frame(headers: dict[str, str], payload: bytes) -> bytes:
+def encode_frame(headers: dict[str, str], payload: bytes) -> bytes:
     """Bytes of one frame; for recordings and fakes."""
     head = b"".join(
         bytes([len(k := name.encode())]) + k + bytes([_STRING]) + len(v := value.encode()).to_bytes(2, "big") + v

@@ -22,17 +22,17 @@ from palinurus.core.types.messages import (
 from palinurus.core.types.model import ModelRequest
 from palinurus.providers.wire import pick
 from palinurus.providers.wire.replay import (
-    EMPTY,
-    GONE,
+    EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,
-    Idents,
-    own,
-    safe_ids,
-    schema,
-    tool_name,
-    used,
+    TOOL_GONE,
+    CallIds,
+    is_own_answer,
+    list_used_tools,
+    make_object_schema,
+    make_safe_ids,
+    make_tool_name,
 )
 
 _FORMATS: dict[str, str] = {
@@ -44,18 +44,18 @@ _FORMATS: dict[str, str] = {
 }
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     """The model, quoted. Colons stay: the HTTP client would put them back, and the signature covers what is sent."""
     return f"/model/{quote(request.model.ref.model, safe=':')}/converse-stream"
 
 
-def headers(request: ModelRequest) -> dict[str, str]:
+def build_headers(request: ModelRequest) -> dict[str, str]:
     return {"accept": "application/vnd.amazon.eventstream"}
 
 
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: additionalModelRequestFields, cache points."""
-    body: dict[str, Any] = {"messages": turns(request)}
+    body: dict[str, Any] = {"messages": build_turns(request)}
     system = [{"text": text} for text in (request.prompt.stable, request.prompt.volatile) if text.strip()]
     if system:
         body["system"] = system
@@ -78,11 +78,17 @@ def encode(request: ModelRequest) -> dict[str, Any]:
 def _tools(request: ModelRequest) -> list[dict[str, Any]]:
     if request.tools and request.model.tools and request.tool_choice != "none":
         return [_spec(tool.name, tool.description, tool.parameters) for tool in request.tools]
-    return [_spec(name, GONE, {}) for name in used(request.messages)]
+    return [_spec(name, TOOL_GONE, {}) for name in list_used_tools(request.messages)]
 
 
 def _spec(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {"toolSpec": {"name": name, "description": description or name, "inputSchema": {"json": schema(parameters)}}}
+    return {
+        "toolSpec": {
+            "name": name,
+            "description": description or name,
+            "inputSchema": {"json": make_object_schema(parameters)},
+        }
+    }
 
 
 def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
@@ -90,14 +96,14 @@ def _choice(choice: str | dict[str, Any] | None) -> dict[str, Any] | None:
         return None
     if isinstance(choice, str):
         return {"any": {}} if choice in ("required", "any") else {"auto": {}}
-    name = pick.text(choice, "function", "name") or pick.text(choice, "name")
+    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
     return {"tool": {"name": name}} if name else {"auto": {}}
 
 
-def turns(request: ModelRequest) -> list[dict[str, Any]]:
+def build_turns(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     found: list[dict[str, Any]] = []
-    ident = Idents(safe_ids(64))
+    ident = CallIds(make_safe_ids(64))
     for message in request.messages:
         role = "assistant" if isinstance(message, AssistantMessage) else "user"
         blocks = _blocks(message, request, ident)
@@ -115,9 +121,9 @@ def turns(request: ModelRequest) -> list[dict[str, Any]]:
     return found or [{"role": "user", "content": [{"text": OPENING}]}]
 
 
-def _blocks(message: Message, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
+def _blocks(message: Message, request: ModelRequest, ident: CallIds) -> list[dict[str, Any]]:
     if isinstance(message, UserMessage):
-        return _shown(message.blocks, request.model.vision) or [{"text": EMPTY}]
+        return _shown(message.blocks, request.model.vision) or [{"text": EMPTY_MESSAGE}]
     if isinstance(message, ToolResult):
         result = {
             "toolUseId": ident(message.toolCallId),
@@ -141,15 +147,15 @@ def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
     return found
 
 
-def _answer(message: AssistantMessage, request: ModelRequest, ident: Idents) -> list[dict[str, Any]]:
-    same = own(message, request.model)
+def _answer(message: AssistantMessage, request: ModelRequest, ident: CallIds) -> list[dict[str, Any]]:
+    same = is_own_answer(message, request.model)
     found: list[dict[str, Any]] = []
     for block in message.content:
         if isinstance(block, TextBlock):
             if block.text.strip():
                 found.append({"text": block.text})
         elif isinstance(block, ToolCall):
-            use = {"toolUseId": ident(block.id), "name": tool_name(block.name), "input": block.arguments}
+            use = {"toolUseId": ident(block.id), "name": make_tool_name(block.name), "input": block.arguments}
             found.append({"toolUse": use})
         elif same and (thought := _thought(block)):
             found.append(thought)

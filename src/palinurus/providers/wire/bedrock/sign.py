@@ -13,7 +13,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 _REGION = re.compile(r"[a-z-]+-runtime(?:-fips)?\.([a-z0-9-]+)\.(?:vpce\.)?amazonaws\.")
 
 
-class Credentials(NamedTuple):
+class AwsCredentials(NamedTuple):
     """An access key; `token` for temporary ones."""
 
     access_key: str
@@ -24,7 +24,7 @@ class Credentials(NamedTuple):
         return "Credentials(***)"
 
 
-class Scope(NamedTuple):
+class SigningScope(NamedTuple):
     """Where and when a signature is good. `at` is UTC in the form 20260131T235959Z."""
 
     region: str
@@ -36,8 +36,8 @@ class Scope(NamedTuple):
         return f"{self.at[:8]}/{self.region}/{self.service}/aws4_request"
 
 
-def sign(
-    method: str, url: str, headers: Mapping[str, str], body: bytes, credentials: Credentials, scope: Scope
+def sign_headers(
+    method: str, url: str, headers: Mapping[str, str], body: bytes, credentials: AwsCredentials, scope: SigningScope
 ) -> dict[str, str]:
     """The headers to add: x-amz-date, the security token if there is one, authorization.
 
@@ -78,14 +78,14 @@ def _query(query: str) -> str:
     return "&".join(f"{key}={value}" for key, value in pairs)
 
 
-def _key(secret: str, scope: Scope) -> bytes:
+def _key(secret: str, scope: SigningScope) -> bytes:
     key = f"AWS4{secret}".encode()
     for word in (scope.at[:8], scope.region, scope.service, "aws4_request"):
         key = hmac.new(key, word.encode(), hashlib.sha256).digest()
     return key
 
 
-def region(url: str, fallback: str = "us-east-1") -> str:
+def parse_region(url: str, fallback: str = "us-east-1") -> str:
     """The region in a service's host name: bedrock-runtime.eu-west-1.amazonaws.com."""
     found = _REGION.search(urlsplit(url).hostname or "")
     return found[1] if found else fallback

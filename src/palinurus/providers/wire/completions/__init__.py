@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 from palinurus.providers.wire.completions.decode import CompletionsDecoder
-from palinurus.providers.wire.completions.request import encode, path
+from palinurus.providers.wire.completions.request import build_path, encode
 
-WIRE = Wire(encode=encode, decoder=CompletionsDecoder, path=path)
+WIRE = ModelWire(encode=encode, decoder=CompletionsDecoder, path=build_path)

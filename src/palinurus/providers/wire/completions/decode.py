@@ -13,11 +13,11 @@ import msgspec
 from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import ModelEvent, ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
-from palinurus.providers.wire.arguments import scrub
-from palinurus.providers.wire.build import Builder, Part
-from palinurus.providers.wire.loose import loose
-from palinurus.providers.wire.sse import Sse
+from palinurus.providers.errors import classify_stream_error, clip_message
+from palinurus.providers.wire.arguments import scrub_surrogates
+from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.loose import decode_loose
+from palinurus.providers.wire.sse import SseReader
 
 STOPS: dict[str, StopReason] = {
     "stop": "stop",
@@ -32,55 +32,55 @@ STOPS: dict[str, StopReason] = {
 }
 
 
-class Function(msgspec.Struct):
+class CompletionsFunction(msgspec.Struct):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class Call(msgspec.Struct):
+class CompletionsCall(msgspec.Struct):
     index: int | None = None
     id: str | None = None
-    function: Function | None = None
+    function: CompletionsFunction | None = None
 
 
-class Delta(msgspec.Struct):
+class CompletionsDelta(msgspec.Struct):
     content: str | list[Any] | None = None
     reasoning_content: str | None = None
     reasoning: str | dict[str, Any] | None = None
     reasoning_text: str | None = None
-    tool_calls: list[Call] | None = None
-    function_call: Function | None = None
+    tool_calls: list[CompletionsCall] | None = None
+    function_call: CompletionsFunction | None = None
     refusal: str | None = None
 
 
-class Details(msgspec.Struct):
+class CompletionsTokenDetails(msgspec.Struct):
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
 
 
-class Tokens(msgspec.Struct):
+class CompletionsTokens(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
-    prompt_tokens_details: Details | None = None
+    prompt_tokens_details: CompletionsTokenDetails | None = None
     prompt_cache_hit_tokens: int | None = None
 
 
-class Choice(msgspec.Struct):
-    delta: Delta | None = None
-    message: Delta | None = None
+class CompletionsChoice(msgspec.Struct):
+    delta: CompletionsDelta | None = None
+    message: CompletionsDelta | None = None
     finish_reason: str | None = None
     usage: Any = None
 
 
-class Chunk(msgspec.Struct):
-    choices: list[Choice] | None = None
+class CompletionsChunk(msgspec.Struct):
+    choices: list[CompletionsChoice] | None = None
     usage: Any = None
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(Chunk).decode
-_NOTHING = Function()
+_decode = msgspec.json.Decoder(CompletionsChunk).decode
+_NOTHING = CompletionsFunction()
 
 
 class CompletionsDecoder:
@@ -89,10 +89,10 @@ class CompletionsDecoder:
     __slots__ = ("_builder", "_by_index", "_finish", "_last", "_seen", "_sse")
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = Sse()
-        self._builder = Builder(request)
-        self._by_index: dict[int, Part] = {}
-        self._last: Part | None = None
+        self._sse = SseReader()
+        self._builder = AnswerBuilder(request)
+        self._by_index: dict[int, BlockDraft] = {}
+        self._last: BlockDraft | None = None
         self._finish: str | None = None
         self._seen = False
 
@@ -126,7 +126,7 @@ class CompletionsDecoder:
         if self._finish is not None:
             return self._end()
         if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
         return builder.fail("cut", "the stream ended before the answer was complete")
 
     def _payload(self, payload: bytes, closing: bool = False) -> None:
@@ -139,7 +139,7 @@ class CompletionsDecoder:
             if payload.strip() == b"[DONE]":
                 self._end()
                 return
-            found = None if closing else loose(payload, Chunk)
+            found = None if closing else decode_loose(payload, CompletionsChunk)
             if found is None:
                 if not closing and payload.lstrip()[:1] in (b"{", b"["):
                     self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
@@ -147,10 +147,10 @@ class CompletionsDecoder:
             chunk = found
         self._chunk(chunk)
 
-    def _chunk(self, chunk: Chunk) -> None:
+    def _chunk(self, chunk: CompletionsChunk) -> None:
         self._seen = True
         if chunk.error:
-            self._builder.fail_with(in_stream(chunk.error))
+            self._builder.fail_with(classify_stream_error(chunk.error))
             return
         if chunk.usage:
             self._usage(chunk.usage)
@@ -168,11 +168,11 @@ class CompletionsDecoder:
     def _usage(self, used: Any) -> None:
         """Counts in an unexpected form cost us the counts, not the answer."""
         try:
-            self._builder.usage = tokens(msgspec.convert(used, Tokens, strict=False))
+            self._builder.usage = read_usage(msgspec.convert(used, CompletionsTokens, strict=False))
         except (msgspec.ValidationError, ValueError, RecursionError):
             pass
 
-    def _delta(self, delta: Delta) -> None:
+    def _delta(self, delta: CompletionsDelta) -> None:
         builder = self._builder
         if delta.reasoning_content:
             builder.thinking(delta.reasoning_content, "reasoning_content")
@@ -191,7 +191,7 @@ class CompletionsDecoder:
             for call in delta.tool_calls:
                 self._call(call)
         elif delta.function_call is not None:
-            self._call(Call(0, None, delta.function_call))
+            self._call(CompletionsCall(0, None, delta.function_call))
 
     def _blocks(self, blocks: list[Any]) -> None:
         """Content as a list of typed blocks, as some servers send it."""
@@ -206,7 +206,7 @@ class CompletionsDecoder:
                     if isinstance(text, str) and text:
                         self._builder.thinking(text)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: CompletionsCall) -> None:
         builder, function = self._builder, call.function or _NOTHING
         part = self._find(call)
         if part.index < 0:
@@ -215,9 +215,11 @@ class CompletionsDecoder:
                 builder.call(part, part.raw, function.name)
         if function.arguments:
             args = function.arguments
-            builder.grow(part, args if isinstance(args, str) else str(msgspec.json.encode(scrub(args)), "utf-8"))
+            builder.grow(
+                part, args if isinstance(args, str) else str(msgspec.json.encode(scrub_surrogates(args)), "utf-8")
+            )
 
-    def _find(self, call: Call) -> Part:
+    def _find(self, call: CompletionsCall) -> BlockDraft:
         """The call this piece belongs to. A new id under a known index is a new call: some servers never count."""
         part = self._last if call.index is None else self._by_index.get(call.index)
         fresh = call.id and part is not None and part.raw and call.id != part.raw
@@ -240,9 +242,9 @@ class CompletionsDecoder:
         return builder.finish(STOPS.get(finish or "stop", "stop"))
 
 
-def tokens(used: Tokens) -> TokenUsage:
+def read_usage(used: CompletionsTokens) -> TokenUsage:
     """Prompt tokens include what came from the cache; ours do not."""
-    details = used.prompt_tokens_details or Details()
+    details = used.prompt_tokens_details or CompletionsTokenDetails()
     read = max(0, details.cached_tokens or used.prompt_cache_hit_tokens or 0)
     write = max(0, details.cache_write_tokens or 0)
     prompt, output = max(0, used.prompt_tokens or 0), max(0, used.completion_tokens or 0)

@@ -19,21 +19,21 @@ from palinurus.core.types.messages import (
     UserMessage,
 )
 from palinurus.core.types.model import ModelRequest, ModelSpec
-from palinurus.providers.wire.arguments import encoded
+from palinurus.providers.wire.arguments import encode_json
 from palinurus.providers.wire.replay import (
-    EMPTY,
+    EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,
     SEE_IMAGE,
-    Idents,
-    exact_ids,
-    own,
-    safe_ids,
-    schema,
-    texts,
-    tool_name,
-    visible,
+    CallIds,
+    is_own_answer,
+    is_sendable,
+    join_texts,
+    make_exact_ids,
+    make_object_schema,
+    make_safe_ids,
+    make_tool_name,
 )
 
 # Reasoning goes back under the name it came with.
@@ -61,7 +61,11 @@ def encode(request: ModelRequest) -> dict[str, Any]:
         body["tools"] = [
             {
                 "type": "function",
-                "function": {"name": t.name, "description": t.description, "parameters": schema(t.parameters)},
+                "function": {
+                    "name": t.name,
+                    "description": t.description,
+                    "parameters": make_object_schema(t.parameters),
+                },
             }
             for t in request.tools
         ]
@@ -73,14 +77,14 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return body
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     """The tail of the URL; the base holds the version."""
     return "" if request.model.base_url.rstrip("/").endswith("/chat/completions") else "/chat/completions"
 
 
 def _messages(request: ModelRequest) -> list[dict[str, Any]]:
     model, compat = request.model, request.model.compat
-    ident = Idents(exact_ids(9) if compat.get("requiresMistralToolIds") else safe_ids(40))
+    ident = CallIds(make_exact_ids(9) if compat.get("requiresMistralToolIds") else make_safe_ids(40))
     out: list[dict[str, Any]] = []
     if request.prompt.text:
         developer = model.reasoning and compat.get("supportsDeveloperRole")
@@ -91,7 +95,7 @@ def _messages(request: ModelRequest) -> list[dict[str, Any]]:
         if isinstance(message, ToolResult):
             out.append(_result(message, model, ident))
             if model.vision:
-                images += [b for b in message.content if isinstance(b, ImageBlock) and visible(b)]
+                images += [b for b in message.content if isinstance(b, ImageBlock) and is_sendable(b)]
             continue
         if images:
             out.append(_shown(images))
@@ -118,12 +122,12 @@ def _answered(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _content(blocks: tuple[TextBlock | ImageBlock, ...], model: ModelSpec) -> str | list[dict[str, Any]]:
-    if not model.vision or not any(isinstance(b, ImageBlock) and visible(b) for b in blocks):
-        return texts(blocks, False) or EMPTY
+    if not model.vision or not any(isinstance(b, ImageBlock) and is_sendable(b) for b in blocks):
+        return join_texts(blocks, False) or EMPTY_MESSAGE
     out: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, ImageBlock):
-            out.append(_image(block) if visible(block) else {"type": "text", "text": NO_IMAGE})
+            out.append(_image(block) if is_sendable(block) else {"type": "text", "text": NO_IMAGE})
         elif block.text and not block.text.isspace():
             out.append({"type": "text", "text": block.text})
     return out
@@ -140,17 +144,19 @@ def _shown(images: list[ImageBlock]) -> dict[str, Any]:
     }
 
 
-def _result(message: ToolResult, model: ModelSpec, ident: Idents) -> dict[str, Any]:
-    text = texts(message.content, model.vision)
+def _result(message: ToolResult, model: ModelSpec, ident: CallIds) -> dict[str, Any]:
+    text = join_texts(message.content, model.vision)
     if not text:
         text = SEE_IMAGE if any(isinstance(b, ImageBlock) for b in message.content) else NO_OUTPUT
     out = {"role": "tool", "tool_call_id": ident(message.toolCallId), "content": text}
     if model.compat.get("requiresToolResultName"):
-        out["name"] = tool_name(message.toolName)
+        out["name"] = make_tool_name(message.toolName)
     return out
 
 
-def _assistant(message: AssistantMessage, request: ModelRequest, current: bool, ident: Idents) -> dict[str, Any] | None:
+def _assistant(
+    message: AssistantMessage, request: ModelRequest, current: bool, ident: CallIds
+) -> dict[str, Any] | None:
     """None when nothing of it can be sent. `current`: it belongs to the turn that is going on."""
     compat = request.model.compat
     text, calls, thought, field = "", [], "", ""
@@ -158,12 +164,12 @@ def _assistant(message: AssistantMessage, request: ModelRequest, current: bool, 
         if isinstance(block, TextBlock):
             text += block.text
         elif isinstance(block, ToolCall):
-            arguments = str(encoded(block.arguments), "utf-8") if block.arguments else "{}"
-            function = {"name": tool_name(block.name), "arguments": arguments}
+            arguments = str(encode_json(block.arguments), "utf-8") if block.arguments else "{}"
+            function = {"name": make_tool_name(block.name), "arguments": arguments}
             calls.append({"id": ident(block.id), "type": "function", "function": function})
         elif isinstance(block, ThinkingBlock) and block.thinkingSignature in _FIELDS:
             thought, field = thought + block.thinking, block.thinkingSignature or ""
-    same = thought and own(message, request.model)
+    same = thought and is_own_answer(message, request.model)
     if same and compat.get("requiresThinkingAsText"):
         text = f"{thought}\n\n{text}" if text else thought
     text = "" if text.isspace() else text

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 from palinurus.providers.wire.gemini.decode import GeminiDecoder
-from palinurus.providers.wire.gemini.request import encode, path
+from palinurus.providers.wire.gemini.request import build_path, encode
 
-WIRE = Wire(encode=encode, decoder=GeminiDecoder, path=path, key_header="x-goog-api-key")
+WIRE = ModelWire(encode=encode, decoder=GeminiDecoder, path=build_path, key_header="x-goog-api-key")
 
 __all__ = ["WIRE"]

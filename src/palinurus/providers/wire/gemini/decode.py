@@ -12,11 +12,11 @@ import msgspec
 from palinurus.core.types.messages import StopReason, ToolCall
 from palinurus.core.types.model import FailureKind, ModelEvent, ModelRequest, StreamDone
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.arguments import written
-from palinurus.providers.wire.build import Builder, Part
-from palinurus.providers.wire.sse import Sse
+from palinurus.providers.wire.arguments import write_arguments
+from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.sse import SseReader
 
 STOPS: dict[str, StopReason] = {"STOP": "stop", "MAX_TOKENS": "length", "FINISH_REASON_UNSPECIFIED": "stop"}
 FAILS: dict[str, FailureKind] = {
@@ -37,9 +37,9 @@ class GeminiDecoder:
     """One answer."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = Sse()
-        self._builder = Builder(request)
-        self._part: Part | None = None  # the text or thinking that grows
+        self._sse = SseReader()
+        self._builder = AnswerBuilder(request)
+        self._part: BlockDraft | None = None  # the text or thinking that grows
         self._thoughts: dict[str, str] = {}  # call id -> its signature
         self._finish = ""
         self._why = ""
@@ -75,37 +75,37 @@ class GeminiDecoder:
         if self._finish:
             return self._end()
         if not self._seen and odd:
-            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
         return builder.fail("cut", "the stream ended before the answer was complete")
 
     def _payload(self, payload: bytes, closing: bool = False) -> None:
-        chunk = pick.read(payload)
+        chunk = pick.read_object(payload)
         if chunk is None:
             if not closing and payload.lstrip()[:1] in (b"{", b"["):
                 self._last = self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
             return
         self._seen = True
         if chunk.get("error"):
-            self._last = self._builder.fail_with(in_stream(chunk["error"]))
+            self._last = self._builder.fail_with(classify_stream_error(chunk["error"]))
             return
         if chunk.get("usageMetadata") is not None:
-            self._builder.usage = usage(pick.item(chunk, "usageMetadata"))
-        if blocked := pick.text(chunk, "promptFeedback", "blockReason"):
-            self._last = self._builder.fail("refused", f"the provider blocked the prompt ({clip(blocked)})")
+            self._builder.usage = read_usage(pick.get_object(chunk, "usageMetadata"))
+        if blocked := pick.get_text(chunk, "promptFeedback", "blockReason"):
+            self._last = self._builder.fail("refused", f"the provider blocked the prompt ({clip_message(blocked)})")
             return
-        for candidate in pick.items(chunk, "candidates")[:1]:
-            for part in pick.items(candidate, "content", "parts"):
+        for candidate in pick.get_objects(chunk, "candidates")[:1]:
+            for part in pick.get_objects(candidate, "content", "parts"):
                 self._take(part)
-            if finish := pick.text(candidate, "finishReason"):
+            if finish := pick.get_text(candidate, "finishReason"):
                 self._finish = self._finish or finish
-                self._why = self._why or pick.text(candidate, "finishMessage")
+                self._why = self._why or pick.get_text(candidate, "finishMessage")
 
     def _take(self, part: dict[str, Any]) -> None:
-        signature = pick.text(part, "thoughtSignature") or None
+        signature = pick.get_text(part, "thoughtSignature") or None
         if "functionCall" in part:
-            self._call(pick.item(part, "functionCall"), signature)
+            self._call(pick.get_object(part, "functionCall"), signature)
             return
-        piece = pick.text(part, "text")
+        piece = pick.get_text(part, "text")
         kind = "thinking" if part.get("thought") is True else "text"
         if self._part is None or self._part.kind != kind:
             if not piece and not signature:
@@ -123,17 +123,17 @@ class GeminiDecoder:
     def _call(self, call: dict[str, Any], signature: str | None) -> None:
         self._part = None
         part = self._builder.part("call")
-        self._builder.call(part, pick.text(call, "id"), pick.text(call, "name"))
+        self._builder.call(part, pick.get_text(call, "id"), pick.get_text(call, "name"))
         if signature:
             self._thoughts[part.id] = signature
-        self._builder.grow(part, written(call.get("args")))
+        self._builder.grow(part, write_arguments(call.get("args")))
 
     def _end(self) -> list[ModelEvent]:
         if self._finish in STOPS:
             return [self._signed(event) for event in self._builder.finish(STOPS[self._finish])]
         kind = FAILS.get(self._finish, "server")
-        detail = f": {clip(self._why)}" if self._why else ""
-        return self._builder.fail(kind, f"the provider stopped the answer ({clip(self._finish)}){detail}")
+        detail = f": {clip_message(self._why)}" if self._why else ""
+        return self._builder.fail(kind, f"the provider stopped the answer ({clip_message(self._finish)}){detail}")
 
     def _signed(self, event: ModelEvent) -> ModelEvent:
         if not isinstance(event, StreamDone) or not self._thoughts:
@@ -145,9 +145,9 @@ class GeminiDecoder:
         return StreamDone(msgspec.structs.replace(event.message, content=blocks))
 
 
-def usage(used: dict[str, Any]) -> TokenUsage:
+def read_usage(used: dict[str, Any]) -> TokenUsage:
     """Prompt tokens include what came from the cache; thoughts are output but counted apart."""
-    prompt = pick.count(used, "promptTokenCount") + pick.count(used, "toolUsePromptTokenCount")
-    read = min(prompt, pick.count(used, "cachedContentTokenCount"))
-    output = pick.count(used, "candidatesTokenCount") + pick.count(used, "thoughtsTokenCount")
-    return TokenUsage(prompt - read, output, read, 0, pick.count(used, "totalTokenCount") or prompt + output)
+    prompt = pick.get_count(used, "promptTokenCount") + pick.get_count(used, "toolUsePromptTokenCount")
+    read = min(prompt, pick.get_count(used, "cachedContentTokenCount"))
+    output = pick.get_count(used, "candidatesTokenCount") + pick.get_count(used, "thoughtsTokenCount")
+    return TokenUsage(prompt - read, output, read, 0, pick.get_count(used, "totalTokenCount") or prompt + output)

@@ -28,13 +28,13 @@ from palinurus.providers.wire.replay import (
     NO_OUTPUT,
     OPENING,
     SEE_IMAGE,
-    Idents,
-    digest,
-    own,
-    schema,
-    texts,
-    tool_name,
-    visible,
+    CallIds,
+    digest_id,
+    is_own_answer,
+    is_sendable,
+    join_texts,
+    make_object_schema,
+    make_tool_name,
 )
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif")
@@ -46,14 +46,14 @@ _SIGNING = re.compile(r"(models/)?gemini-([3-9]|\d{2,})")  # generations that de
 _MODES: dict[str, str] = {"auto": "AUTO", "none": "NONE", "required": "ANY", "any": "ANY"}
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     """The model is part of the address."""
     return f"/models/{quote(request.model.ref.model.removeprefix('models/'), safe='')}:streamGenerateContent?alt=sse"
 
 
 def encode(request: ModelRequest) -> dict[str, Any]:
     """The body, without what is the vendor's: thinkingConfig."""
-    body: dict[str, Any] = {"contents": contents(request)}
+    body: dict[str, Any] = {"contents": build_contents(request)}
     if request.prompt.text:
         body["systemInstruction"] = {"parts": [{"text": request.prompt.text}]}
     if request.tools and request.model.tools:
@@ -71,20 +71,24 @@ def encode(request: ModelRequest) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": schema(spec.parameters)}
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "parametersJsonSchema": make_object_schema(spec.parameters),
+    }
 
 
 def _choice(choice: str | dict[str, Any]) -> dict[str, Any]:
     if isinstance(choice, str):
         return {"mode": _MODES.get(choice, "AUTO")}
-    name = pick.text(choice, "function", "name") or pick.text(choice, "name")
+    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
     return {"mode": "ANY", "allowedFunctionNames": [name]} if name else {"mode": "AUTO"}
 
 
-def contents(request: ModelRequest) -> list[dict[str, Any]]:
+def build_contents(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation in alternating turns."""
     turns: list[dict[str, Any]] = []
-    idents = Idents(ident)
+    idents = CallIds(make_call_id)
     for message in request.messages:
         role = "model" if isinstance(message, AssistantMessage) else "user"
         parts = _parts(message, request, idents)
@@ -103,7 +107,7 @@ def contents(request: ModelRequest) -> list[dict[str, Any]]:
     return turns or [{"role": "user", "parts": [{"text": OPENING}]}]
 
 
-def _parts(message: Message, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
+def _parts(message: Message, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
     if isinstance(message, UserMessage):
         return _shown(message.blocks, request.model.vision)
     if isinstance(message, ToolResult):
@@ -115,7 +119,7 @@ def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
     found: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, ImageBlock):
-            seen = vision and visible(block, _IMAGES)
+            seen = vision and is_sendable(block, _IMAGES)
             data = {"mimeType": block.mimeType, "data": block.data}
             found.append({"inlineData": data} if seen else {"text": NO_IMAGE})
         elif block.text.strip():
@@ -123,20 +127,20 @@ def _shown(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
     return found
 
 
-def _response(result: ToolResult, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
+def _response(result: ToolResult, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
     pictures = tuple(b for b in result.content if isinstance(b, ImageBlock)) if request.model.vision else ()
-    text = texts(tuple(b for b in result.content if b not in pictures), False)
+    text = join_texts(tuple(b for b in result.content if b not in pictures), False)
     response = {
         "id": idents(result.toolCallId),
-        "name": idents.names.get(result.toolCallId) or tool_name(result.toolName),
+        "name": idents.names.get(result.toolCallId) or make_tool_name(result.toolName),
         "response": {"error" if result.isError else "output": text or (SEE_IMAGE if pictures else NO_OUTPUT)},
     }
     return [{"functionResponse": response}, *_shown(pictures, True)]
 
 
-def _answer(message: AssistantMessage, request: ModelRequest, idents: Idents) -> list[dict[str, Any]]:
+def _answer(message: AssistantMessage, request: ModelRequest, idents: CallIds) -> list[dict[str, Any]]:
     model = request.model
-    same = own(message, model)
+    same = is_own_answer(message, model)
     found: list[dict[str, Any]] = []
     called = False
     for block in message.content:
@@ -155,8 +159,8 @@ def _answer(message: AssistantMessage, request: ModelRequest, idents: Idents) ->
     return found if any("thought" not in part for part in found) else []
 
 
-def _call(call: ToolCall, idents: Idents) -> dict[str, Any]:
-    name = idents.names[call.id] = tool_name(call.name)
+def _call(call: ToolCall, idents: CallIds) -> dict[str, Any]:
+    name = idents.names[call.id] = make_tool_name(call.name)
     return {"functionCall": {"id": idents(call.id), "name": name, "args": call.arguments}}
 
 
@@ -166,6 +170,6 @@ def _signed(part: dict[str, Any], signature: str | None, same: bool) -> dict[str
     return part
 
 
-def ident(raw: str) -> str:
+def make_call_id(raw: str) -> str:
     """Letters and digits only, the same for the same id."""
-    return raw if _ALNUM.fullmatch(raw) else f"call{digest(raw)[:24]}"
+    return raw if _ALNUM.fullmatch(raw) else f"call{digest_id(raw)[:24]}"

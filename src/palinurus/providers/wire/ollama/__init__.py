@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 from palinurus.providers.wire.ollama.decode import OllamaDecoder
-from palinurus.providers.wire.ollama.lines import as_line
-from palinurus.providers.wire.ollama.request import encode, path
+from palinurus.providers.wire.ollama.lines import to_line
+from palinurus.providers.wire.ollama.request import build_path, encode
 
-WIRE = Wire(encode=encode, decoder=OllamaDecoder, path=path, whole=as_line)
+WIRE = ModelWire(encode=encode, decoder=OllamaDecoder, path=build_path, whole=to_line)
 
 __all__ = ["WIRE"]

@@ -7,11 +7,11 @@ from typing import Any
 from palinurus.core.types.messages import StopReason
 from palinurus.core.types.model import ModelEvent, ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.arguments import written
-from palinurus.providers.wire.build import Builder
-from palinurus.providers.wire.ollama.lines import Lines
+from palinurus.providers.wire.arguments import write_arguments
+from palinurus.providers.wire.build import AnswerBuilder
+from palinurus.providers.wire.ollama.lines import OllamaLineReader
 
 STOPS: dict[str, StopReason] = {"stop": "stop", "length": "length"}
 
@@ -20,8 +20,8 @@ class OllamaDecoder:
     """One answer."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._lines = Lines()
-        self._builder = Builder(request)
+        self._lines = OllamaLineReader()
+        self._builder = AnswerBuilder(request)
         self._last: list[ModelEvent] = []
 
     def feed(self, data: bytes) -> list[ModelEvent]:
@@ -41,7 +41,7 @@ class OllamaDecoder:
         if self._builder.ended:
             return []
         for line in self._lines.close():
-            if pick.read(line) is None:  # half a line: cut, not malformed
+            if pick.read_object(line) is None:  # half a line: cut, not malformed
                 break
             self._line(line)
             if self._builder.ended:
@@ -49,33 +49,33 @@ class OllamaDecoder:
         return self._builder.fail("cut", "the stream ended before the answer was complete")
 
     def _line(self, line: bytes) -> None:
-        chunk = pick.read(line)
+        chunk = pick.read_object(line)
         if chunk is None:
-            shown = clip(line[:4096].decode("utf-8", "replace"))
+            shown = clip_message(line[:4096].decode("utf-8", "replace"))
             self._last = self._builder.fail("malformed", f"the stream holds a line that is no JSON object: {shown}")
             return
         if chunk.get("error"):
-            self._last = self._builder.fail_with(in_stream(chunk["error"]))
+            self._last = self._builder.fail_with(classify_stream_error(chunk["error"]))
             return
-        message = pick.item(chunk, "message")
-        if piece := pick.text(message, "thinking"):
+        message = pick.get_object(chunk, "message")
+        if piece := pick.get_text(message, "thinking"):
             self._builder.thinking(piece)
-        if piece := pick.text(message, "content"):
+        if piece := pick.get_text(message, "content"):
             self._builder.text(piece)
-        for call in pick.items(message, "tool_calls"):
+        for call in pick.get_objects(message, "tool_calls"):
             self._call(call)
         if chunk.get("done") is True:
-            self._builder.usage = usage(chunk)
-            self._last = self._builder.finish(STOPS.get(pick.text(chunk, "done_reason"), "stop"))
+            self._builder.usage = read_usage(chunk)
+            self._last = self._builder.finish(STOPS.get(pick.get_text(chunk, "done_reason"), "stop"))
 
     def _call(self, call: dict[str, Any]) -> None:
-        function = pick.item(call, "function")
+        function = pick.get_object(call, "function")
         part = self._builder.part("call")
-        self._builder.call(part, pick.text(call, "id"), pick.text(function, "name"))
-        self._builder.grow(part, written(function.get("arguments")))
+        self._builder.call(part, pick.get_text(call, "id"), pick.get_text(function, "name"))
+        self._builder.grow(part, write_arguments(function.get("arguments")))
 
 
-def usage(chunk: dict[str, Any]) -> TokenUsage:
+def read_usage(chunk: dict[str, Any]) -> TokenUsage:
     """The server counts only tokens it evaluated; what its cache held it does not say."""
-    read, wrote = pick.count(chunk, "prompt_eval_count"), pick.count(chunk, "eval_count")
+    read, wrote = pick.get_count(chunk, "prompt_eval_count"), pick.get_count(chunk, "eval_count")
     return TokenUsage(read, wrote, 0, 0, read + wrote)

@@ -8,12 +8,12 @@ from __future__ import annotations
 MAX_LINE = 8_000_000
 
 
-def as_line(body: bytes) -> bytes:
+def to_line(body: bytes) -> bytes:
     """A whole JSON answer as one line."""
     return body.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
 
 
-class Lines:
+class OllamaLineReader:
     """One stream."""
 
     __slots__ = ("_limit", "_pieces", "_size", "failed")

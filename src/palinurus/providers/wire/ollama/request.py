@@ -8,15 +8,15 @@ from palinurus.core.types.messages import AssistantMessage, ImageBlock, TextBloc
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire.replay import (
-    EMPTY,
+    EMPTY_MESSAGE,
     NO_OUTPUT,
     OPENING,
     SEE_IMAGE,
-    own,
-    schema,
-    texts,
-    tool_name,
-    visible,
+    is_own_answer,
+    is_sendable,
+    join_texts,
+    make_object_schema,
+    make_tool_name,
 )
 
 # The server's own default context is 4k and cuts silently. More than this is not asked for unless configured: the
@@ -37,7 +37,7 @@ _OPTIONS = (
 )
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     return "/api/chat"
 
 
@@ -46,7 +46,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     model = request.model
     body: dict[str, Any] = {
         "model": model.ref.model,
-        "messages": history(request),
+        "messages": build_history(request),
         "stream": True,
         "options": _options(request),
     }
@@ -57,7 +57,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return body
 
 
-def history(request: ModelRequest) -> list[dict[str, Any]]:
+def build_history(request: ModelRequest) -> list[dict[str, Any]]:
     """The prompt and the conversation."""
     vision = request.model.vision
     found: list[dict[str, Any]] = []
@@ -93,30 +93,30 @@ def _options(request: ModelRequest) -> dict[str, Any]:
 
 
 def _tool(spec: ToolSpec) -> dict[str, Any]:
-    function = {"name": spec.name, "description": spec.description, "parameters": schema(spec.parameters)}
+    function = {"name": spec.name, "description": spec.description, "parameters": make_object_schema(spec.parameters)}
     return {"type": "function", "function": function}
 
 
 def _asked(message: UserMessage, vision: bool) -> dict[str, Any]:
-    text, pictures = texts(message.blocks, vision), _pictures(message.blocks, vision)
-    said: dict[str, Any] = {"role": "user", "content": text or ("" if pictures else EMPTY)}
+    text, pictures = join_texts(message.blocks, vision), _pictures(message.blocks, vision)
+    said: dict[str, Any] = {"role": "user", "content": text or ("" if pictures else EMPTY_MESSAGE)}
     return {**said, "images": pictures} if pictures else said
 
 
 def _pictures(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[str]:
-    return [block.data for block in blocks if isinstance(block, ImageBlock) and visible(block)] if vision else []
+    return [block.data for block in blocks if isinstance(block, ImageBlock) and is_sendable(block)] if vision else []
 
 
 def _result(result: ToolResult, vision: bool, names: dict[str, str]) -> dict[str, Any]:
-    text = texts(result.content, vision) or (SEE_IMAGE if _pictures(result.content, vision) else NO_OUTPUT)
-    name = names.get(result.toolCallId) or tool_name(result.toolName)
+    text = join_texts(result.content, vision) or (SEE_IMAGE if _pictures(result.content, vision) else NO_OUTPUT)
+    name = names.get(result.toolCallId) or make_tool_name(result.toolName)
     return {"role": "tool", "content": text, "tool_name": name}
 
 
 def _answer(message: AssistantMessage, request: ModelRequest, names: dict[str, str]) -> list[dict[str, Any]]:
-    names.update({call.id: tool_name(call.name) for call in message.calls})
+    names.update({call.id: make_tool_name(call.name) for call in message.calls})
     found: dict[str, Any] = {"role": "assistant", "content": message.text if message.text.strip() else ""}
-    if message.calls and message.thinking and own(message, request.model):
+    if message.calls and message.thinking and is_own_answer(message, request.model):
         found["thinking"] = message.thinking  # wanted back only while a tool round is under way
     if message.calls:
         found["tool_calls"] = [{"function": {"name": names[c.id], "arguments": c.arguments}} for c in message.calls]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from palinurus.providers.wire import Wire
+from palinurus.providers.wire import ModelWire
 from palinurus.providers.wire.responses.decode import ResponsesDecoder
-from palinurus.providers.wire.responses.request import codex, codex_path, encode, path
+from palinurus.providers.wire.responses.request import build_codex_path, build_path, encode, encode_codex
 
-WIRE = Wire(encode=encode, decoder=ResponsesDecoder, path=path)
-CODEX = Wire(encode=codex, decoder=ResponsesDecoder, path=codex_path)
+WIRE = ModelWire(encode=encode, decoder=ResponsesDecoder, path=build_path)
+CODEX = ModelWire(encode=encode_codex, decoder=ResponsesDecoder, path=build_codex_path)
 
 __all__ = ["CODEX", "WIRE"]

@@ -13,10 +13,10 @@ import msgspec
 
 from palinurus.core.types.model import ModelEvent, ModelFailure, ModelRequest
 from palinurus.core.types.usage import TokenUsage
-from palinurus.providers.errors import clip, in_stream
+from palinurus.providers.errors import classify_stream_error, clip_message
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.build import Builder, Part
-from palinurus.providers.wire.sse import Sse
+from palinurus.providers.wire.build import AnswerBuilder, BlockDraft
+from palinurus.providers.wire.sse import SseReader
 
 _KINDS: dict[str, Literal["text", "thinking", "call"]] = {
     "message": "text",
@@ -29,9 +29,9 @@ class ResponsesDecoder:
     """One answer."""
 
     def __init__(self, request: ModelRequest) -> None:
-        self._sse = Sse()
-        self._builder = Builder(request)
-        self._parts: dict[int | str, Part] = {}
+        self._sse = SseReader()
+        self._builder = AnswerBuilder(request)
+        self._parts: dict[int | str, BlockDraft] = {}
         self._closed: set[int] = set()  # ids of parts whose item is complete
         self._last: list[ModelEvent] = []
         self._seen = False
@@ -63,20 +63,20 @@ class ResponsesDecoder:
                 self._payload(odd, closing=True)
             if builder.ended:
                 return self._last
-            return builder.fail("malformed", f"not an event stream: {clip(odd.decode('utf-8', 'replace'))}")
+            return builder.fail("malformed", f"not an event stream: {clip_message(odd.decode('utf-8', 'replace'))}")
         return builder.fail("cut", "the stream ended before the answer was complete")
 
     def _taken(self) -> list[ModelEvent]:
         return self._builder.take()
 
     def _payload(self, payload: bytes, closing: bool = False) -> None:
-        event = pick.read(payload)
+        event = pick.read_object(payload)
         if event is None:
             if not closing and payload.lstrip()[:1] in (b"{", b"["):
                 self._last = self._builder.fail("malformed", "the stream holds a chunk that cannot be read")
             return
         self._seen = True
-        kind = pick.text(event, "type")
+        kind = pick.get_text(event, "type")
         if not kind and event.get("object") == "response":
             self._completed({"response": event})
         elif not kind and event.get("error"):
@@ -86,10 +86,10 @@ class ResponsesDecoder:
 
     # --- items -------------------------------------------------------------------------------------------------
 
-    def _find(self, event: dict[str, Any], kind: Literal["text", "thinking", "call"]) -> Part | None:
+    def _find(self, event: dict[str, Any], kind: Literal["text", "thinking", "call"]) -> BlockDraft | None:
         """The block an event belongs to, made if it is new. None when the place holds another kind of block."""
         key: int | str | None = None
-        index, ident = event.get("output_index"), pick.text(event, "item_id") or pick.text(event, "item", "id")
+        index, ident = event.get("output_index"), pick.get_text(event, "item_id") or pick.get_text(event, "item", "id")
         if isinstance(index, int) and not isinstance(index, bool):
             key = index
         elif ident:
@@ -106,19 +106,19 @@ class ResponsesDecoder:
         return part if part.kind == kind else None
 
     def _added(self, event: dict[str, Any]) -> None:
-        item = pick.item(event, "item")
-        kind = _KINDS.get(pick.text(item, "type"))
+        item = pick.get_object(event, "item")
+        kind = _KINDS.get(pick.get_text(item, "type"))
         if kind is None:
             return
         part = self._find(event, kind)
         if part is not None and kind == "call":
             self._named(part, item)
 
-    def _named(self, part: Part, item: dict[str, Any]) -> None:
-        if part.index >= 0 or not pick.text(item, "name"):
+    def _named(self, part: BlockDraft, item: dict[str, Any]) -> None:
+        if part.index >= 0 or not pick.get_text(item, "name"):
             return
-        call, ident = pick.text(item, "call_id"), pick.text(item, "id")
-        self._builder.call(part, f"{call}|{ident}" if call and ident else call or ident, pick.text(item, "name"))
+        call, ident = pick.get_text(item, "call_id"), pick.get_text(item, "id")
+        self._builder.call(part, f"{call}|{ident}" if call and ident else call or ident, pick.get_text(item, "name"))
 
     def _text(self, event: dict[str, Any]) -> None:
         self._grow(event, "text")
@@ -130,7 +130,7 @@ class ResponsesDecoder:
         self._grow(event, "call")
 
     def _grow(self, event: dict[str, Any], kind: Literal["text", "thinking", "call"]) -> None:
-        piece = pick.text(event, "delta")
+        piece = pick.get_text(event, "delta")
         part = self._find(event, kind) if piece else None
         if part is not None and id(part) not in self._closed:
             self._builder.grow(part, piece)
@@ -141,26 +141,29 @@ class ResponsesDecoder:
             self._builder.grow(part, "\n\n")
 
     def _item_done(self, event: dict[str, Any]) -> None:
-        item = pick.item(event, "item")
-        kind = _KINDS.get(pick.text(item, "type"))
+        item = pick.get_object(event, "item")
+        kind = _KINDS.get(pick.get_text(item, "type"))
         part = self._find(event, kind) if kind else None
         if part is None or id(part) in self._closed:
             return
         self._closed.add(id(part))
         if kind == "call":
             self._named(part, item)
-            self._rest(part, pick.text(item, "arguments"))
+            self._rest(part, pick.get_text(item, "arguments"))
         elif kind == "text":
             self._rest(
-                part, "".join(pick.text(c, "text") or pick.text(c, "refusal") for c in pick.items(item, "content"))
+                part,
+                "".join(
+                    pick.get_text(c, "text") or pick.get_text(c, "refusal") for c in pick.get_objects(item, "content")
+                ),
             )
-            part.signature = _signature(v=1, id=pick.text(item, "id"), phase=pick.text(item, "phase"))
+            part.signature = _signature(v=1, id=pick.get_text(item, "id"), phase=pick.get_text(item, "phase"))
         else:
-            shown = pick.items(item, "summary") or pick.items(item, "content")
-            self._rest(part, "\n\n".join(pick.text(s, "text") for s in shown))
+            shown = pick.get_objects(item, "summary") or pick.get_objects(item, "content")
+            self._rest(part, "\n\n".join(pick.get_text(s, "text") for s in shown))
             part.signature = _reasoning(item)
 
-    def _rest(self, part: Part, whole: str) -> None:
+    def _rest(self, part: BlockDraft, whole: str) -> None:
         """What the complete item holds beyond the pieces that came."""
         had = "".join(part.pieces)
         if whole.startswith(had) and len(whole) > len(had):
@@ -169,29 +172,29 @@ class ResponsesDecoder:
     # --- the end -----------------------------------------------------------------------------------------------
 
     def _completed(self, event: dict[str, Any]) -> None:
-        response = pick.item(event, "response")
-        if pick.text(response, "status") == "failed":
+        response = pick.get_object(event, "response")
+        if pick.get_text(response, "status") == "failed":
             self._failed(event)
             return
         if not self._closed:
-            for index, item in enumerate(pick.items(response, "output")):
+            for index, item in enumerate(pick.get_objects(response, "output")):
                 self._item_done({"output_index": index, "item": item})
         if response.get("usage") is not None:
-            self._builder.usage = usage(pick.item(response, "usage"))
-        cause = pick.text(response, "incomplete_details", "reason")
+            self._builder.usage = read_usage(pick.get_object(response, "usage"))
+        cause = pick.get_text(response, "incomplete_details", "reason")
         if cause == "content_filter":
             self._last = self._builder.fail("refused", "the provider's content filter stopped the answer")
-        elif pick.text(response, "status") == "cancelled":
+        elif pick.get_text(response, "status") == "cancelled":
             self._last = self._builder.fail("server", "the provider cancelled the answer")
         else:
-            short = bool(cause) or pick.text(response, "status") == "incomplete"
+            short = bool(cause) or pick.get_text(response, "status") == "incomplete"
             self._last = self._builder.finish("length" if short else "stop")
 
     def _failed(self, event: dict[str, Any]) -> None:
-        response = pick.item(event, "response")
+        response = pick.get_object(event, "response")
         if response.get("usage") is not None:
-            self._builder.usage = usage(pick.item(response, "usage"))
-        self._refuse(response.get("error") or pick.item(response, "incomplete_details"))
+            self._builder.usage = read_usage(pick.get_object(response, "usage"))
+        self._refuse(response.get("error") or pick.get_object(response, "incomplete_details"))
 
     def _error(self, event: dict[str, Any]) -> None:
         self._refuse(event.get("error") or event)
@@ -199,7 +202,7 @@ class ResponsesDecoder:
     def _refuse(self, error: Any) -> None:
         if isinstance(error, dict) and error.get("type") == "error":
             error = {key: value for key, value in error.items() if key != "type"}
-        failure: ModelFailure = in_stream(error)
+        failure: ModelFailure = classify_stream_error(error)
         self._last = self._builder.fail_with(failure)
 
     _RULES: ClassVar[dict[str, Callable[[ResponsesDecoder, dict[str, Any]], None]]] = {
@@ -226,7 +229,7 @@ def _signature(**fields: str | int) -> str | None:
 
 def _reasoning(item: dict[str, Any]) -> str | None:
     """The item as it must go back, or None when it cannot."""
-    if not pick.text(item, "encrypted_content"):
+    if not pick.get_text(item, "encrypted_content"):
         return None
     kept = {key: item[key] for key in ("id", "type", "summary", "encrypted_content") if key in item}
     try:
@@ -235,8 +238,8 @@ def _reasoning(item: dict[str, Any]) -> str | None:
         return None
 
 
-def usage(used: dict[str, Any]) -> TokenUsage:
+def read_usage(used: dict[str, Any]) -> TokenUsage:
     """Input tokens include what came from the cache; ours do not."""
-    total, output = pick.count(used, "input_tokens"), pick.count(used, "output_tokens")
-    read = min(total, pick.count(used, "input_tokens_details", "cached_tokens"))
-    return TokenUsage(total - read, output, read, 0, pick.count(used, "total_tokens") or total + output)
+    total, output = pick.get_count(used, "input_tokens"), pick.get_count(used, "output_tokens")
+    read = min(total, pick.get_count(used, "input_tokens_details", "cached_tokens"))
+    return TokenUsage(total - read, output, read, 0, pick.get_count(used, "total_tokens") or total + output)

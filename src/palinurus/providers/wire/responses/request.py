@@ -21,29 +21,29 @@ from palinurus.core.types.messages import (
 from palinurus.core.types.model import ModelRequest
 from palinurus.core.types.tool import ToolSpec
 from palinurus.providers.wire import pick
-from palinurus.providers.wire.arguments import encoded
+from palinurus.providers.wire.arguments import encode_json
 from palinurus.providers.wire.replay import (
-    EMPTY,
+    EMPTY_MESSAGE,
     NO_IMAGE,
     NO_OUTPUT,
     OPENING,
-    Idents,
-    own,
-    safe_ids,
-    schema,
-    tool_name,
-    visible,
+    CallIds,
+    is_own_answer,
+    is_sendable,
+    make_object_schema,
+    make_safe_ids,
+    make_tool_name,
 )
 
 LEAST_OUTPUT = 16  # the API refuses less
-_ident = safe_ids(64)
+_ident = make_safe_ids(64)
 
 
-def path(request: ModelRequest) -> str:
+def build_path(request: ModelRequest) -> str:
     return "/responses"
 
 
-def codex_path(request: ModelRequest) -> str:
+def build_codex_path(request: ModelRequest) -> str:
     return "/codex/responses"
 
 
@@ -62,7 +62,7 @@ def encode(request: ModelRequest) -> dict[str, Any]:
     return body
 
 
-def codex(request: ModelRequest) -> dict[str, Any]:
+def encode_codex(request: ModelRequest) -> dict[str, Any]:
     """The body of the Codex endpoint: the prompt as `instructions`, no output limit, no temperature."""
     body = _common(request)
     body["instructions"] = request.prompt.text or "You are a helpful assistant."
@@ -75,7 +75,7 @@ def codex(request: ModelRequest) -> dict[str, Any]:
 def _common(request: ModelRequest) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": request.model.ref.model,
-        "input": history(request),
+        "input": build_history(request),
         "stream": True,
         "store": False,
     }
@@ -93,7 +93,7 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": schema(spec.parameters),
+        "parameters": make_object_schema(spec.parameters),
         "strict": False,
     }
 
@@ -101,14 +101,14 @@ def _tool(spec: ToolSpec) -> dict[str, Any]:
 def _choice(choice: str | dict[str, Any]) -> str | dict[str, Any]:
     if isinstance(choice, str):
         return "required" if choice == "any" else choice
-    name = pick.text(choice, "function", "name") or pick.text(choice, "name")
+    name = pick.get_text(choice, "function", "name") or pick.get_text(choice, "name")
     return {"type": "function", "name": name} if name else "auto"
 
 
 class _Ids(NamedTuple):
     """Ids of one request. The API refuses an item id that occurs twice."""
 
-    call: Idents
+    call: CallIds
     seen: set[str]
 
     def new(self, ident: str, prefix: str) -> bool:
@@ -119,10 +119,10 @@ class _Ids(NamedTuple):
         return True
 
 
-def history(request: ModelRequest) -> list[dict[str, Any]]:
+def build_history(request: ModelRequest) -> list[dict[str, Any]]:
     """The conversation as input items."""
     found: list[dict[str, Any]] = []
-    ids = _Ids(Idents(call_id), set())
+    ids = _Ids(CallIds(make_call_id), set())
     for message in request.messages:
         found += _items(message, request, ids)
     return found or [{"role": "user", "content": [{"type": "input_text", "text": OPENING}]}]
@@ -131,10 +131,10 @@ def history(request: ModelRequest) -> list[dict[str, Any]]:
 def _items(message: Message, request: ModelRequest, ids: _Ids) -> list[dict[str, Any]]:
     if isinstance(message, UserMessage):
         parts = _parts(message.blocks, request.model.vision)
-        return [{"role": "user", "content": parts or [{"type": "input_text", "text": EMPTY}]}]
+        return [{"role": "user", "content": parts or [{"type": "input_text", "text": EMPTY_MESSAGE}]}]
     if isinstance(message, ToolResult):
         return [_output(message, request.model.vision, ids)]
-    return _answer(message, own(message, request.model), ids)
+    return _answer(message, is_own_answer(message, request.model), ids)
 
 
 def _parts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dict[str, Any]]:
@@ -144,7 +144,7 @@ def _parts(blocks: tuple[TextBlock | ImageBlock, ...], vision: bool) -> list[dic
 def _part(block: TextBlock | ImageBlock, vision: bool) -> dict[str, Any]:
     if isinstance(block, TextBlock):
         return {"type": "input_text", "text": block.text}
-    if not (vision and visible(block)):
+    if not (vision and is_sendable(block)):
         return {"type": "input_text", "text": NO_IMAGE}
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.mimeType};base64,{block.data}"}
 
@@ -176,15 +176,15 @@ def _answer(message: AssistantMessage, same: bool, ids: _Ids) -> list[dict[str, 
 
 def _reasoning(block: ThinkingBlock, ids: _Ids) -> dict[str, Any] | None:
     """The reasoning item kept as signature. Without its encrypted content the provider could not read it."""
-    kept = pick.read((block.thinkingSignature or "").encode("utf-8", "replace"))
-    if kept is None or kept.get("type") != "reasoning" or not pick.text(kept, "encrypted_content"):
+    kept = pick.read_object((block.thinkingSignature or "").encode("utf-8", "replace"))
+    if kept is None or kept.get("type") != "reasoning" or not pick.get_text(kept, "encrypted_content"):
         return None
     item: dict[str, Any] = {
         "type": "reasoning",
-        "summary": pick.items(kept, "summary"),
+        "summary": pick.get_objects(kept, "summary"),
         "encrypted_content": kept["encrypted_content"],
     }
-    ident = pick.text(kept, "id")
+    ident = pick.get_text(kept, "id")
     if ident and not ids.new(ident, "rs"):
         return None
     return {**item, "id": ident} if ident else item
@@ -192,7 +192,7 @@ def _reasoning(block: ThinkingBlock, ids: _Ids) -> dict[str, Any] | None:
 
 def _said(block: TextBlock, led: bool, ids: _Ids) -> dict[str, Any]:
     """As the item it was, where its id may go along; else in the short form, which has none."""
-    ident, phase = text_signature(block.textSignature)
+    ident, phase = parse_text_signature(block.textSignature)
     item: dict[str, Any] = {"type": "message", "role": "assistant", "content": block.text}
     if led and phase:
         item["phase"] = phase
@@ -202,21 +202,21 @@ def _said(block: TextBlock, led: bool, ids: _Ids) -> dict[str, Any]:
     return item
 
 
-def text_signature(signature: str | None) -> tuple[str, str]:
+def parse_text_signature(signature: str | None) -> tuple[str, str]:
     """(message item id, phase) out of a text signature: our JSON, or an id alone as older transcripts have it."""
     if not signature:
         return "", ""
-    kept = pick.read(signature.encode("utf-8", "replace")) if signature[:1] == "{" else {"id": signature}
-    ident = pick.text(kept, "id")
-    return (ident if ident.startswith("msg_") and len(ident) <= 64 else ""), pick.text(kept, "phase")
+    kept = pick.read_object(signature.encode("utf-8", "replace")) if signature[:1] == "{" else {"id": signature}
+    ident = pick.get_text(kept, "id")
+    return (ident if ident.startswith("msg_") and len(ident) <= 64 else ""), pick.get_text(kept, "phase")
 
 
 def _called(call: ToolCall, led: bool, ids: _Ids) -> dict[str, Any]:
     item: dict[str, Any] = {
         "type": "function_call",
         "call_id": ids.call(call.id),
-        "name": tool_name(call.name),
-        "arguments": str(encoded(call.arguments), "utf-8"),
+        "name": make_tool_name(call.name),
+        "arguments": str(encode_json(call.arguments), "utf-8"),
     }
     own_id = call.id.partition("|")[2]
     if led and ids.new(own_id, "fc_"):
@@ -224,6 +224,6 @@ def _called(call: ToolCall, led: bool, ids: _Ids) -> dict[str, Any]:
     return item
 
 
-def call_id(ident: str) -> str:
+def make_call_id(ident: str) -> str:
     """The first half of `call_…|fc_…`, in letters the API takes."""
     return _ident(ident.partition("|")[0] or ident)
